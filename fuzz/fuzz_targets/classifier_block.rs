@@ -10,9 +10,10 @@ use weir_classify::{BuildLimits, FilterSet, KeySchema, KeyTable, KeyWord, WordTe
 
 /// Blocks of searches, and of bit vectors alone.
 static BLOCKS: LazyLock<Vec<ClassifierBlock>> = LazyLock::new(|| {
-    let none = SearchMemoryBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
+    let none = SearchMemoryBudget { memory_bytes_base: 0, memory_bytes_per_filter: 0 };
+    let (filters, limits) = (filters(), BuildLimits::default());
     let build = |budget| {
-        IntervalDagClassifier::build_within(&filters(), &BuildLimits::default(), budget)
+        IntervalDagClassifier::build_within_search_budget(&filters, &limits, budget)
             .expect("a small set")
             .block()
             .clone()

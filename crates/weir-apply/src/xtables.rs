@@ -6,12 +6,12 @@
 //! table. The bytes are those that `iptables-legacy-restore` 1.8.9 loads, with the revisions of
 //! matches and targets that it chooses.
 
+mod conntrack_limit_quota_matches;
 mod entry_writer;
-mod host_matches;
 mod matches;
-mod option_fields;
+mod numeric_option;
+mod owner_and_addrtype_matches;
 mod rule_entry;
-mod state_matches;
 mod table_encoder;
 mod targets;
 
@@ -39,8 +39,8 @@ pub fn load_table(
     let name = table.name.as_str();
     let present = socket.read_entry_count(name)?;
     let replaced = socket.replace_table(name, &mut encoded.replacement, present)?;
-    if encoded.counts.iter().any(|count| *count != PacketByteCount::default()) {
-        socket.add_counters(name, &encoded.counts)?;
+    if encoded.entry_counters.iter().any(|count| *count != PacketByteCount::default()) {
+        socket.add_counters(name, &encoded.entry_counters)?;
     }
     Ok(replaced)
 }

@@ -57,12 +57,12 @@ pub struct ClassifierChain {
     /// Its name.
     pub name: String,
     /// Its stretches.
-    pub stretches: Vec<ClassifierStretch>,
+    pub stretches: Vec<ClassifierLookupStretch>,
 }
 
 /// What one look-up finds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClassifierStretch {
+pub struct ClassifierLookupStretch {
     /// The file of its block; none if no entry has a filter.
     pub block: Option<String>,
     /// The words of a key, in order.

@@ -55,7 +55,7 @@ macro_rules! declare_deviations {
             pub const ALL: &'static [Deviation] = &[$(Deviation::$variant),+];
 
             /// Its row; none for a deviation of another version.
-            fn row(&self) -> Option<&'static DeviationRow> {
+            fn deviation_table_row(&self) -> Option<&'static DeviationRow> {
                 match self {
                     $( Deviation::$variant => {
                         const ROW: DeviationRow = DeviationRow { $($column: $value,)+ };
@@ -154,20 +154,20 @@ declare_deviations! {
 impl Deviation {
     /// Its identifier, in bold type in `docs/semantics.md`.
     pub fn documented_id(&self) -> &str {
-        self.row().map_or("other", |row| row.id)
+        self.deviation_table_row().map_or("other", |row| row.id)
     }
 
     /// What is different, as manifests say it.
     pub fn sentence(&self) -> &str {
         match self {
             Deviation::OtherVersion(sentence) => sentence,
-            known => known.row().map_or("", |row| row.sentence),
+            known => known.deviation_table_row().map_or("", |row| row.sentence),
         }
     }
 
     /// How to recognise that it applies.
     pub fn trigger(&self) -> DeviationTrigger {
-        self.row().map_or(DeviationTrigger::NotDetectable, |row| row.trigger)
+        self.deviation_table_row().map_or(DeviationTrigger::NotDetectable, |row| row.trigger)
     }
 
     /// Whether a packet alone shows that the deviation may apply.
@@ -211,7 +211,7 @@ impl From<Deviation> for String {
 impl From<String> for Deviation {
     fn from(sentence: String) -> Deviation {
         let has_sentence = |deviation: &&Deviation| {
-            deviation.row().is_some_and(|row| {
+            deviation.deviation_table_row().is_some_and(|row| {
                 row.sentence == sentence || row.former_sentences.contains(&sentence.as_str())
             })
         };
@@ -268,7 +268,8 @@ mod tests {
         for deviation in Deviation::ALL {
             let stored = serde_json::to_string(deviation).unwrap();
             assert_eq!(serde_json::from_str::<Deviation>(&stored).unwrap(), *deviation);
-            for was in deviation.row().expect("a known deviation").former_sentences {
+            for was in deviation.deviation_table_row().expect("a known deviation").former_sentences
+            {
                 assert_eq!(Deviation::from((*was).to_owned()), *deviation);
                 former += 1;
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What speaks for the result of one pass. `W` is the reason why there is no proof.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Evidence<W = String> {
+pub enum PassEqualityEvidence<W = String> {
     /// The pass changed nothing.
     Unchanged,
     /// It did not run: why.
@@ -20,38 +20,41 @@ pub enum Evidence<W = String> {
     Trusted,
 }
 
-impl<W> Evidence<W> {
+impl<W> PassEqualityEvidence<W> {
     /// The word that the manifest stores.
     pub const fn manifest_word(&self) -> &'static str {
         match self {
-            Evidence::Unchanged => "unchanged",
-            Evidence::PassNotRun(_) => "skipped",
-            Evidence::Proven(_) => "proven",
-            Evidence::ComparedPackets(..) => "packets",
-            Evidence::Trusted => "trusted",
+            PassEqualityEvidence::Unchanged => "unchanged",
+            PassEqualityEvidence::PassNotRun(_) => "skipped",
+            PassEqualityEvidence::Proven(_) => "proven",
+            PassEqualityEvidence::ComparedPackets(..) => "packets",
+            PassEqualityEvidence::Trusted => "trusted",
         }
     }
 
     /// Packets that went through the interpreter before and after the pass.
-    pub const fn packet_count(&self) -> u64 {
+    pub const fn compared_packet_count(&self) -> u64 {
         match self {
-            Evidence::Proven(packets) | Evidence::ComparedPackets(packets, _) => *packets,
-            Evidence::Unchanged | Evidence::PassNotRun(_) | Evidence::Trusted => 0,
+            PassEqualityEvidence::Proven(packets)
+            | PassEqualityEvidence::ComparedPackets(packets, _) => *packets,
+            PassEqualityEvidence::Unchanged
+            | PassEqualityEvidence::PassNotRun(_)
+            | PassEqualityEvidence::Trusted => 0,
         }
     }
 }
 
-impl<W: ToString> Evidence<W> {
+impl<W: ToString> PassEqualityEvidence<W> {
     /// The same with the reason as text.
-    pub fn map_reason_to_text(&self) -> Evidence {
+    pub fn map_reason_to_text(&self) -> PassEqualityEvidence {
         match self {
-            Evidence::Unchanged => Evidence::Unchanged,
-            Evidence::PassNotRun(why) => Evidence::PassNotRun(why.clone()),
-            Evidence::Proven(packets) => Evidence::Proven(*packets),
-            Evidence::ComparedPackets(packets, why) => {
-                Evidence::ComparedPackets(*packets, why.to_string())
+            PassEqualityEvidence::Unchanged => PassEqualityEvidence::Unchanged,
+            PassEqualityEvidence::PassNotRun(why) => PassEqualityEvidence::PassNotRun(why.clone()),
+            PassEqualityEvidence::Proven(packets) => PassEqualityEvidence::Proven(*packets),
+            PassEqualityEvidence::ComparedPackets(packets, why) => {
+                PassEqualityEvidence::ComparedPackets(*packets, why.to_string())
             }
-            Evidence::Trusted => Evidence::Trusted,
+            PassEqualityEvidence::Trusted => PassEqualityEvidence::Trusted,
         }
     }
 }
@@ -75,7 +78,7 @@ pub struct CheckedPass {
     /// Its name.
     pub pass: String,
     /// What speaks for its result.
-    pub evidence: Evidence,
+    pub evidence: PassEqualityEvidence,
     /// Rules before it.
     pub rules_before: u64,
     /// Rules after it.
@@ -107,10 +110,13 @@ impl From<CheckedPass> for ManifestPassEntry {
     fn from(checked: CheckedPass) -> ManifestPassEntry {
         let CheckedPass { pass, evidence, rules_before, rules_after, tried_before, tried_after } =
             checked;
-        let (by, packets) = (evidence.manifest_word().to_owned(), evidence.packet_count());
+        let (by, packets) = (evidence.manifest_word().to_owned(), evidence.compared_packet_count());
         let why = match evidence {
-            Evidence::PassNotRun(why) | Evidence::ComparedPackets(_, why) => why,
-            Evidence::Unchanged | Evidence::Proven(_) | Evidence::Trusted => String::new(),
+            PassEqualityEvidence::PassNotRun(why)
+            | PassEqualityEvidence::ComparedPackets(_, why) => why,
+            PassEqualityEvidence::Unchanged
+            | PassEqualityEvidence::Proven(_)
+            | PassEqualityEvidence::Trusted => String::new(),
         };
         ManifestPassEntry {
             pass,
@@ -140,11 +146,11 @@ impl TryFrom<ManifestPassEntry> for CheckedPass {
             tried_after,
         } = stored;
         let evidence = match by.as_str() {
-            "unchanged" => Evidence::Unchanged,
-            "skipped" => Evidence::PassNotRun(why),
-            "proven" => Evidence::Proven(packets),
-            "packets" => Evidence::ComparedPackets(packets, why),
-            "trusted" => Evidence::Trusted,
+            "unchanged" => PassEqualityEvidence::Unchanged,
+            "skipped" => PassEqualityEvidence::PassNotRun(why),
+            "proven" => PassEqualityEvidence::Proven(packets),
+            "packets" => PassEqualityEvidence::ComparedPackets(packets, why),
+            "trusted" => PassEqualityEvidence::Trusted,
             _ => return Err(format!("the pass {pass} was checked by {by:?}, which is no check")),
         };
         Ok(CheckedPass { pass, evidence, rules_before, rules_after, tried_before, tried_after })
@@ -158,11 +164,11 @@ mod tests {
     #[test]
     fn evidence_reads_back_as_it_was_stored() {
         let all = [
-            Evidence::Unchanged,
-            Evidence::PassNotRun("it loses counters".to_owned()),
-            Evidence::Proven(7),
-            Evidence::ComparedPackets(8, "no memory".to_owned()),
-            Evidence::Trusted,
+            PassEqualityEvidence::Unchanged,
+            PassEqualityEvidence::PassNotRun("it loses counters".to_owned()),
+            PassEqualityEvidence::Proven(7),
+            PassEqualityEvidence::ComparedPackets(8, "no memory".to_owned()),
+            PassEqualityEvidence::Trusted,
         ];
         for evidence in all {
             let pass = CheckedPass {

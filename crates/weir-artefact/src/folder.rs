@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Artefact;
 use crate::manifest::{self, ArtefactFileDigest, Manifest};
-use crate::tool_input_texts::{ArtefactRulesetTexts, FileKind};
+use crate::tool_input_texts::{ArtefactFileKind, ArtefactRulesetTexts};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest as _, Sha256};
 
@@ -22,7 +22,7 @@ pub const MANIFEST_FILE_NAME: &str = "manifest.json";
 #[derive(Clone, Debug, PartialEq)]
 pub struct FolderContents<'a> {
     /// All files but the manifest, in its order.
-    pub files: Vec<(FileKind, &'a str)>,
+    pub files: Vec<(ArtefactFileKind, &'a str)>,
     /// What `manifest.json` says.
     pub manifest: Manifest,
 }
@@ -30,10 +30,11 @@ pub struct FolderContents<'a> {
 impl<'a> FolderContents<'a> {
     /// An artefact and the scripts that load and unload it.
     pub fn new(artefact: &'a Artefact, load: &'a str, unload: &'a str) -> FolderContents<'a> {
-        let scripts = [(FileKind::LoadScript, load), (FileKind::UnloadScript, unload)];
+        let scripts =
+            [(ArtefactFileKind::LoadScript, load), (ArtefactFileKind::UnloadScript, unload)];
         let files: Vec<_> = artefact.contents.texts().chain(scripts).collect();
         let mut manifest = artefact.manifest.clone();
-        let entry = |(kind, text): &(FileKind, &str)| ArtefactFileDigest {
+        let entry = |(kind, text): &(ArtefactFileKind, &str)| ArtefactFileDigest {
             name: kind.file_name().to_owned(),
             sha256: sha256_hex(text.as_bytes()),
         };
@@ -60,7 +61,7 @@ pub enum WriteError {
     },
     /// A process, this one, works in the folder, and would be left in the removed one.
     #[error("{} is the current folder: start weir outside of it", path.display())]
-    CurrentDirectory {
+    FolderIsCurrentDirectory {
         /// The folder.
         path: PathBuf,
     },
@@ -136,7 +137,7 @@ pub fn write_folder_contents(bundle: &FolderContents<'_>, dir: &Path) -> Result<
     if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
         && current.starts_with(real)
     {
-        return Err(WriteError::CurrentDirectory { path: dir.to_owned() });
+        return Err(WriteError::FolderIsCurrentDirectory { path: dir.to_owned() });
     }
     // A link to a folder is preserved; the folder that it points to is replaced.
     let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
@@ -244,7 +245,7 @@ pub struct StoredArtefact {
 
 impl StoredArtefact {
     /// The path of a file.
-    pub fn file_path(&self, kind: FileKind) -> PathBuf {
+    pub fn file_path(&self, kind: ArtefactFileKind) -> PathBuf {
         self.dir.join(kind.file_name())
     }
 }
@@ -263,7 +264,7 @@ pub fn read_artefact(dir: &Path) -> Result<StoredArtefact, ReadError> {
         if sha256_hex(&bytes) != *expected {
             edited.push(name.clone());
         }
-        if let Some(kind) = FileKind::from_file_name(name) {
+        if let Some(kind) = ArtefactFileKind::from_file_name(name) {
             contents.store_text(
                 kind,
                 String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8 { path })?,
@@ -355,11 +356,14 @@ mod tests {
         assert_eq!(stored.artefact.manifest, bundle.manifest);
         stored.artefact.manifest.files.clear();
         assert_eq!(stored.artefact, made);
-        fs::write(stored.file_path(FileKind::GeneratedSets), "other").unwrap();
+        fs::write(stored.file_path(ArtefactFileKind::GeneratedSets), "other").unwrap();
         let edited = read_artefact(&dir).unwrap();
-        assert_eq!(edited.edited_files, [FileKind::GeneratedSets.file_name()]);
-        assert_eq!(edited.artefact.contents.text_of_file(FileKind::GeneratedSets), Some("other"));
-        fs::remove_file(stored.file_path(FileKind::UnloadScript)).unwrap();
+        assert_eq!(edited.edited_files, [ArtefactFileKind::GeneratedSets.file_name()]);
+        assert_eq!(
+            edited.artefact.contents.text_of_file(ArtefactFileKind::GeneratedSets),
+            Some("other")
+        );
+        fs::remove_file(stored.file_path(ArtefactFileKind::UnloadScript)).unwrap();
         assert!(
             matches!(read_artefact(&dir), Err(ReadError::Io { path, .. }) if path.ends_with("unload.sh"))
         );
@@ -394,7 +398,7 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         for dir in [Path::new("."), &here, here.parent().unwrap()] {
             let refused = put("one", dir).unwrap_err();
-            assert!(matches!(refused, WriteError::CurrentDirectory { .. }), "{refused}");
+            assert!(matches!(refused, WriteError::FolderIsCurrentDirectory { .. }), "{refused}");
         }
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
+pub enum CompiledForm {
     /// The ruleset unchanged.
     #[default]
     Linear,
@@ -21,27 +21,28 @@ pub enum Form {
     Nft,
 }
 
-impl Form {
+impl CompiledForm {
     /// All forms.
-    pub const ALL: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
+    pub const ALL: [CompiledForm; 4] =
+        [CompiledForm::Linear, CompiledForm::Tree, CompiledForm::Ipset, CompiledForm::Nft];
 
     /// The word after `--to`, which the manifest stores.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Form::Linear => "linear",
-            Form::Tree => "tree",
-            Form::Ipset => "ipset",
-            Form::Nft => "nft",
+            CompiledForm::Linear => "linear",
+            CompiledForm::Tree => "tree",
+            CompiledForm::Ipset => "ipset",
+            CompiledForm::Nft => "nft",
         }
     }
 
     /// The form of that word.
     pub fn parse(s: &str) -> Option<Self> {
-        Form::ALL.into_iter().find(|f| f.as_str() == s)
+        CompiledForm::ALL.into_iter().find(|f| f.as_str() == s)
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for CompiledForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -53,11 +54,11 @@ mod tests {
 
     #[test]
     fn a_form_is_stored_as_the_word_of_the_command_line() {
-        for form in Form::ALL {
+        for form in CompiledForm::ALL {
             let stored = serde_json::to_string(&form).unwrap();
             assert_eq!(stored, format!("\"{form}\""));
-            assert_eq!(serde_json::from_str::<Form>(&stored).unwrap(), form);
-            assert_eq!(Form::parse(form.as_str()), Some(form));
+            assert_eq!(serde_json::from_str::<CompiledForm>(&stored).unwrap(), form);
+            assert_eq!(CompiledForm::parse(form.as_str()), Some(form));
         }
     }
 }

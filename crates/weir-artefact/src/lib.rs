@@ -3,8 +3,8 @@
 //! An [`Artefact`] is the result of `compile`: the texts that the tools load
 //! ([`ArtefactRulesetTexts`]), and the [`Manifest`], which states the evidence for the form
 //! ([`evidence`]), its intended differences ([`Deviation`]) and how to read its counters. Its
-//! [`Footprint`] is what loading it replaces. A [`FolderContents`] adds the scripts of a back end
-//! and is ready for [`write_folder_contents()`]; [`read_artefact`] returns the value again.
+//! [`LoadFootprint`] is what loading it replaces. A [`FolderContents`] adds the scripts of a back
+//! end and is ready for [`write_folder_contents()`]; [`read_artefact`] returns the value again.
 
 #![forbid(unsafe_code)]
 
@@ -12,21 +12,23 @@ pub mod classifier_folder;
 mod deviation;
 pub mod evidence;
 mod folder;
-mod footprint;
 mod form;
+mod load_footprint;
 pub mod manifest;
 mod tool_input_texts;
 
 pub use deviation::{Deviation, DeviationTrigger};
-pub use evidence::{CheckedPass, EqualityCheckRecord, Evidence};
+pub use evidence::{CheckedPass, EqualityCheckRecord, PassEqualityEvidence};
 pub use folder::{
     FolderContents, MANIFEST_FILE_NAME, ReadError, StoredArtefact, WriteError, read_artefact,
     read_manifest, sha256_hex, write_folder_contents,
 };
-pub use footprint::{Footprint, KernelFacility, NFT_TABLE_PREFIX, NftReplacementTable};
-pub use form::Form;
+pub use form::CompiledForm;
+pub use load_footprint::{
+    KernelRulesetStore, LoadFootprint, NFT_TABLE_PREFIX, NftReplacementTable,
+};
 pub use manifest::Manifest;
-pub use tool_input_texts::{ArtefactRulesetTexts, FileKind, IpsetTexts};
+pub use tool_input_texts::{ArtefactFileKind, ArtefactRulesetTexts, IpsetTexts};
 
 /// A compiled form of a ruleset.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +41,7 @@ pub struct Artefact {
 
 impl Artefact {
     /// What loading it replaces.
-    pub fn footprint(&self) -> Footprint {
-        Footprint::from_texts(&self.contents)
+    pub fn footprint(&self) -> LoadFootprint {
+        LoadFootprint::from_texts(&self.contents)
     }
 }

@@ -5,11 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use weir_model::{CounterLocation, CreditMap};
+use weir_model::{CounterLocation, CountersByOriginalRule};
 
 use crate::deviation::Deviation;
 use crate::evidence::EqualityCheckRecord;
-use crate::form::Form;
+use crate::form::CompiledForm;
 
 /// Version of the description: 2 has [`Manifest::share`].
 pub const MANIFEST_VERSION: u32 = 2;
@@ -27,7 +27,7 @@ pub struct Manifest {
     /// Version of weir that wrote it.
     pub weir: String,
     /// What the ruleset was compiled to.
-    pub form: Form,
+    pub form: CompiledForm,
     /// Identity of the artefact: eight hexadecimal digits that its sets and its saved state carry.
     #[serde(default)]
     pub id: String,
@@ -39,7 +39,7 @@ pub struct Manifest {
     /// Estimated kernel memory of the form once loaded, in bytes.
     pub memory_bytes: u64,
     /// Runs that were compiled.
-    pub compiled: Vec<CompiledRun>,
+    pub compiled: Vec<CompiledRuleRun>,
     /// Rules between compiled ones that are unchanged, and why.
     pub barriers: Vec<UnchangedRule>,
     /// How much of each hook the form changed.
@@ -50,7 +50,7 @@ pub struct Manifest {
     /// What the equality check did before the artefact was written.
     pub checked: EqualityCheckRecord,
     /// Counters by original rule.
-    pub counters: CreditMap,
+    pub counters: CountersByOriginalRule,
     /// Rules that a pass merged, where that was allowed: what is known of their counters is the
     /// sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,7 +77,7 @@ pub struct ArtefactFileDigest {
 
 /// A stretch of rules that was compiled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CompiledRun {
+pub struct CompiledRuleRun {
     /// First rule, `iptables/filter/FORWARD/3`.
     pub first: String,
     /// How many rules from there.
@@ -124,12 +124,12 @@ pub struct HookRuleCoverage {
     /// Those that are left.
     pub left: u64,
     /// Why, the cause with most rules first.
-    pub causes: Vec<LeaveCauseWithRuleCount>,
+    pub causes: Vec<UnconvertedRulesCauseAndCount>,
 }
 
 /// Why rules are left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaveCauseWithRuleCount {
+pub struct UnconvertedRulesCauseAndCount {
     /// The cause.
     pub why: String,
     /// Rules that are the cause: the rules around them, which stay for their sake, are not counted.

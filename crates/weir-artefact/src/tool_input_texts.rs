@@ -4,7 +4,7 @@ use weir_model::Family;
 
 /// A file of an artefact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FileKind {
+pub enum ArtefactFileKind {
     /// The nft tables, for `nft -f`.
     Nft,
     /// Rules, for `iptables-restore` or `ip6tables-restore`.
@@ -21,41 +21,41 @@ pub enum FileKind {
     UnloadScript,
 }
 
-impl FileKind {
+impl ArtefactFileKind {
     /// All of them, in the order of the manifest.
-    pub const ALL: [FileKind; 8] = [
-        FileKind::Nft,
-        FileKind::IptablesRules(Family::V4),
-        FileKind::IptablesRules(Family::V6),
-        FileKind::UserSets,
-        FileKind::GeneratedSets,
-        FileKind::SetNames,
-        FileKind::LoadScript,
-        FileKind::UnloadScript,
+    pub const ALL: [ArtefactFileKind; 8] = [
+        ArtefactFileKind::Nft,
+        ArtefactFileKind::IptablesRules(Family::V4),
+        ArtefactFileKind::IptablesRules(Family::V6),
+        ArtefactFileKind::UserSets,
+        ArtefactFileKind::GeneratedSets,
+        ArtefactFileKind::SetNames,
+        ArtefactFileKind::LoadScript,
+        ArtefactFileKind::UnloadScript,
     ];
 
     /// Its name inside the folder.
     pub const fn file_name(self) -> &'static str {
         match self {
-            FileKind::Nft => "ruleset.nft",
-            FileKind::IptablesRules(Family::V4) => "iptables.rules",
-            FileKind::IptablesRules(Family::V6) => "ip6tables.rules",
-            FileKind::UserSets => "user.ipset",
-            FileKind::GeneratedSets => "weir.ipset",
-            FileKind::SetNames => "names.ipset",
-            FileKind::LoadScript => "load.sh",
-            FileKind::UnloadScript => "unload.sh",
+            ArtefactFileKind::Nft => "ruleset.nft",
+            ArtefactFileKind::IptablesRules(Family::V4) => "iptables.rules",
+            ArtefactFileKind::IptablesRules(Family::V6) => "ip6tables.rules",
+            ArtefactFileKind::UserSets => "user.ipset",
+            ArtefactFileKind::GeneratedSets => "weir.ipset",
+            ArtefactFileKind::SetNames => "names.ipset",
+            ArtefactFileKind::LoadScript => "load.sh",
+            ArtefactFileKind::UnloadScript => "unload.sh",
         }
     }
 
     /// The file of that name.
-    pub fn from_file_name(name: &str) -> Option<FileKind> {
-        FileKind::ALL.into_iter().find(|kind| kind.file_name() == name)
+    pub fn from_file_name(name: &str) -> Option<ArtefactFileKind> {
+        ArtefactFileKind::ALL.into_iter().find(|kind| kind.file_name() == name)
     }
 
     /// Whether it is a script.
     pub const fn is_script(self) -> bool {
-        matches!(self, FileKind::LoadScript | FileKind::UnloadScript)
+        matches!(self, ArtefactFileKind::LoadScript | ArtefactFileKind::UnloadScript)
     }
 }
 
@@ -101,33 +101,33 @@ impl ArtefactRulesetTexts {
     }
 
     /// The texts that are there, in the order of the manifest.
-    pub fn texts(&self) -> impl Iterator<Item = (FileKind, &str)> {
-        FileKind::ALL.into_iter().filter_map(|kind| Some((kind, self.text_of_file(kind)?)))
+    pub fn texts(&self) -> impl Iterator<Item = (ArtefactFileKind, &str)> {
+        ArtefactFileKind::ALL.into_iter().filter_map(|kind| Some((kind, self.text_of_file(kind)?)))
     }
 
     /// One text; scripts are none.
-    pub fn text_of_file(&self, kind: FileKind) -> Option<&str> {
+    pub fn text_of_file(&self, kind: ArtefactFileKind) -> Option<&str> {
         let sets = self.sets.as_ref();
         let text = match kind {
-            FileKind::Nft => self.nft.as_ref(),
-            FileKind::IptablesRules(family) => self.rules_text(family),
-            FileKind::UserSets => sets.map(|s| &s.user),
-            FileKind::GeneratedSets => sets.map(|s| &s.generated),
-            FileKind::SetNames => sets.map(|s| &s.names),
-            FileKind::LoadScript | FileKind::UnloadScript => None,
+            ArtefactFileKind::Nft => self.nft.as_ref(),
+            ArtefactFileKind::IptablesRules(family) => self.rules_text(family),
+            ArtefactFileKind::UserSets => sets.map(|s| &s.user),
+            ArtefactFileKind::GeneratedSets => sets.map(|s| &s.generated),
+            ArtefactFileKind::SetNames => sets.map(|s| &s.names),
+            ArtefactFileKind::LoadScript | ArtefactFileKind::UnloadScript => None,
         };
         text.map(String::as_str)
     }
 
     /// Puts a text into its place; a script has none.
-    pub(crate) fn store_text(&mut self, kind: FileKind, text: String) {
+    pub(crate) fn store_text(&mut self, kind: ArtefactFileKind, text: String) {
         match kind {
-            FileKind::Nft => self.nft = Some(text),
-            FileKind::IptablesRules(family) => *self.rules_text_mut(family) = Some(text),
-            FileKind::UserSets => self.sets.get_or_insert_default().user = text,
-            FileKind::GeneratedSets => self.sets.get_or_insert_default().generated = text,
-            FileKind::SetNames => self.sets.get_or_insert_default().names = text,
-            FileKind::LoadScript | FileKind::UnloadScript => {}
+            ArtefactFileKind::Nft => self.nft = Some(text),
+            ArtefactFileKind::IptablesRules(family) => *self.rules_text_mut(family) = Some(text),
+            ArtefactFileKind::UserSets => self.sets.get_or_insert_default().user = text,
+            ArtefactFileKind::GeneratedSets => self.sets.get_or_insert_default().generated = text,
+            ArtefactFileKind::SetNames => self.sets.get_or_insert_default().names = text,
+            ArtefactFileKind::LoadScript | ArtefactFileKind::UnloadScript => {}
         }
     }
 }

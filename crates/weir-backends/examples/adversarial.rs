@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             let budget = CommandBudget { steps, memory_bytes: 2 << 30, packets: 20_000 };
             let ruleset = generate_adversarial_shape(shape, number(2, 20) as usize);
             for used in use_budgets(&ruleset, 1, budget) {
-                println!("{}", describe(&used));
+                println!("{}", describe_used_budget(&used));
             }
             ExitCode::SUCCESS
         }
@@ -60,7 +60,11 @@ fn run_seeds(first: u64, count: u64, size: u64, steps: u64) -> ExitCode {
                 || used.memory_bytes.unwrap_or(0) > budget.memory_bytes;
             if is_exceeded {
                 exceeded += 1;
-                println!("seed {seed} {:?} exceeds: {}", ruleset.shapes, describe(&used));
+                println!(
+                    "seed {seed} {:?} exceeds: {}",
+                    ruleset.shapes,
+                    describe_used_budget(&used)
+                );
             }
             let keys = |used: &UsedBudget| {
                 [
@@ -79,13 +83,13 @@ fn run_seeds(first: u64, count: u64, size: u64, steps: u64) -> ExitCode {
     println!("{count} seeds, {commands} commands, {undecided} undecided, {exceeded} exceeded");
     for (what, found) in ["steps", "memory", "time"].into_iter().zip(&worst) {
         if let Some((seed, used)) = found {
-            println!("most {what}: seed {seed}, {}", describe(used));
+            println!("most {what}: seed {seed}, {}", describe_used_budget(used));
         }
     }
     if exceeded == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn describe(used: &UsedBudget) -> String {
+fn describe_used_budget(used: &UsedBudget) -> String {
     let UsedBudget { command, steps, memory_bytes, is_decided, time } = used;
     let decided = if *is_decided { "decided" } else { "undecided" };
     let steps = steps.map_or("?".to_owned(), |steps| format!("{:.3}", steps as f64 / 1e6));

@@ -6,7 +6,7 @@
 
 use weir_artefact::classifier_folder::{
     CLASSIFIER_MANIFEST_VERSION, ClassifierBuiltInChain, ClassifierChain, ClassifierEntry,
-    ClassifierKeyPart, ClassifierManifest, ClassifierStretch,
+    ClassifierKeyPart, ClassifierLookupStretch, ClassifierManifest,
 };
 use weir_classify::interval_dag::IntervalDagClassifier;
 use weir_classify::ruleset::{
@@ -15,7 +15,7 @@ use weir_classify::ruleset::{
 };
 use weir_classify::{BuildLimits, ClassifierBuildError};
 use weir_model::{Family, Firewall, Policy, Rule, TableName, Target, iptables_tool_name};
-use weir_partition::AtomicTest;
+use weir_partition::AxislessTest;
 use weir_syntax::iptables;
 
 use crate::compile_options::FormRefusal;
@@ -37,13 +37,13 @@ pub struct ClassifierForm {
 pub enum ClassifierFormError {
     /// It has no look-ups.
     #[error(transparent)]
-    Program(#[from] LookupProgramError),
+    NoLookupProgram(#[from] LookupProgramError),
     /// Rules cannot be expressed.
     #[error("the classifier form cannot express {} of the rules", .0.len())]
     Unsupported(Vec<FormRefusal>),
     /// A block would be too large.
     #[error(transparent)]
-    Block(#[from] ClassifierBuildError),
+    BlockBuildFailed(#[from] ClassifierBuildError),
 }
 
 /// The built-in chains of a firewall that have rules.
@@ -63,24 +63,24 @@ impl ClassifierForm {
     ///
     /// # Errors
     /// [`ClassifierFormError::Unsupported`] names the rules that have to be evaluated.
-    pub fn push_program(
+    pub fn push_chain_lookup_program(
         &mut self,
         program: &LookupProgram<'_>,
         checked_packets: usize,
     ) -> Result<(), ClassifierFormError> {
-        let refusals = list_evaluated_rule_refusals(program);
+        let refusals = list_refusals_of_rules_lookups_cannot_decide(program);
         if !refusals.is_empty() {
             return Err(ClassifierFormError::Unsupported(refusals));
         }
-        let policy_path = program.policy_path();
+        let policy_rule_id = program.policy_rule_id();
         let tool = iptables_tool_name(program.family());
-        let chain = format!("{tool}/{}/{}", policy_path.table, policy_path.chain);
+        let chain = format!("{tool}/{}/{}", policy_rule_id.table, policy_rule_id.chain);
         let mut chains = Vec::new();
         for lookups in program.chains() {
             let name = program.table().chains[lookups.chain_index as usize].name.to_string();
             let mut stretches = Vec::new();
             for stretch in &lookups.stretches {
-                stretches.push(self.describe_stretch(program, stretch)?);
+                stretches.push(self.build_classifier_lookup_stretch(program, stretch)?);
             }
             chains.push(ClassifierChain { name, stretches });
         }
@@ -103,11 +103,11 @@ impl ClassifierForm {
         Ok(())
     }
 
-    fn describe_stretch(
+    fn build_classifier_lookup_stretch(
         &mut self,
         program: &LookupProgram<'_>,
         stretch: &LookupStretch,
-    ) -> Result<ClassifierStretch, ClassifierFormError> {
+    ) -> Result<ClassifierLookupStretch, ClassifierFormError> {
         let mut block = None;
         if stretch.filters.filter_count() > 0 {
             let built = IntervalDagClassifier::build(&stretch.filters, &BuildLimits::default())?;
@@ -115,9 +115,9 @@ impl ClassifierForm {
             self.blocks.push((name.clone(), built.block().to_bytes()));
             block = Some(name);
         }
-        let part = |part: &KeyPart| describe_key_part(program, part);
-        let entry = |entry: &LookupEntry| describe_entry(program, entry);
-        Ok(ClassifierStretch {
+        let part = |part: &KeyPart| to_classifier_key_part(program, part);
+        let entry = |entry: &LookupEntry| to_classifier_entry(program, entry);
+        Ok(ClassifierLookupStretch {
             block,
             key: stretch.key_layout.parts().iter().map(part).collect(),
             entries: stretch.entries.iter().map(entry).collect(),
@@ -126,7 +126,9 @@ impl ClassifierForm {
 }
 
 /// The rules that look-ups do not judge alone, which the form refuses.
-pub fn list_evaluated_rule_refusals(program: &LookupProgram<'_>) -> Vec<FormRefusal> {
+pub fn list_refusals_of_rules_lookups_cannot_decide(
+    program: &LookupProgram<'_>,
+) -> Vec<FormRefusal> {
     let evaluated = program.rules_evaluated_after_lookup().into_iter();
     let mut refusals: Vec<_> =
         evaluated.map(|(place, reason)| (place, format!("a rule that {reason}"))).collect();
@@ -165,7 +167,7 @@ fn policy_word(policy: Policy) -> &'static str {
     }
 }
 
-fn describe_entry(program: &LookupProgram<'_>, entry: &LookupEntry) -> ClassifierEntry {
+fn to_classifier_entry(program: &LookupProgram<'_>, entry: &LookupEntry) -> ClassifierEntry {
     let (then, resume_at, call) = match entry.then {
         EntryContinuation::NextEntry => ("next".to_owned(), None, None),
         EntryContinuation::Decide(policy) => (policy_word(policy).to_owned(), None, None),
@@ -182,14 +184,14 @@ fn describe_entry(program: &LookupProgram<'_>, entry: &LookupEntry) -> Classifie
     };
     ClassifierEntry {
         rule: program.rule_id(entry.rule).to_string(),
-        counts: entry.finding == FoundEntryMeaning::Match,
+        counts: entry.meaning_if_found == FoundEntryMeaning::Match,
         then,
         resume_at,
         call,
     }
 }
 
-fn describe_key_part(program: &LookupProgram<'_>, part: &KeyPart) -> ClassifierKeyPart {
+fn to_classifier_key_part(program: &LookupProgram<'_>, part: &KeyPart) -> ClassifierKeyPart {
     match part {
         KeyPart::Number { field, words } => {
             ClassifierKeyPart::Number { field: field.row().name.to_owned(), words: *words }
@@ -204,12 +206,12 @@ fn describe_key_part(program: &LookupProgram<'_>, part: &KeyPart) -> ClassifierK
             let axis = classes.axis_name().to_owned();
             ClassifierKeyPart::Classes { axis, bits, class_by_code }
         }
-        KeyPart::AtomicTests(numbers) => {
-            let test = |number: &u32| match &program.atomic_tests()[*number as usize] {
-                AtomicTest::MaskedField { field, value, mask } => {
+        KeyPart::AxislessTests(numbers) => {
+            let test = |number: &u32| match &program.axisless_tests()[*number as usize] {
+                AxislessTest::MaskedField { field, value, mask } => {
                     format!("{} & {mask:#x} == {value:#x}", field.row().name)
                 }
-                AtomicTest::SetMembership { name, dirs } => {
+                AxislessTest::SetMembership { name, dirs } => {
                     let dir = |src: &bool| if *src { "src" } else { "dst" };
                     let dirs: Vec<&str> = dirs.iter().map(dir).collect();
                     format!("set {name} {}", dirs.join(","))

@@ -2,14 +2,17 @@
 
 use weir_artefact::manifest::{self, Manifest};
 use weir_artefact::{
-    Artefact, ArtefactRulesetTexts, Deviation, Footprint, Form, IpsetTexts, sha256_hex,
+    Artefact, ArtefactRulesetTexts, CompiledForm, Deviation, IpsetTexts, LoadFootprint, sha256_hex,
 };
 use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
 use weir_passes::{CheckedPassesResult, passes};
 use weir_syntax::{ipset, iptables};
 
 use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
-use crate::{coverage, form_passes, iptables_credit, kernel_memory, load_scripts, nft, read_back};
+use crate::{
+    form_passes, form_rule_coverage, iptables_counter_credit, kernel_memory, load_scripts, nft,
+    read_back,
+};
 
 /// Compiles a firewall to a form that is equal to it.
 ///
@@ -20,7 +23,7 @@ use crate::{coverage, form_passes, iptables_credit, kernel_memory, load_scripts,
 /// [`CompileError::InvalidOption`] if an option makes no sense.
 pub fn compile(
     firewall: &Firewall,
-    form: Form,
+    form: CompiledForm,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
@@ -33,27 +36,27 @@ pub fn compile(
         }
     }
     match form {
-        Form::Linear | Form::Tree | Form::Ipset => {
+        CompiledForm::Linear | CompiledForm::Tree | CompiledForm::Ipset => {
             compile_iptables_form(firewall, form, options, progress)
         }
-        Form::Nft => compile_nft_artefact(firewall, options, progress),
+        CompiledForm::Nft => compile_nft_artefact(firewall, options, progress),
     }
 }
 
 fn compile_iptables_form(
     firewall: &Firewall,
-    form: Form,
+    form: CompiledForm,
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
     let id = hash_compilation_inputs(firewall, form, options);
     let names = form_passes::select_pass_names(form, options)?;
     let run = form_passes::run_form_passes(firewall, &names, options, (form, &id), progress)?;
-    let checked = form_passes::build_equality_check_record(&run.steps, options);
+    let checked = form_passes::build_equality_check_record(&run.pass_reports, options);
     let CheckedPassesResult {
         firewall: after,
         generated_sets: own,
-        compiled_runs: compiled,
+        compiled_rule_runs: compiled,
         unchanged_rules: kept,
         deviations: by_passes,
         ..
@@ -63,26 +66,31 @@ fn compile_iptables_form(
     add_artefact_id_chains(&mut after, &id);
     read_back::check_iptables_read_back(&after)
         .map_err(|what| CompileError::ReadBackMismatch { form, what })?;
-    let contents = print_artefact_texts(&after, None, &firewall.sets, &own);
-    let mut counters = iptables_credit::build_credit_map(firewall, &after, &own);
-    let summed =
-        iptables_credit::extract_summed_counter_groups(&mut counters, firewall, &after, &own);
+    let contents = render_artefact_texts(&after, None, &firewall.sets, &own);
+    let mut counters =
+        iptables_counter_credit::build_iptables_form_credit_map(firewall, &after, &own);
+    let summed = iptables_counter_credit::extract_summed_counter_groups(
+        &mut counters,
+        firewall,
+        &after,
+        &own,
+    );
     let mut deviations = list_deviations_of_ipv6_sets(form, &own);
     deviations.extend(by_passes);
     let manifest = Manifest {
         version: manifest::MANIFEST_VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         form,
-        tools: load_scripts::list_required_tools(&Footprint::from_texts(&contents)),
+        tools: load_scripts::list_required_tools(&LoadFootprint::from_texts(&contents)),
         files: Vec::new(),
-        memory_bytes: kernel_memory::estimate_kernel_bytes(&after, options.cpus),
+        memory_bytes: kernel_memory::estimate_kernel_bytes(&after, options.target_machine_cpus),
         share: match form {
-            Form::Linear => Default::default(),
-            _ => coverage::compute_iptables_coverage(
+            CompiledForm::Linear => Default::default(),
+            _ => form_rule_coverage::compute_iptables_form_coverage(
                 firewall,
                 &after,
                 &kept,
-                &options.rewritable_programs,
+                &options.programs_with_rewritable_chains,
             ),
         },
         compiled,
@@ -102,37 +110,44 @@ fn compile_nft_artefact(
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Artefact, CompileError> {
-    let id = hash_compilation_inputs(firewall, Form::Nft, options);
-    let names = form_passes::select_pass_names(Form::Nft, options)?;
+    let id = hash_compilation_inputs(firewall, CompiledForm::Nft, options);
+    let names = form_passes::select_pass_names(CompiledForm::Nft, options)?;
     let (maps, before): (Vec<&str>, Vec<&str>) =
-        names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP_NAME);
-    let run = form_passes::run_form_passes(firewall, &before, options, (Form::Nft, &id), progress)?;
+        names.into_iter().partition(|n| *n == passes::FOLD_INTO_VERDICT_MAP_PASS_NAME);
+    let run = form_passes::run_form_passes(
+        firewall,
+        &before,
+        options,
+        (CompiledForm::Nft, &id),
+        progress,
+    )?;
     let mut made =
         nft::compile_nft_after_passes(firewall, &run, !maps.is_empty(), options, progress)?;
-    let summed = iptables_credit::extract_summed_counter_groups(
+    let summed = iptables_counter_credit::extract_summed_counter_groups(
         &mut made.counters,
         firewall,
         &run.firewall,
         &[],
     );
-    let mut checked = form_passes::build_equality_check_record(&run.steps, options);
+    let mut checked = form_passes::build_equality_check_record(&run.pass_reports, options);
     checked.packets += made.equality_check.packets;
     checked.passes.append(&mut made.equality_check.passes);
     progress("writing", 0.0);
-    let printed = |what| CompileError::ReadBackMismatch { form: Form::Nft, what };
+    let printed = |what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what };
     read_back::check_nft_read_back(&made.nft_ruleset, &made.nft_text).map_err(printed)?;
     let kept = made.iptables_to_load();
     read_back::check_iptables_read_back(&kept).map_err(printed)?;
     let contents =
-        print_artefact_texts(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
+        render_artefact_texts(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
     let manifest = Manifest {
         version: manifest::MANIFEST_VERSION,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
-        form: Form::Nft,
-        tools: load_scripts::list_required_tools(&Footprint::from_texts(&contents)),
+        form: CompiledForm::Nft,
+        tools: load_scripts::list_required_tools(&LoadFootprint::from_texts(&contents)),
         files: Vec::new(),
-        memory_bytes: made.memory_bytes + kernel_memory::estimate_kernel_bytes(&kept, options.cpus),
-        compiled: made.compiled_runs,
+        memory_bytes: made.memory_bytes
+            + kernel_memory::estimate_kernel_bytes(&kept, options.target_machine_cpus),
+        compiled: made.compiled_rule_runs,
         barriers: made.barriers,
         share: made.share,
         deviations: made.deviations,
@@ -159,7 +174,11 @@ fn add_artefact_id_chains(firewall: &mut Firewall, id: &str) {
 }
 
 /// Eight hexadecimal digits that only this ruleset in this form, made so, has.
-fn hash_compilation_inputs(firewall: &Firewall, form: Form, options: &CompileOptions) -> String {
+fn hash_compilation_inputs(
+    firewall: &Firewall,
+    form: CompiledForm,
+    options: &CompileOptions,
+) -> String {
     let mut text =
         format!("{} {form} {:?} {:?}", env!("CARGO_PKG_VERSION"), options.levels, options.cost);
     text += &format!(" {:?} {:?}\n", options.passes, options.skipped_passes);
@@ -172,7 +191,7 @@ fn hash_compilation_inputs(firewall: &Firewall, form: Form, options: &CompileOpt
 
 /// The texts of a form: its rules and nft tables, and the sets of the user and of passes, if its
 /// rules use any.
-fn print_artefact_texts(
+fn render_artefact_texts(
     rules: &Firewall,
     nft: Option<String>,
     user: &[IpSet],
@@ -193,7 +212,7 @@ fn print_artefact_texts(
     contents
 }
 
-fn list_deviations_of_ipv6_sets(form: Form, own: &[(Family, IpSet)]) -> Vec<Deviation> {
-    let by_sets = form == Form::Ipset && own.iter().any(|(f, _)| *f == Family::V6);
+fn list_deviations_of_ipv6_sets(form: CompiledForm, own: &[(Family, IpSet)]) -> Vec<Deviation> {
+    let by_sets = form == CompiledForm::Ipset && own.iter().any(|(f, _)| *f == Family::V6);
     by_sets.then_some(Deviation::MalformedExtensionHeaders).into_iter().collect()
 }

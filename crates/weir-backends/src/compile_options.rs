@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_artefact::Form;
+use weir_artefact::CompiledForm;
 use weir_artefact::manifest::FormRuleCoverage;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::{Family, Span};
@@ -20,9 +20,9 @@ pub struct CompileOptions {
     /// Seed of the random packets of the check.
     pub seed: u64,
     /// Packets of the check for each family; what lies on boundaries is tried in any case.
-    pub check_packets: usize,
+    pub check_packets_per_family: usize,
     /// CPUs of the machine that will load the form; counters are kept for each.
-    pub cpus: usize,
+    pub target_machine_cpus: usize,
     /// Names of the passes to run, in this order; those of the form where `None`.
     pub passes: Option<Vec<String>>,
     /// Names of passes that are not to run.
@@ -32,12 +32,12 @@ pub struct CompileOptions {
     /// Passes that lose counters may run.
     pub allow_counter_loss: bool,
     /// Programs whose chains may be rewritten.
-    pub rewritable_programs: Vec<ManagingProgram>,
+    pub programs_with_rewritable_chains: Vec<ManagingProgram>,
     /// Steps that all proofs together may take
     /// ([`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max)).
-    pub proof_steps: u64,
+    pub proof_steps_max: u64,
     /// Memory of the diagrams of one family and path, in bytes.
-    pub proof_bytes: usize,
+    pub proof_memory_bytes: usize,
     /// A form that leaves rules to another program than the form's own is refused.
     pub strict: bool,
 }
@@ -48,15 +48,15 @@ impl Default for CompileOptions {
             levels: None,
             cost: CostModel::default(),
             seed: 1,
-            check_packets: 100_000,
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            check_packets_per_family: 100_000,
+            target_machine_cpus: std::thread::available_parallelism().map_or(1, usize::from),
             passes: None,
             skipped_passes: Vec::new(),
             trust: false,
             allow_counter_loss: false,
-            rewritable_programs: Vec::new(),
-            proof_steps: CheckedPassesOptions::default().proof_steps,
-            proof_bytes: CheckedPassesOptions::default().proof_bytes,
+            programs_with_rewritable_chains: Vec::new(),
+            proof_steps_max: CheckedPassesOptions::default().proof_steps_max,
+            proof_memory_bytes: CheckedPassesOptions::default().proof_memory_bytes,
             strict: false,
         }
     }
@@ -70,7 +70,7 @@ pub enum CompileError {
     #[error("{form} cannot express {}", format_first_refusals(.refusals))]
     Unsupported {
         /// Which form.
-        form: Form,
+        form: CompiledForm,
         /// Everything that it cannot say.
         refusals: Vec<FormRefusal>,
     },
@@ -78,7 +78,7 @@ pub enum CompileError {
     #[error("{form} evaluates {} of {} rules, iptables keeps {}", share.in_form, share.rules, share.left)]
     RulesLeftInIptables {
         /// Which form.
-        form: Form,
+        form: CompiledForm,
         /// What would be where.
         share: FormRuleCoverage,
         /// The rules that are the cause.
@@ -88,7 +88,7 @@ pub enum CompileError {
     #[error("the {form} form treats a packet in another way: {example}")]
     NotEquivalent {
         /// Which form.
-        form: Form,
+        form: CompiledForm,
         /// The packet, and its path through both.
         example: Box<Counterexample>,
     },
@@ -99,7 +99,7 @@ pub enum CompileError {
     #[error("the text of the {form} form does not say what was checked: {what}")]
     ReadBackMismatch {
         /// Which form.
-        form: Form,
+        form: CompiledForm,
         /// The first difference.
         what: String,
     },

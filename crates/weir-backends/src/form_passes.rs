@@ -1,6 +1,6 @@
 //! The passes of each form, and their entries in the manifest.
 
-use weir_artefact::{CheckedPass, EqualityCheckRecord, Form};
+use weir_artefact::{CheckedPass, CompiledForm, EqualityCheckRecord};
 use weir_model::Firewall;
 use weir_passes::equivalence_check::PacketCheckOptions;
 use weir_passes::{
@@ -11,12 +11,12 @@ use weir_passes::{
 use crate::compile_options::{CompileError, CompileOptions};
 
 /// The default passes of the form, in order.
-const fn default_passes(form: Form) -> &'static [&'static str] {
+const fn default_passes(form: CompiledForm) -> &'static [&'static str] {
     match form {
-        Form::Linear => &[],
-        Form::Tree => &["chain_tree"],
-        Form::Ipset => &["fold_into_set", "chain_tree"],
-        Form::Nft => &["fold_into_verdict_map"],
+        CompiledForm::Linear => &[],
+        CompiledForm::Tree => &["chain_tree"],
+        CompiledForm::Ipset => &["fold_into_set", "chain_tree"],
+        CompiledForm::Nft => &["fold_into_verdict_map"],
     }
 }
 
@@ -25,7 +25,7 @@ const fn default_passes(form: Form) -> &'static [&'static str] {
 /// # Errors
 /// [`CompileError::InvalidOption`] for a name that no pass has, or that the form cannot use.
 pub(crate) fn select_pass_names(
-    form: Form,
+    form: CompiledForm,
     options: &CompileOptions,
 ) -> Result<Vec<&str>, CompileError> {
     let chosen: Vec<&str> = match &options.passes {
@@ -33,22 +33,22 @@ pub(crate) fn select_pass_names(
         None => default_passes(form).to_vec(),
     };
     for name in chosen.iter().copied().chain(options.skipped_passes.iter().map(String::as_str)) {
-        let maps = name == passes::FOLD_INTO_VERDICT_MAP_NAME;
+        let maps = name == passes::FOLD_INTO_VERDICT_MAP_PASS_NAME;
         if !maps && passes::find_pass(name).is_none() {
             let all: Vec<&str> = passes::ALL_PASSES.iter().map(|p| p.name()).collect();
             let all = all.join(", ");
             return Err(CompileError::InvalidOption(format!(
                 "unknown pass {name}; passes are {all}, {}",
-                passes::FOLD_INTO_VERDICT_MAP_NAME
+                passes::FOLD_INTO_VERDICT_MAP_PASS_NAME
             )));
         }
-        if form == Form::Nft && name == "fold_into_set" {
+        if form == CompiledForm::Nft && name == "fold_into_set" {
             return Err(CompileError::InvalidOption(
                 "the nft form has its own sets: fold_into_set creates ipsets, which nft cannot use"
                     .to_owned(),
             ));
         }
-        if maps && form != Form::Nft {
+        if maps && form != CompiledForm::Nft {
             return Err(CompileError::InvalidOption(format!(
                 "{name} generates nft maps: use --to nft"
             )));
@@ -63,19 +63,20 @@ pub(crate) fn run_form_passes(
     firewall: &Firewall,
     names: &[&str],
     options: &CompileOptions,
-    (form, id): (Form, &str),
+    (form, id): (CompiledForm, &str),
     progress: &mut ProgressFn<'_>,
 ) -> Result<CheckedPassesResult, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
     let pass = build_pass_options(options, id);
-    let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };
+    let packet_check =
+        PacketCheckOptions { seed: options.seed, packets: options.check_packets_per_family };
     let options = CheckedPassesOptions {
         pass,
-        check,
+        packet_check,
         trust: options.trust,
-        proof_steps: options.proof_steps,
-        proof_bytes: options.proof_bytes,
-        proof_follows: form == Form::Nft,
+        proof_steps_max: options.proof_steps_max,
+        proof_memory_bytes: options.proof_memory_bytes,
+        another_proof_follows: form == CompiledForm::Nft,
     };
     Ok(run_passes_until_first_refusal(firewall, &passes, &options, progress)?)
 }
@@ -87,7 +88,7 @@ pub(crate) fn build_pass_options(options: &CompileOptions, id: &str) -> PassOpti
         levels: options.levels.clone(),
         set_name_id: id.to_owned(),
         allow_counter_loss: options.allow_counter_loss,
-        rewritable_programs: options.rewritable_programs.clone(),
+        programs_with_rewritable_chains: options.programs_with_rewritable_chains.clone(),
     }
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn build_equality_check_record(
     options: &CompileOptions,
 ) -> EqualityCheckRecord {
     let passes: Vec<CheckedPass> = steps.iter().map(to_checked_pass).collect();
-    let packets = passes.iter().map(|p| p.evidence.packet_count()).sum();
+    let packets = passes.iter().map(|p| p.evidence.compared_packet_count()).sum();
     EqualityCheckRecord { packets, seed: options.seed, passes }
 }
 

@@ -30,11 +30,12 @@ const XT_COUNTERS_BYTES: u64 = 16;
 
 /// The estimate for everything that a form loads.
 pub fn estimate_kernel_bytes(firewall: &Firewall, cpus: usize) -> u64 {
-    let tables: u64 = firewall.rulesets().map(|r| tables_bytes(r, cpus as u64)).sum();
+    let tables: u64 =
+        firewall.rulesets().map(|r| iptables_tables_kernel_bytes(r, cpus as u64)).sum();
     tables + firewall.sets.iter().map(ipset_bytes).sum::<u64>()
 }
 
-fn tables_bytes(ruleset: &Ruleset, cpus: u64) -> u64 {
+fn iptables_tables_kernel_bytes(ruleset: &Ruleset, cpus: u64) -> u64 {
     let entry = ipt_entry_bytes(ruleset.family);
     let mut total = 0;
     for table in &ruleset.tables {

@@ -2,9 +2,10 @@
 //!
 //! [`compile`](fn@compile) rewrites a firewall by passes, checks each of them
 //! ([`weir_passes::run_passes_until_first_refusal`]), and returns a value ([`Artefact`]): the rules
-//! as the tools read them, and which counters add up to which original rule ([`iptables_credit`]).
-//! [`write_artefact()`] writes it to a folder, with the scripts that load it ([`load_scripts`]). A
-//! back end refuses what it cannot express, by name; it never approximates.
+//! as the tools read them, and which counters add up to which original rule
+//! ([`iptables_counter_credit`]). [`write_artefact()`] writes it to a folder, with the scripts that
+//! load it ([`load_scripts`]). A back end refuses what it cannot express, by name; it never
+//! approximates.
 
 #![forbid(unsafe_code)]
 
@@ -12,9 +13,9 @@ pub mod artefact_firewall;
 pub mod classifier_form;
 mod compile;
 pub mod compile_options;
-mod coverage;
 mod form_passes;
-pub mod iptables_credit;
+mod form_rule_coverage;
+pub mod iptables_counter_credit;
 pub mod kernel_memory;
 pub mod load_scripts;
 pub mod nft;
@@ -24,6 +25,6 @@ mod read_back;
 pub use compile::compile;
 pub use compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
 pub use load_scripts::write_artefact;
-pub use weir_artefact::{Artefact, Form};
+pub use weir_artefact::{Artefact, CompiledForm};
 pub use weir_passes::Counterexample;
 pub use weir_passes::equivalence_check;

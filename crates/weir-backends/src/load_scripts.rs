@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use weir_artefact::{Artefact, FolderContents, Footprint, NftReplacementTable, WriteError};
+use weir_artefact::{Artefact, FolderContents, LoadFootprint, NftReplacementTable, WriteError};
 use weir_model::{Family, TableName};
 
 const COMMON_SCRIPT: &str = include_str!("load/common.sh");
@@ -29,9 +29,9 @@ const UNLOAD_SCRIPT: &str = include_str!("load/unload.sh");
 const SCRIPT_PROGRAMS_NOT_ASSUMED: [&str; 4] = ["awk", "cmp", "find", "flock"];
 
 /// Programs that the scripts of a form run, apart from the shell's own, coreutils, grep and sed.
-pub(crate) fn list_required_tools(footprint: &Footprint) -> Vec<String> {
-    let loaders = footprint.kernel_facilities();
-    let programs = loaders.iter().flat_map(|loader| loader.tools().iter().copied());
+pub(crate) fn list_required_tools(footprint: &LoadFootprint) -> Vec<String> {
+    let loaders = footprint.kernel_ruleset_stores();
+    let programs = loaders.iter().flat_map(|loader| loader.save_and_load_tools().iter().copied());
     SCRIPT_PROGRAMS_NOT_ASSUMED.into_iter().chain(programs).map(str::to_owned).collect()
 }
 

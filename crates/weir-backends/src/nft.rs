@@ -14,32 +14,34 @@
 
 mod chain_emitter;
 mod chain_names;
-mod class_body;
-mod condition;
-mod coverage;
-mod credit;
 mod form;
 mod hook_comparison;
+mod lookup_class_rules;
 mod lookup_classes;
+mod lookup_run_search;
+mod lost_shared_objects;
 mod lowered_rule;
 mod manifest_rule_ids;
+mod nft_condition;
+mod nft_counter_credit;
+mod nft_form_proof;
+mod nft_rule_coverage;
 mod opaque_match;
-mod proof;
-mod run_search;
-mod shared_objects;
 mod table_move_plan;
 pub mod to_iptables;
 
 use std::collections::HashMap;
 
-use weir_artefact::manifest::{CompiledRun, FormRuleCoverage, UnchangedRule};
-use weir_artefact::{CheckedPass, Deviation, EqualityCheckRecord, Evidence, Form};
+use weir_artefact::manifest::{CompiledRuleRun, FormRuleCoverage, UnchangedRule};
+use weir_artefact::{
+    CheckedPass, CompiledForm, Deviation, EqualityCheckRecord, PassEqualityEvidence,
+};
 use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::managing_programs::ManagingProgram;
-use weir_model::nft::{self, CreditedOriginal};
+use weir_model::nft::{self, CreditedRuleOrPolicy};
 use weir_model::{
-    ChangingSets, CreditMap, Family, Firewall, RuleId, RuleIdTable, RuleIndex, Ruleset, Span,
-    iptables_tool_name,
+    ChangingSets, CountersByOriginalRule, Family, Firewall, OriginalRuleIndex, RuleId, RuleIdTable,
+    Ruleset, Span, iptables_tool_name,
 };
 use weir_passes::equivalence_check::{self, PacketCheckOptions};
 use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
@@ -47,9 +49,9 @@ use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
 use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
 use crate::form_passes;
 
-use self::chain_emitter::CompiledRunReport;
+use self::chain_emitter::CompiledRuleRunReport;
 pub use self::form::{MovedTable, NftForm};
-pub use self::hook_comparison::compare_at_hooks;
+pub use self::hook_comparison::compare_nft_form_at_hooks;
 use self::manifest_rule_ids::map_rule_index_to_manifest_id;
 use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 
@@ -63,7 +65,8 @@ pub fn compile_nft_form_without_passes(
     options: &CompileOptions,
     progress: &mut ProgressFn<'_>,
 ) -> Result<NftForm, CompileError> {
-    let run = form_passes::run_form_passes(firewall, &[], options, (Form::Nft, "nft"), progress)?;
+    let run =
+        form_passes::run_form_passes(firewall, &[], options, (CompiledForm::Nft, "nft"), progress)?;
     compile_nft_after_passes(firewall, &run, true, options, progress)
 }
 
@@ -78,7 +81,7 @@ pub(crate) fn compile_nft_after_passes(
     let firewall = &run.firewall;
     let mut builder = NftFormBuilder {
         use_verdict_maps: maps,
-        compiled_runs: run.compiled_runs.clone(),
+        compiled_rule_runs: run.compiled_rule_runs.clone(),
         barriers: run.unchanged_rules.clone(),
         ..NftFormBuilder::default()
     };
@@ -89,22 +92,23 @@ pub(crate) fn compile_nft_after_passes(
     }
     if builder.moved_tables.is_empty() {
         let refusals = builder.refusals;
-        return Err(CompileError::Unsupported { form: Form::Nft, refusals });
+        return Err(CompileError::Unsupported { form: CompiledForm::Nft, refusals });
     }
     if options.strict && builder.share.left > 0 {
         let (share, refusals) = (builder.share, builder.refusals);
-        return Err(CompileError::RulesLeftInIptables { form: Form::Nft, share, refusals });
+        return Err(CompileError::RulesLeftInIptables { form: CompiledForm::Nft, share, refusals });
     }
-    let stays = builder.rest_before_tree.clone();
+    let stays = builder.iptables_rest_before_tree.clone();
     let mut form = builder.into_form(firewall, options);
-    let refusals = shared_objects::refuse_lost_shared_objects(firewall, &form.iptables_to_load());
+    let refusals =
+        lost_shared_objects::refuse_lost_shared_objects(firewall, &form.iptables_to_load());
     if !refusals.is_empty() {
-        return Err(CompileError::Unsupported { form: Form::Nft, refusals });
+        return Err(CompileError::Unsupported { form: CompiledForm::Nft, refusals });
     }
     form.deviations.extend(run.deviations.iter().cloned());
     let mut step = CheckedPass {
-        pass: passes::FOLD_INTO_VERDICT_MAP_NAME.to_owned(),
-        evidence: Evidence::Trusted,
+        pass: passes::FOLD_INTO_VERDICT_MAP_PASS_NAME.to_owned(),
+        evidence: PassEqualityEvidence::Trusted,
         rules_before: form.share.in_form,
         rules_after: form
             .nft_ruleset
@@ -118,20 +122,20 @@ pub(crate) fn compile_nft_after_passes(
     };
     if !options.trust {
         progress("nft: check", 0.3);
-        form.equality_check = compare_at_hooks(firewall, &form, options, progress)?;
+        form.equality_check = compare_nft_form_at_hooks(firewall, &form, options, progress)?;
         form.equality_check.packets +=
             compare_iptables_rest_with_trees(stays, &form.iptables_rest, options, progress)?;
         progress("nft: proof", 0.9);
         let packets = form.equality_check.packets;
-        let proven = proof::prove_nft_form_or_explain(
+        let proven = nft_form_proof::prove_nft_form_or_explain(
             firewall,
             &form,
             (options, run.proof_budget),
             progress,
         )?;
         step.evidence = match proven {
-            None => Evidence::Proven(packets),
-            Some(why) => Evidence::ComparedPackets(packets, why),
+            None => PassEqualityEvidence::Proven(packets),
+            Some(why) => PassEqualityEvidence::ComparedPackets(packets, why),
         };
     }
     form.equality_check.passes.push(step);
@@ -155,7 +159,8 @@ fn compare_iptables_rest_with_trees(
             Family::V6 => was.v6 = Some(ruleset),
         }
     }
-    let check = PacketCheckOptions { seed: options.seed, packets: options.check_packets };
+    let check =
+        PacketCheckOptions { seed: options.seed, packets: options.check_packets_per_family };
     let checked = equivalence_check::compare_form_on_generated_packets(
         &was,
         &[after],
@@ -163,7 +168,7 @@ fn compare_iptables_rest_with_trees(
         equivalence_check::make_iptables_form_comparer(&was, after),
         progress,
     )
-    .map_err(|example| CompileError::NotEquivalent { form: Form::Nft, example })?;
+    .map_err(|example| CompileError::NotEquivalent { form: CompiledForm::Nft, example })?;
     Ok(checked.packets)
 }
 
@@ -174,14 +179,14 @@ struct NftFormBuilder {
     nft_ruleset: nft::Ruleset,
     iptables_rest: Firewall,
     moved_tables: Vec<MovedTable>,
-    compiled_runs: Vec<CompiledRun>,
+    compiled_rule_runs: Vec<CompiledRuleRun>,
     barriers: Vec<UnchangedRule>,
     share: FormRuleCoverage,
     refusals: Vec<FormRefusal>,
-    counters: CreditMap,
-    has_limit: bool,
+    counters: CountersByOriginalRule,
+    has_limit_test: bool,
     /// What stays in iptables, before it was shortened.
-    rest_before_tree: Vec<Ruleset>,
+    iptables_rest_before_tree: Vec<Ruleset>,
     /// Families without conntrack.
     families_without_conntrack: Vec<Family>,
 }
@@ -200,13 +205,14 @@ impl NftFormBuilder {
         }
         let mut rest = ruleset.clone();
         for (at, table) in ruleset.tables.iter().enumerate() {
-            let mut plan = TableMovePlan::new(table, family, &options.rewritable_programs);
+            let mut plan =
+                TableMovePlan::new(table, family, &options.programs_with_rewritable_chains);
             self.record_refusals(&plan, ruleset);
             let mut is_deep = false;
-            match emit_table_dropping_runs_if_deep(&plan, guard, self.use_verdict_maps) {
+            match emit_table_without_lookups_if_too_deep(&plan, guard, self.use_verdict_maps) {
                 _ if plan.moved_hooks.is_empty() => {}
                 Ok((written, runs)) => {
-                    self.record_compiled_runs(runs, &places);
+                    self.record_compiled_rule_runs(runs, &places);
                     self.moved_tables.push(MovedTable {
                         family,
                         table: table.name,
@@ -232,21 +238,26 @@ impl NftFormBuilder {
                         span: Span::NONE,
                     });
                     plan.moved_hooks.clear();
-                    coverage::add_nft_table_coverage(&mut self.share, &plan, Some(&why));
+                    nft_rule_coverage::add_nft_table_coverage(&mut self.share, &plan, Some(&why));
                     self.barriers.push(UnchangedRule { rule, why });
                     is_deep = true;
                 }
             }
             if !is_deep {
-                coverage::add_nft_table_coverage(&mut self.share, &plan, None);
+                nft_rule_coverage::add_nft_table_coverage(&mut self.share, &plan, None);
             }
             rest.tables[at] = plan.iptables_table_rest();
-            credit::credit_policies_left_in_iptables(&mut self.counters, &plan);
+            nft_counter_credit::credit_policies_left_in_iptables(&mut self.counters, &plan);
         }
-        self.rest_before_tree.push(rest.clone());
+        self.iptables_rest_before_tree.push(rest.clone());
         let rest = self.build_iptables_rest_trees(rest, original, options);
-        credit::credit_iptables_rules(&mut self.counters, &rest, &places);
-        credit::add_nft_counters_of_family(&mut self.counters, &self.nft_ruleset, family, &places);
+        nft_counter_credit::credit_iptables_rules(&mut self.counters, &rest, &places);
+        nft_counter_credit::add_nft_counters_of_family(
+            &mut self.counters,
+            &self.nft_ruleset,
+            family,
+            &places,
+        );
         match family {
             Family::V4 => self.iptables_rest.v4 = Some(rest),
             Family::V6 => self.iptables_rest.v6 = Some(rest),
@@ -273,7 +284,7 @@ impl NftFormBuilder {
             changing_sets: &changing,
         };
         let made = passes::chain_tree::ChainTreePass.run(&rest, &context);
-        self.compiled_runs.extend(made.compiled_runs);
+        self.compiled_rule_runs.extend(made.compiled_rule_runs);
         made.ruleset
     }
 
@@ -310,7 +321,7 @@ impl NftFormBuilder {
             self.barriers.push(UnchangedRule { rule: place, why });
         }
         self.record_program_chains(plan, &stays.join(", "));
-        for (hook, why) in &plan.tied_hooks {
+        for (hook, why) in &plan.expressible_hooks_kept_in_iptables {
             let rule =
                 format!("{}/{}/{}", iptables_tool_name(family), table.name, hook.chain_name());
             self.barriers.push(UnchangedRule { rule, why: format!("stays in iptables: {why}") });
@@ -321,8 +332,11 @@ impl NftFormBuilder {
     fn record_program_chains(&mut self, plan: &TableMovePlan<'_>, stays: &str) {
         let (family, table) = (plan.family, plan.table.name);
         for program in ManagingProgram::ALL {
-            let mut chains =
-                plan.program_chains.iter().filter(|(_, p)| *p == program).map(|(c, _)| c);
+            let mut chains = plan
+                .chains_of_managing_programs
+                .iter()
+                .filter(|(_, p)| *p == program)
+                .map(|(c, _)| c);
             let Some(first) = chains.next() else { continue };
             let place = format!("{}/{table}/{first}", iptables_tool_name(family));
             let all = match chains.count() {
@@ -346,18 +360,20 @@ impl NftFormBuilder {
         }
     }
 
-    fn record_compiled_runs(
+    fn record_compiled_rule_runs(
         &mut self,
-        runs: Vec<CompiledRunReport>,
-        places: &HashMap<RuleIndex, String>,
+        runs: Vec<CompiledRuleRunReport>,
+        places: &HashMap<OriginalRuleIndex, String>,
     ) {
         for run in runs {
             let first = match run.first_credit {
-                Some(CreditedOriginal::Rule(id)) => places.get(&id).cloned().unwrap_or_default(),
+                Some(CreditedRuleOrPolicy::Rule(id)) => {
+                    places.get(&id).cloned().unwrap_or_default()
+                }
                 _ => String::new(),
             };
             let rules = run.rule_count as u32;
-            self.compiled_runs.push(CompiledRun { first, rules, into: run.description });
+            self.compiled_rule_runs.push(CompiledRuleRun { first, rules, into: run.description });
         }
     }
 
@@ -365,17 +381,20 @@ impl NftFormBuilder {
         self.iptables_rest.sets = firewall.sets.clone();
         let statements =
             self.nft_ruleset.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
-        self.has_limit = statements
+        self.has_limit_test = statements
             .flat_map(|r| &r.statements)
             .any(|s| matches!(s, nft::Statement::OpaqueTest(o) if o.text.starts_with("limit")));
         NftForm {
             nft_text: weir_syntax::nft::print(&self.nft_ruleset),
-            memory_bytes: credit::estimate_nft_bytes(&self.nft_ruleset, options.cpus),
+            memory_bytes: nft_counter_credit::estimate_nft_kernel_bytes(
+                &self.nft_ruleset,
+                options.target_machine_cpus,
+            ),
             deviations: self.list_form_deviations(),
             nft_ruleset: self.nft_ruleset,
             iptables_rest: self.iptables_rest,
             moved_tables: self.moved_tables,
-            compiled_runs: self.compiled_runs,
+            compiled_rule_runs: self.compiled_rule_runs,
             barriers: self.barriers,
             share: self.share,
             counters: self.counters,
@@ -388,7 +407,7 @@ impl NftFormBuilder {
         if self.moved_tables.iter().any(|m| !self.families_without_conntrack.contains(&m.family)) {
             out.push(Deviation::LaterFragment);
         }
-        if self.has_limit {
+        if self.has_limit_test {
             out.push(Deviation::LimitResolution);
         }
         out
@@ -397,11 +416,11 @@ impl NftFormBuilder {
 
 /// The table with its runs; without them if chains would be nested too deeply, or if they are not
 /// wanted. The depth if even that does not help.
-fn emit_table_dropping_runs_if_deep(
+fn emit_table_without_lookups_if_too_deep(
     plan: &TableMovePlan<'_>,
     guard: bool,
     maps: bool,
-) -> Result<(nft::Table, Vec<CompiledRunReport>), usize> {
+) -> Result<(nft::Table, Vec<CompiledRuleRunReport>), usize> {
     let mut deepest = 0;
     for runs in [true, false].into_iter().filter(|runs| maps || !runs) {
         let (written, compiled) = plan.emit_table(guard, runs);

@@ -7,15 +7,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::iptables_credit::print_element_without_counts;
-use weir_model::nft::{self, CreditedOriginal, Statement};
-use weir_model::{CounterLocation, CreditMap, Family, Firewall, RuleIndex, Ruleset};
+use crate::iptables_counter_credit::format_element_without_counts;
+use weir_model::nft::{self, CreditedRuleOrPolicy, Statement};
+use weir_model::{
+    CounterLocation, CountersByOriginalRule, Family, Firewall, OriginalRuleIndex, Ruleset,
+};
 use weir_syntax::nft::print_element_key;
 
 /// Originals by their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginalRuleIds {
-    index_by_rule_id: BTreeMap<String, RuleIndex>,
+    index_by_rule_id: BTreeMap<String, OriginalRuleIndex>,
 }
 
 impl OriginalRuleIds {
@@ -26,19 +28,20 @@ impl OriginalRuleIds {
     }
 
     /// The places that an artefact's manifest names.
-    pub fn from_manifest(counters: &CreditMap) -> OriginalRuleIds {
+    pub fn from_manifest(counters: &CountersByOriginalRule) -> OriginalRuleIds {
         let rules = counters.0.keys().filter(|k| !k.ends_with("/policy"));
         OriginalRuleIds::from_rule_ids(rules.cloned().collect())
     }
 
     fn from_rule_ids(mut places: Vec<String>) -> OriginalRuleIds {
         places.sort_unstable();
-        let ids = places.into_iter().zip(0..).map(|(place, n)| (place, RuleIndex(n))).collect();
+        let ids =
+            places.into_iter().zip(0..).map(|(place, n)| (place, OriginalRuleIndex(n))).collect();
         OriginalRuleIds { index_by_rule_id: ids }
     }
 
     /// The place of a rule.
-    pub fn rule_id_text(&self, id: RuleIndex) -> Option<&str> {
+    pub fn rule_id_text(&self, id: OriginalRuleIndex) -> Option<&str> {
         self.index_by_rule_id.keys().nth(id.0 as usize).map(String::as_str)
     }
 
@@ -56,26 +59,26 @@ impl OriginalRuleIds {
     pub fn credit_rules_with_themselves(&self, firewall: &mut Firewall) {
         for ruleset in [&mut firewall.v4, &mut firewall.v6].into_iter().flatten() {
             ruleset.for_each_rule_mut(|id, rule| {
-                rule.credit =
+                rule.credited_originals =
                     self.index_by_rule_id.get(&id.to_string()).copied().into_iter().collect();
             });
         }
     }
 
     /// Credits the rules, elements and counters of an artefact as its manifest says.
-    pub fn credit_artefact(
+    pub fn credit_artefact_from_manifest_counters(
         &self,
-        counters: &CreditMap,
+        counters: &CountersByOriginalRule,
         firewall: &mut Firewall,
         tables: &mut nft::Ruleset,
     ) {
-        let mut of: HashMap<&CounterLocation, Vec<CreditedOriginal>> = HashMap::new();
+        let mut of: HashMap<&CounterLocation, Vec<CreditedRuleOrPolicy>> = HashMap::new();
         for (place, parts) in &counters.0 {
-            let credit = match self.index_by_rule_id.get(place) {
-                Some(id) => CreditedOriginal::Rule(*id),
+            let credited_originals = match self.index_by_rule_id.get(place) {
+                Some(id) => CreditedRuleOrPolicy::Rule(*id),
                 None => continue,
             };
-            parts.iter().for_each(|c| of.entry(c).or_default().push(credit));
+            parts.iter().for_each(|c| of.entry(c).or_default().push(credited_originals));
         }
         credit_rules(&of, firewall);
         credit_set_elements(&of, firewall);
@@ -83,44 +86,53 @@ impl OriginalRuleIds {
     }
 }
 
-fn collect_credited_rule_indices(credit: Option<&Vec<CreditedOriginal>>) -> Vec<RuleIndex> {
-    let rules = credit.into_iter().flatten().filter_map(|c| match c {
-        CreditedOriginal::Rule(id) => Some(*id),
-        CreditedOriginal::Policy(_) => None,
+fn collect_credited_rule_indices(
+    credited_originals: Option<&Vec<CreditedRuleOrPolicy>>,
+) -> Vec<OriginalRuleIndex> {
+    let rules = credited_originals.into_iter().flatten().filter_map(|c| match c {
+        CreditedRuleOrPolicy::Rule(id) => Some(*id),
+        CreditedRuleOrPolicy::Policy(_) => None,
     });
     rules.collect()
 }
 
-fn credit_rules(of: &HashMap<&CounterLocation, Vec<CreditedOriginal>>, firewall: &mut Firewall) {
+fn credit_rules(
+    of: &HashMap<&CounterLocation, Vec<CreditedRuleOrPolicy>>,
+    firewall: &mut Firewall,
+) {
     for ruleset in [&mut firewall.v4, &mut firewall.v6].into_iter().flatten() {
         ruleset.for_each_rule_mut(|id, rule| {
-            rule.credit = collect_credited_rule_indices(of.get(&CounterLocation::from(&id)))
+            rule.credited_originals =
+                collect_credited_rule_indices(of.get(&CounterLocation::from(&id)))
         });
     }
 }
 
 fn credit_set_elements(
-    of: &HashMap<&CounterLocation, Vec<CreditedOriginal>>,
+    of: &HashMap<&CounterLocation, Vec<CreditedRuleOrPolicy>>,
     firewall: &mut Firewall,
 ) {
     for set in &mut firewall.sets {
         let words: Vec<String> =
-            set.elements.iter().map(|e| print_element_without_counts(set, e)).collect();
+            set.elements.iter().map(|e| format_element_without_counts(set, e)).collect();
         for (element, text) in Arc::make_mut(&mut set.elements).iter_mut().zip(words) {
             let counter = CounterLocation::Element { set: set.name.to_string(), element: text };
-            element.credit = collect_credited_rule_indices(of.get(&counter));
+            element.credited_originals = collect_credited_rule_indices(of.get(&counter));
         }
     }
 }
 
-fn credit_nft_table(of: &HashMap<&CounterLocation, Vec<CreditedOriginal>>, table: &mut nft::Table) {
+fn credit_nft_table(
+    of: &HashMap<&CounterLocation, Vec<CreditedRuleOrPolicy>>,
+    table: &mut nft::Table,
+) {
     let family = if table.family == Family::V4 { "ip" } else { "ip6" };
     let find = |counter: &CounterLocation| of.get(counter).cloned().unwrap_or_default();
     for map in &mut table.maps {
         let words: Vec<String> =
             map.elements.iter().map(|e| print_element_key(map, e, table.family)).collect();
         for (element, text) in map.elements.iter_mut().zip(words) {
-            element.credit = find(&CounterLocation::NftElement {
+            element.credited_originals = find(&CounterLocation::NftElement {
                 family: family.to_owned(),
                 table: table.name.clone(),
                 set: map.name.clone(),
@@ -130,7 +142,7 @@ fn credit_nft_table(of: &HashMap<&CounterLocation, Vec<CreditedOriginal>>, table
     }
     for chain in &mut table.chains {
         for (i, rule) in chain.rules.iter_mut().enumerate() {
-            let credit = find(&CounterLocation::NftRule {
+            let credited_originals = find(&CounterLocation::NftRule {
                 family: family.to_owned(),
                 table: table.name.clone(),
                 chain: chain.name.clone(),
@@ -138,7 +150,7 @@ fn credit_nft_table(of: &HashMap<&CounterLocation, Vec<CreditedOriginal>>, table
             });
             for statement in &mut rule.statements {
                 if let Statement::Counter(of) = statement {
-                    of.clone_from(&credit);
+                    of.clone_from(&credited_originals);
                 }
             }
         }

@@ -96,8 +96,16 @@ fn are_same_sets(a: &IpSet, b: &IpSet) -> bool {
 
 fn are_same_elements(a: &Element, b: &Element) -> bool {
     // What an element counted is printed where it is known; that is no part of its meaning.
-    let Element { parts, nomatch, timeout, comment, other_words, counters: _, span: _, credit: _ } =
-        a;
+    let Element {
+        parts,
+        nomatch,
+        timeout,
+        comment,
+        other_words,
+        counters: _,
+        span: _,
+        credited_originals: _,
+    } = a;
     (parts, nomatch, timeout) == (&b.parts, &b.nomatch, &b.timeout)
         && (comment, other_words) == (&b.comment, &b.other_words)
 }

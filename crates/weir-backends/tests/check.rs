@@ -33,7 +33,7 @@ fn tree_of(firewall: &Firewall) -> Firewall {
         &RuleIdTable::from_ruleset(v4),
         &|_| true,
     );
-    assert!(!made.compiled_runs.is_empty());
+    assert!(!made.compiled_rule_runs.is_empty());
     Firewall { v4: Some(made.ruleset), ..firewall.clone() }
 }
 
@@ -107,8 +107,8 @@ fn a_lost_log_line_is_caught() {
 fn credit_given_to_the_wrong_rule_is_caught() {
     let said = spoiled(|after| {
         let leaf = leaves(after).find(|c| c.rules.len() > 2).unwrap();
-        let credit = leaf.rules[1].credit.clone();
-        leaf.rules[0].credit = credit;
+        let credited_originals = leaf.rules[1].credited_originals.clone();
+        leaf.rules[0].credited_originals = credited_originals;
     });
     assert!(said.unwrap_err().starts_with("credit differs"));
 }

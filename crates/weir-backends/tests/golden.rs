@@ -1,6 +1,6 @@
 //! `testdata/backends/iptables`: a ruleset, and the files that each iptables form of it has.
 
-use weir_backends::{CompileOptions, Form, compile};
+use weir_backends::{CompileOptions, CompiledForm, compile};
 use weir_model::Firewall;
 use weir_passes::CostModel;
 use weir_syntax::iptables::{self, ParserSettings};
@@ -19,9 +19,10 @@ fn forms(rules: &str) -> String {
         inline_rules_max: 1,
         ..CostModel::default()
     };
-    let options = CompileOptions { cost, check_packets: 2000, ..CompileOptions::default() };
+    let options =
+        CompileOptions { cost, check_packets_per_family: 2000, ..CompileOptions::default() };
     let mut text = String::new();
-    for form in [Form::Linear, Form::Tree, Form::Ipset] {
+    for form in [CompiledForm::Linear, CompiledForm::Tree, CompiledForm::Ipset] {
         let made = compile(&firewall, form, &options, &mut |_, _| {}).expect("it is equal");
         for (kind, file) in made.contents.texts() {
             // The identity changes with the version.

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{Artefact, CompileOptions, Form, compile, write_artefact};
+use weir_backends::{Artefact, CompileOptions, CompiledForm, compile, write_artefact};
 use weir_kernel::{Namespace, Session};
 use weir_model::Firewall;
 use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::skip_test;
 
-const FORMS: [Form; 3] = [Form::Linear, Form::Tree, Form::Ipset];
+const FORMS: [CompiledForm; 3] = [CompiledForm::Linear, CompiledForm::Tree, CompiledForm::Ipset];
 
 /// What is in force before anything is loaded.
 const BEFORE: &str = "*filter\n:INPUT ACCEPT [3:180]\n:FORWARD DROP [7:420]\n:OUTPUT ACCEPT [0:0]\n\
@@ -113,8 +113,8 @@ fn example() -> Firewall {
     firewall(&v4, &v6, "")
 }
 
-fn made(firewall: &Firewall, form: Form) -> Artefact {
-    let options = CompileOptions { check_packets: 2000, ..Default::default() };
+fn made(firewall: &Firewall, form: CompiledForm) -> Artefact {
+    let options = CompileOptions { check_packets_per_family: 2000, ..Default::default() };
     compile(firewall, form, &options, &mut |_, _| {}).expect("the form is equal")
 }
 
@@ -195,9 +195,9 @@ fn with_mangle() -> Firewall {
 #[test]
 fn nft_forms_replace_each_other_whole_and_unload_in_turn() {
     let Some(place) = Place::new() else { return };
-    let two = place.write(&made(&with_mangle(), Form::Nft), "two");
-    let one = place.write(&made(&example(), Form::Nft), "one");
-    let tree = place.write(&made(&example(), Form::Tree), "tree");
+    let two = place.write(&made(&with_mangle(), CompiledForm::Nft), "two");
+    let one = place.write(&made(&example(), CompiledForm::Nft), "one");
+    let tree = place.write(&made(&example(), CompiledForm::Tree), "tree");
     let theirs = "table inet theirs {\n\tchain c {\n\t}\n}\n";
     place.run(&["nft", "-f", "-"], theirs);
     let mut in_force = vec![place.nft()];
@@ -219,7 +219,7 @@ fn nft_forms_replace_each_other_whole_and_unload_in_turn() {
 #[test]
 fn an_nft_form_loads_over_itself_and_not_twice_by_hand() {
     let Some(place) = Place::new() else { return };
-    let dir = place.write(&made(&example(), Form::Nft), "nft");
+    let dir = place.write(&made(&example(), CompiledForm::Nft), "nft");
     place.script(&dir, "load.sh").expect("it loads");
     let loaded = place.nft();
     place.script(&dir, "load.sh").expect("it loads over itself");
@@ -260,7 +260,7 @@ fn sets_of_the_user_are_made_once_and_never_bent() {
         -A INPUT -m set --match-set lan src -j DROP\nCOMMIT\n";
     let sets =
         "create lan hash:net family inet hashsize 1024 maxelem 65536\nadd lan 192.0.2.0/24\n";
-    let dir = place.write(&made(&firewall(rules, "", sets), Form::Tree), "tree");
+    let dir = place.write(&made(&firewall(rules, "", sets), CompiledForm::Tree), "tree");
     place.script(&dir, "load.sh").expect("it loads");
     assert!(place.sets().contains("add lan 192.0.2.0/24"));
     place.script(&dir, "unload.sh").expect("it unloads");
@@ -306,7 +306,7 @@ fn names_and_comments_are_never_run_as_shell() {
 #[test]
 fn what_a_dead_namespace_left_is_not_taken_for_this_one() {
     let Some(place) = Place::new() else { return };
-    let dir = place.write(&made(&example(), Form::Tree), "tree");
+    let dir = place.write(&made(&example(), CompiledForm::Tree), "tree");
     place.script(&dir, "load.sh").expect("it loads");
     // As if the namespace had gone with its tables and its number was given to a new one.
     place.run(&["iptables-legacy-restore", "-c"], BEFORE);
@@ -329,7 +329,7 @@ fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
     let Some(place) = Place::new() else { return };
     place.run(&["iptables-legacy-restore"], WITH_DOCKER);
     let firewall = firewall(WITH_DOCKER, "", "");
-    let dir = place.write(&made(&firewall, Form::Nft), "nft");
+    let dir = place.write(&made(&firewall, CompiledForm::Nft), "nft");
     place.script(&dir, "load.sh").expect("it loads");
     let nft = place.nft();
     assert!(nft.contains("hook input") && !nft.contains("hook forward"), "{nft}");
@@ -350,11 +350,14 @@ fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
 
     // Where somebody asks for it they go, and Docker does not find them.
     let options = CompileOptions {
-        check_packets: 2000,
-        rewritable_programs: vec![weir_model::managing_programs::ManagingProgram::Docker],
+        check_packets_per_family: 2000,
+        programs_with_rewritable_chains: vec![
+            weir_model::managing_programs::ManagingProgram::Docker,
+        ],
         ..Default::default()
     };
-    let copied = compile(&firewall, Form::Nft, &options, &mut |_, _| {}).expect("it is equal");
+    let copied =
+        compile(&firewall, CompiledForm::Nft, &options, &mut |_, _| {}).expect("it is equal");
     let dir = place.write(&copied, "copied");
     place.script(&dir, "load.sh").expect("it loads");
     assert!(place.nft().contains("hook forward"));
@@ -369,7 +372,7 @@ fn a_ruleset_that_is_all_another_programs_has_no_nft_form() {
         -A FORWARD -j ufw-before-input\n-A OUTPUT -j ufw-before-input\n\
         -A ufw-before-input -i lo -j ACCEPT\nCOMMIT\n";
     let firewall = firewall(rules, "", "");
-    let made = compile(&firewall, Form::Nft, &CompileOptions::default(), &mut |_, _| {});
+    let made = compile(&firewall, CompiledForm::Nft, &CompileOptions::default(), &mut |_, _| {});
     let said = made.map(|_| ()).expect_err("nothing is left for nft").to_string();
     assert!(said.contains("ufw keeps") && said.contains("--programs ufw"), "{said}");
 }

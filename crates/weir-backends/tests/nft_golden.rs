@@ -19,7 +19,7 @@ fn compiled(text: &str) -> String {
         Family::V4 => Firewall { v4: Some(ruleset), ..Firewall::default() },
         Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
     };
-    let options = CompileOptions { check_packets: 5000, ..CompileOptions::default() };
+    let options = CompileOptions { check_packets_per_family: 5000, ..CompileOptions::default() };
     nft::compile_nft_form_without_passes(&firewall, &options, &mut |_, _| {})
         .unwrap_or_else(|e| panic!("{e}"))
         .nft_text

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
+use weir_backends::nft::to_iptables::{self, OpaqueNftTextDictionary};
 use weir_backends::{CompileOptions, nft};
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
@@ -27,7 +27,7 @@ fn firewall(text: &str) -> Firewall {
 
 /// The form, where nft can say anything of the ruleset.
 fn compiled(text: &str) -> Option<nft::NftForm> {
-    let options = CompileOptions { check_packets: 100, ..CompileOptions::default() };
+    let options = CompileOptions { check_packets_per_family: 100, ..CompileOptions::default() };
     nft::compile_nft_form_without_passes(&firewall(text), &options, &mut |_, _| {}).ok()
 }
 
@@ -187,7 +187,7 @@ fn words(v6: bool) -> Vec<&'static str> {
 fn said(text: &str, form: &nft::NftForm) -> Firewall {
     let original = firewall(text);
     let ruleset = original.rulesets().next().expect("a ruleset");
-    let dictionary = OpaqueDictionary::from_firewall(&original, ruleset.family);
+    let dictionary = OpaqueNftTextDictionary::from_firewall(&original, ruleset.family);
     let said = match to_iptables::translate_tables_of_family(
         &read(&listed(&form.nft_text)),
         ruleset.family,
@@ -234,8 +234,8 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
                 let mut answers: [Box<dyn Oracle>; 2] =
                     [Box::new(RuleAnswersTrueOracle), Box::new(AlwaysFalseOracle)];
                 for answers in &mut answers {
-                    let a = old.journey(&packet, entry, answers.as_mut());
-                    let b = new.journey(&packet, entry, answers.as_mut());
+                    let a = old.evaluate_journey(&packet, entry, answers.as_mut());
+                    let b = new.evaluate_journey(&packet, entry, answers.as_mut());
                     let (left, right) =
                         ((a.verdict, &a.effects, &a.packet), (b.verdict, &b.effects, &b.packet));
                     assert!(
@@ -259,7 +259,7 @@ fn what_iptables_has_no_words_for_is_named() {
              policy accept;\n\t\t{rule}\n\t}}\n}}\n"
         ))
     };
-    let dictionary = OpaqueDictionary::from_firewall(&Firewall::default(), Family::V4);
+    let dictionary = OpaqueNftTextDictionary::from_firewall(&Firewall::default(), Family::V4);
     let said =
         |rule: &str| to_iptables::translate_tables_of_family(&table(rule), Family::V4, &dictionary);
     assert!(said("tcp dport 22 accept").is_ok());

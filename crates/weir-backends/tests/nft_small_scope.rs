@@ -1,7 +1,7 @@
 //! Small random rulesets over few values: the nft form has the same meaning as the ruleset.
 
 use proptest::prelude::*;
-use weir_artefact::Evidence;
+use weir_artefact::PassEqualityEvidence;
 use weir_backends::nft::{self, NftForm};
 use weir_backends::{CompileError, CompileOptions};
 use weir_model::nft::{Comparand, LoadExpression, Statement};
@@ -11,7 +11,7 @@ use weir_syntax::iptables::{self, ParserSettings};
 const CHAINS: [&str; 4] = ["FORWARD", "one", "reject", "three"];
 
 fn options() -> CompileOptions {
-    CompileOptions { check_packets: 1500, ..CompileOptions::default() }
+    CompileOptions { check_packets_per_family: 1500, ..CompileOptions::default() }
 }
 
 fn firewall(text: &str, family: Family) -> Firewall {
@@ -136,9 +136,9 @@ fn is_caught(what: &str, text: &str, family: Family, spoil: impl FnOnce(&mut Nft
     let mut form = compiled(text, family);
     spoil(&mut form);
     let firewall = firewall(text, family);
-    match nft::compare_at_hooks(&firewall, &form, &options(), &mut |_, _| {}) {
+    match nft::compare_nft_form_at_hooks(&firewall, &form, &options(), &mut |_, _| {}) {
         Err(CompileError::NotEquivalent { example, .. }) => {
-            let of = weir_passes::passes::FOLD_INTO_VERDICT_MAP_NAME;
+            let of = weir_passes::passes::FOLD_INTO_VERDICT_MAP_PASS_NAME;
             println!("{of} {what:<58} packets: {}", example.difference);
             true
         }
@@ -179,7 +179,7 @@ fn a_wrong_element_is_caught() {
         Family::V4,
         |form| {
             let map = &mut form.nft_ruleset.tables[0].maps[0];
-            map.elements[3].credit.clear();
+            map.elements[3].credited_originals.clear();
         }
     ));
 }
@@ -330,7 +330,7 @@ const LETTERS: [&str; 10] = [
 /// every packet by diagrams.
 #[test]
 fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
-    let options = CompileOptions { check_packets: 60, ..CompileOptions::default() };
+    let options = CompileOptions { check_packets_per_family: 60, ..CompileOptions::default() };
     let (mut words, mut last) = (vec![Vec::new()], vec![Vec::new()]);
     for _ in 0..3 {
         let longer = |w: &Vec<&'static str>| LETTERS.map(|l| [&w[..], &[l]].concat());
@@ -352,7 +352,11 @@ fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
         )
         .unwrap_or_else(|e| panic!("{e}\nof\n{text}"));
         let step = form.equality_check.passes.last().expect("the form's own pass");
-        assert!(matches!(step.evidence, Evidence::Proven(_)), "{:?}\nof\n{text}", step.evidence);
+        assert!(
+            matches!(step.evidence, PassEqualityEvidence::Proven(_)),
+            "{:?}\nof\n{text}",
+            step.evidence
+        );
         with_maps += usize::from(form.nft_ruleset.tables.iter().any(|t| !t.maps.is_empty()));
     }
     println!("fold_into_verdict_map: {} chains, {with_maps} with maps", words.len());

@@ -2,7 +2,7 @@
 
 use weir_artefact::manifest::{FormRuleCoverage, HookRuleCoverage};
 use weir_backends::nft::{self, NftForm};
-use weir_backends::{CompileError, CompileOptions, Form, compile};
+use weir_backends::{CompileError, CompileOptions, CompiledForm, compile};
 use weir_model::Firewall;
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -12,7 +12,7 @@ fn firewall(text: &str) -> Firewall {
 }
 
 fn options() -> CompileOptions {
-    CompileOptions { check_packets: 500, ..CompileOptions::default() }
+    CompileOptions { check_packets_per_family: 500, ..CompileOptions::default() }
 }
 
 fn nft_form(text: &str) -> NftForm {
@@ -103,7 +103,7 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
     let more = "-A FORWARD -m recent --set -j DROP\n-A FORWARD -j DOCKER-USER\n\
                 -A DOCKER-USER -s 203.0.113.1/32 -j DROP\n-A INPUT -p udp -j DROP\n\
                 -A INPUT -m limit --limit 1/sec -j LOG\n";
-    for form in [Form::Tree, Form::Ipset] {
+    for form in [CompiledForm::Tree, CompiledForm::Ipset] {
         let share = |text: &str| {
             let made = compile(&firewall(text), form, &options(), &mut |_, _| ());
             made.expect("it is equal").manifest.share
@@ -126,7 +126,7 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
         );
         assert_eq!((mixed.rules, mixed.in_form, mixed.left), (205, 200, 5));
     }
-    let linear = compile(&firewall(&text(more)), Form::Linear, &options(), &mut |_, _| ());
+    let linear = compile(&firewall(&text(more)), CompiledForm::Linear, &options(), &mut |_, _| ());
     assert_eq!(linear.expect("it is the ruleset").manifest.share, FormRuleCoverage::default());
 }
 

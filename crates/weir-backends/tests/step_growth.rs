@@ -19,10 +19,11 @@ const MARK_EXPONENT_MAX: f64 = 1.6;
 /// Steps of the proof that a ruleset is equal to one with a last rule that changes nothing.
 fn steps_to_prove(shape: AdversarialShape, size: usize) -> u64 {
     let ruleset = generate_adversarial_shape(shape, size);
-    let (rules, end) = ruleset.rules.rsplit_once("COMMIT").expect("a table");
-    let longer = format!("{rules}-A FORWARD -s 192.0.2.0/24 -j ACCEPT\nCOMMIT{end}");
-    let [before, after] = [&ruleset.rules, &longer]
-        .map(|text| parse_firewall(text, &ruleset.sets).expect("a good ruleset"));
+    let (iptables_save_text, end) =
+        ruleset.iptables_save_text.rsplit_once("COMMIT").expect("a table");
+    let longer = format!("{iptables_save_text}-A FORWARD -s 192.0.2.0/24 -j ACCEPT\nCOMMIT{end}");
+    let [before, after] = [&ruleset.iptables_save_text, &longer]
+        .map(|text| parse_firewall(text, &ruleset.ipset_save_text).expect("a good ruleset"));
     let options = CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
         ..CompareOptions::default()

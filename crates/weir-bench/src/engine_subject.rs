@@ -14,7 +14,7 @@ const BUILDS_MAX: usize = 3;
 /// An engine with its structure.
 pub struct EngineSubject {
     name: &'static str,
-    built: BuiltEngine,
+    built_engine: BuiltEngine,
     build_seconds: Vec<f64>,
 }
 
@@ -24,7 +24,7 @@ enum BuiltEngine {
 }
 
 /// An engine's structure, or why it has none.
-pub type SubjectBuild = Result<EngineSubject, ClassifierBuildError>;
+pub type EngineBuildResult = Result<EngineSubject, ClassifierBuildError>;
 
 /// Builds an engine, up to three times if that is fast.
 ///
@@ -34,25 +34,25 @@ pub fn build_engine_subject(
     engine: Engine,
     filters: &FilterSet,
     limits: &BuildLimits,
-) -> SubjectBuild {
+) -> EngineBuildResult {
     let mut build_seconds = Vec::new();
     loop {
         let start = read_thread_cpu_seconds();
-        let built = match engine.build_updatable(filters, limits) {
-            Some(built) => BuiltEngine::Updatable(built?),
+        let built_engine = match engine.build_updatable(filters, limits) {
+            Some(built_engine) => BuiltEngine::Updatable(built_engine?),
             None => BuiltEngine::Fixed(engine.build(filters, limits)?),
         };
         build_seconds.push(read_thread_cpu_seconds() - start);
         let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILD_SECONDS_MAX;
         if is_slow || build_seconds.len() == BUILDS_MAX {
-            return Ok(EngineSubject { name: engine.name(), built, build_seconds });
+            return Ok(EngineSubject { name: engine.name(), built_engine, build_seconds });
         }
     }
 }
 
 impl EngineSubject {
     fn classifier(&self) -> &dyn Classifier {
-        match &self.built {
+        match &self.built_engine {
             BuiltEngine::Fixed(classifier) => &**classifier,
             BuiltEngine::Updatable(classifier) => &**classifier,
         }
@@ -68,12 +68,12 @@ impl BenchSubject for EngineSubject {
         self.classifier().find_first_deciding(keys, first);
     }
 
-    fn all_matches(&self) -> Option<&dyn Classifier> {
+    fn all_matches_classifier(&self) -> Option<&dyn Classifier> {
         Some(self.classifier())
     }
 
-    fn updatable(&mut self) -> Option<&mut dyn UpdatableClassifier> {
-        match &mut self.built {
+    fn updatable_classifier(&mut self) -> Option<&mut dyn UpdatableClassifier> {
+        match &mut self.built_engine {
             BuiltEngine::Fixed(_) => None,
             BuiltEngine::Updatable(classifier) => Some(&mut **classifier),
         }

@@ -10,18 +10,18 @@
 mod answer_check;
 mod engine_subject;
 mod measurement;
+mod packet_trace;
 #[cfg(feature = "rte-acl")]
 pub mod rte_acl;
 mod subject;
-mod trace;
 
 pub use answer_check::{
-    AnswerCheck, LINEAR_FILTER_TESTS_MAX, WrongAnswer, find_wrong_answers,
+    AnswerCheckResult, LINEAR_FILTER_TESTS_MAX, WrongAnswer, find_wrong_answers,
     find_wrong_answers_with_sample,
 };
-pub use engine_subject::{EngineSubject, SubjectBuild, build_engine_subject};
+pub use engine_subject::{EngineBuildResult, EngineSubject, build_engine_subject};
 pub use measurement::{
     MeasurementOptions, MedianWithRange, SubjectRates, measure_subjects, read_thread_cpu_seconds,
 };
+pub use packet_trace::{TraceOptions, TracePattern, generate_trace};
 pub use subject::BenchSubject;
-pub use trace::{TraceOptions, TracePattern, generate_trace};

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_classify::{FilterSet, KeyTable, RuleUpdate, UpdatableClassifier, UpdateError};
+use weir_classify::{FilterSet, KeyTable, RuleToInsert, UpdatableClassifier, UpdateError};
 use weir_random::Rng;
 
 use crate::subject::BenchSubject;
@@ -15,7 +15,7 @@ use crate::subject::BenchSubject;
 /// Packets of one call, as `rte_acl` is called by its example programs.
 const BATCH_PACKETS: usize = 256;
 /// Updates between two readings of the clock.
-const UPDATE_PAIRS_PER_READING: usize = 16;
+const UPDATE_PAIRS_PER_CLOCK_READING: usize = 16;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct MeasurementOptions {
     /// Turns of each subject and question, at least 1.
     pub round_count: usize,
     /// Least duration of a turn.
-    pub turn_duration: Duration,
+    pub min_turn_duration: Duration,
     /// Seed of the order of updates.
     pub seed: u64,
 }
@@ -81,7 +81,8 @@ pub fn measure_subjects(
     let counter_count = filters.rules().last().map_or(0, |rule| rule.0 as usize + 1);
     let mut counters = vec![0; counter_count];
     let mut first = vec![0; BATCH_PACKETS];
-    let mut turns: Vec<SubjectTurns> = subjects.iter().map(|_| SubjectTurns::default()).collect();
+    let mut turns: Vec<SubjectTurnRates> =
+        subjects.iter().map(|_| SubjectTurnRates::default()).collect();
     let turn_count = (options.round_count * subjects.len()) as f64;
     for round in 0..options.round_count {
         for at in 0..subjects.len() {
@@ -89,39 +90,41 @@ pub fn measure_subjects(
             let index = (at + round) % subjects.len();
             let (subject, own) = (&subjects[index], &mut turns[index]);
             report_progress(subject.name(), (round * subjects.len() + at) as f64 / turn_count);
-            own.first_match_pps.push(measure_batches(
+            own.first_match_pps.push(measure_packet_rate(
                 &batches,
-                &mut own.next_first_batch,
-                options.turn_duration,
+                &mut own.next_first_match_batch_index,
+                options.min_turn_duration,
                 &mut |batch| {
                     subject.find_first_deciding(batch, &mut first[..batch.key_count()]);
                 },
             ));
-            if let Some(classifier) = subject.all_matches() {
-                own.count_all_pps.push(measure_batches(
+            if let Some(classifier) = subject.all_matches_classifier() {
+                own.count_all_pps.push(measure_packet_rate(
                     &batches,
-                    &mut own.next_count_batch,
-                    options.turn_duration,
-                    &mut |batch| classifier.count_matching(batch, &mut counters),
+                    &mut own.next_count_all_batch_index,
+                    options.min_turn_duration,
+                    &mut |batch| {
+                        classifier.increment_counters_of_matching_rules(batch, &mut counters)
+                    },
                 ));
             }
         }
     }
     measure_update_turns(subjects, filters, options, &mut turns);
-    turns.iter().map(SubjectTurns::summarise).collect()
+    turns.iter().map(SubjectTurnRates::to_median_rates).collect()
 }
 
 #[derive(Default)]
-struct SubjectTurns {
+struct SubjectTurnRates {
     first_match_pps: Vec<f64>,
     count_all_pps: Vec<f64>,
     update_rates: Vec<f64>,
-    next_first_batch: usize,
-    next_count_batch: usize,
+    next_first_match_batch_index: usize,
+    next_count_all_batch_index: usize,
 }
 
-impl SubjectTurns {
-    fn summarise(&self) -> SubjectRates {
+impl SubjectTurnRates {
+    fn to_median_rates(&self) -> SubjectRates {
         let of_any =
             |values: &[f64]| (!values.is_empty()).then(|| MedianWithRange::of_values(values));
         SubjectRates {
@@ -145,15 +148,15 @@ fn split_into_batches(filters: &FilterSet, keys: &KeyTable) -> Vec<KeyTable> {
     batches
 }
 
-fn measure_batches(
+fn measure_packet_rate(
     batches: &[KeyTable],
     next: &mut usize,
-    turn_duration: Duration,
+    min_turn_duration: Duration,
     look_up: &mut dyn FnMut(&KeyTable),
 ) -> f64 {
     let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
     let mut packet_count = 0;
-    while packet_count == 0 || start.elapsed() < turn_duration {
+    while packet_count == 0 || start.elapsed() < min_turn_duration {
         let batch = &batches[*next % batches.len()];
         look_up(batch);
         packet_count += batch.key_count();
@@ -167,7 +170,7 @@ fn measure_update_turns(
     subjects: &mut [Box<dyn BenchSubject>],
     filters: &FilterSet,
     options: &MeasurementOptions,
-    turns: &mut [SubjectTurns],
+    turns: &mut [SubjectTurnRates],
 ) {
     let rules = filters_of_single_filter_rules(filters);
     if rules.is_empty() {
@@ -176,11 +179,11 @@ fn measure_update_turns(
     let mut random = Rng::for_purpose(options.seed, "updates");
     for _ in 0..options.round_count {
         for (subject, own) in subjects.iter_mut().zip(&mut *turns) {
-            let Some(classifier) = subject.updatable() else { continue };
+            let Some(classifier) = subject.updatable_classifier() else { continue };
             let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
             let mut update_count = 0;
-            while update_count == 0 || start.elapsed() < options.turn_duration {
-                for _ in 0..UPDATE_PAIRS_PER_READING {
+            while update_count == 0 || start.elapsed() < options.min_turn_duration {
+                for _ in 0..UPDATE_PAIRS_PER_CLOCK_READING {
                     let filter = *random.pick(&rules);
                     if remove_and_insert_rule(classifier, filters, filter).is_err() {
                         break;
@@ -217,7 +220,7 @@ fn remove_and_insert_rule(
     let filter = filters.filter(filter);
     let is_deciding = filters.is_deciding(filter.rule);
     classifier.remove(filter.rule)?;
-    classifier.insert(RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests })
+    classifier.insert(RuleToInsert { rule: filter.rule, is_deciding, tests: filter.tests })
 }
 
 /// Processor time of this thread in seconds, exact to less than a microsecond: the times in

@@ -60,7 +60,7 @@ impl RteAclMethod {
     }
 
     /// The number in `enum rte_acl_classify_alg`.
-    fn number(self) -> c_int {
+    fn dpdk_classify_alg(self) -> c_int {
         match self {
             RteAclMethod::Scalar => 1,
             RteAclMethod::Avx2 => 3,
@@ -74,13 +74,13 @@ impl RteAclMethod {
 pub enum RteAclError {
     /// The environment of DPDK did not start.
     #[error("start the environment of DPDK: rte_eal_init returned {0}")]
-    Start(c_int),
+    EalStart(c_int),
     /// A rule is not one of five fields with prefixes, ports and one protocol.
     #[error("rte_acl cannot represent rule {0}")]
     UnsupportedRule(u32),
     /// The library refused.
     #[error("{function} returned {code}")]
-    Library {
+    LibraryCall {
         /// Which function.
         function: &'static str,
         /// What it returned.
@@ -104,7 +104,7 @@ pub struct RteAclSubject {
 #[derive(Clone, Copy, Default)]
 struct RteAclPacket {
     proto: u8,
-    unused: [u8; 3],
+    padding: [u8; 3],
     addresses: [u32; 2],
     ports: [u16; 2],
 }
@@ -125,14 +125,14 @@ pub fn build_rte_acl_subject(
     // SAFETY: called once, with the number of a core; the library starts no thread for one core.
     let started = *EAL_START_RESULT.get_or_init(|| unsafe { weir_acl_start(core as c_uint) });
     if started < 0 {
-        return Err(RteAclError::Start(started));
+        return Err(RteAclError::EalStart(started));
     }
     let number = CONTEXT_COUNT.fetch_add(1, Ordering::Relaxed);
     let name = CString::new(format!("weir{number}")).unwrap_or_default();
     let start = read_thread_cpu_seconds();
     // SAFETY: the name is a C string, and copied.
     let context = unsafe { weir_acl_create(name.as_ptr(), filters.filter_count() as u32) };
-    let library = |function, code| RteAclError::Library { function, code };
+    let library = |function, code| RteAclError::LibraryCall { function, code };
     if context.is_null() {
         return Err(library("rte_acl_create", 0));
     }
@@ -156,7 +156,7 @@ pub fn build_rte_acl_subject(
     }
     subject.build_seconds.push(read_thread_cpu_seconds() - start);
     // SAFETY: the context is valid; the library checks whether it has the method.
-    if unsafe { rte_acl_set_ctx_classify(context, method.number()) } != 0 {
+    if unsafe { rte_acl_set_ctx_classify(context, method.dpdk_classify_alg()) } != 0 {
         return Err(RteAclError::UnsupportedMethod(method.name()));
     }
     Ok(subject)
@@ -214,7 +214,7 @@ impl BenchSubject for RteAclSubject {
         }
     }
 
-    fn all_matches(&self) -> Option<&dyn Classifier> {
+    fn all_matches_classifier(&self) -> Option<&dyn Classifier> {
         None
     }
 

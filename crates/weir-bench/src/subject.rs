@@ -12,10 +12,10 @@ pub trait BenchSubject {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]);
 
     /// The classifier that finds all matching rules; `None` if the subject finds the first alone.
-    fn all_matches(&self) -> Option<&dyn Classifier>;
+    fn all_matches_classifier(&self) -> Option<&dyn Classifier>;
 
     /// The classifier that changes rule by rule; `None` if the subject has to be rebuilt.
-    fn updatable(&mut self) -> Option<&mut dyn UpdatableClassifier> {
+    fn updatable_classifier(&mut self) -> Option<&mut dyn UpdatableClassifier> {
         None
     }
 

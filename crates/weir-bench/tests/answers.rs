@@ -49,7 +49,7 @@ impl BenchSubject for FaultySubject {
         }
     }
 
-    fn all_matches(&self) -> Option<&dyn Classifier> {
+    fn all_matches_classifier(&self) -> Option<&dyn Classifier> {
         Some(self)
     }
 
@@ -69,23 +69,29 @@ impl Classifier for FaultySubject {
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         let mut right = RuleLists::default();
-        self.right.all_matches().expect("an engine").collect_matching(keys, &mut right);
+        self.right.all_matches_classifier().expect("an engine").collect_matching(keys, &mut right);
         for row in 0..right.row_count() {
             if !(matches!(self.fault, Fault::AllMatches) && row == 1234) {
                 right.row(row).iter().for_each(|rule| lists.push(*rule));
             }
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 
-    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
-        self.right.all_matches().expect("an engine").count_matching(keys, counters);
+    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.right
+            .all_matches_classifier()
+            .expect("an engine")
+            .increment_counters_of_matching_rules(keys, counters);
         if let Fault::Counters = self.fault {
             counters[7] += 1;
         }
         if let Fault::AllMatches = self.fault {
             let mut lists = RuleLists::default();
-            self.right.all_matches().expect("an engine").collect_matching(keys, &mut lists);
+            self.right
+                .all_matches_classifier()
+                .expect("an engine")
+                .collect_matching(keys, &mut lists);
             lists.row(1234).iter().for_each(|rule| counters[*rule as usize] -= 1);
         }
     }
@@ -127,7 +133,7 @@ fn a_wrong_subject_is_found_wherever_it_stands() {
             [([&faulty as &dyn BenchSubject, &right], 0), ([&right, &faulty], 1)]
         {
             let check = find_wrong_answers(&subjects, &filters, &keys).expect("linear");
-            let found: Vec<_> = check.wrong.iter().map(|w| (w.subject, w.question)).collect();
+            let found: Vec<_> = check.wrong.iter().map(|w| (w.subject_index, w.question)).collect();
             assert_eq!(found, [(wrong_index, question)]);
             assert!(check.first_match_hash.is_some(), "the other one is right");
         }
@@ -146,7 +152,7 @@ fn outside_of_the_sample_linear_judges_where_subjects_differ() {
         let check = weir_bench::find_wrong_answers_with_sample(&subjects, &filters, &keys, 10)
             .expect("linear can be built");
         assert_eq!(check.linear_packet_count, 10);
-        let found: Vec<_> = check.wrong.iter().map(|w| (w.subject, w.packet)).collect();
+        let found: Vec<_> = check.wrong.iter().map(|w| (w.subject_index, w.packet_index)).collect();
         assert_eq!(found, [(wrong_index, 1234)]);
     }
 }

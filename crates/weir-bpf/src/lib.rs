@@ -4,7 +4,7 @@
 //! maps belong to the crates that use it.
 
 mod error;
-pub mod object;
+pub mod object_storage_and_attach;
 pub mod per_cpu_map;
 mod stopped_test_run_interrupter;
 pub mod test_run;

@@ -19,9 +19,9 @@ const OVERTIME_LIMIT: Duration = Duration::from_secs(3);
 extern "C" fn ignore_signal(_signal: libc::c_int) {}
 
 struct WatchRequest {
-    duration: Duration,
-    thread: libc::pid_t,
-    call_end: CallEndFlag,
+    call_duration: Duration,
+    caller_thread_id: libc::pid_t,
+    call_end_flag: CallEndFlag,
 }
 
 /// Whether a call has ended. It is read and acted on under one lock, so that a signal of one call
@@ -37,19 +37,19 @@ impl CallEndFlag {
 
 /// A thread that ends the calls of a program.
 pub struct StoppedTestRunInterrupter {
-    order_sender: Option<Sender<WatchRequest>>,
+    watch_request_sender: Option<Sender<WatchRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A call is being watched while it lives.
 pub struct WatchGuard {
-    call_end: CallEndFlag,
+    call_end_flag: CallEndFlag,
     watcher_thread: Option<Thread>,
 }
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        self.call_end.with_lock(|over| *over = true);
+        self.call_end_flag.with_lock(|over| *over = true);
         // A call that made all it had to make is over long before its time.
         if let Some(watcher) = &self.watcher_thread {
             watcher.unpark();
@@ -82,47 +82,51 @@ impl StoppedTestRunInterrupter {
             prepare_thread();
             received
                 .into_iter()
-                .for_each(|order| interrupt_call_when_program_silent(&order, &is_silent));
+                .for_each(|order| interrupt_call_when_program_stopped(&order, &is_silent));
         };
         let failed = |source| BpfError::Io { action: "start the watcher", source };
         let thread =
             std::thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(failed)?;
-        Ok(StoppedTestRunInterrupter { order_sender: Some(orders), thread: Some(thread) })
+        Ok(StoppedTestRunInterrupter { watch_request_sender: Some(orders), thread: Some(thread) })
     }
 
     /// Watches the next call of the current thread.
-    pub fn watch_next_call(&self, duration: Duration) -> WatchGuard {
+    pub fn watch_next_call(&self, call_duration: Duration) -> WatchGuard {
         let over = CallEndFlag::default();
         // SAFETY: a call without arguments that cannot fail.
-        let thread = unsafe { libc::gettid() };
-        if let Some(orders) = &self.order_sender {
-            let sent = orders.send(WatchRequest { duration, thread, call_end: over.clone() });
+        let caller_thread_id = unsafe { libc::gettid() };
+        if let Some(orders) = &self.watch_request_sender {
+            let sent = orders.send(WatchRequest {
+                call_duration,
+                caller_thread_id,
+                call_end_flag: over.clone(),
+            });
             assert!(sent.is_ok(), "the watcher lives as long as its handle");
         }
         let watcher = self.thread.as_ref().map(|watcher| watcher.thread().clone());
-        WatchGuard { call_end: over, watcher_thread: watcher }
+        WatchGuard { call_end_flag: over, watcher_thread: watcher }
     }
 }
 
 impl Drop for StoppedTestRunInterrupter {
     fn drop(&mut self) {
-        self.order_sender = None;
+        self.watch_request_sender = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn interrupt_call_when_program_silent(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
+fn interrupt_call_when_program_stopped(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
     let begun = Instant::now();
     let mut is_over = false;
     while !is_over {
-        let left = order.duration.saturating_sub(begun.elapsed());
+        let left = order.call_duration.saturating_sub(begun.elapsed());
         std::thread::park_timeout(left.max(Duration::from_millis(1)));
-        is_over = order.call_end.with_lock(|over| {
-            let is_late = begun.elapsed() > order.duration + OVERTIME_LIMIT;
-            if !*over && begun.elapsed() >= order.duration && (is_silent() || is_late) {
-                interrupt_thread(order.thread);
+        is_over = order.call_end_flag.with_lock(|over| {
+            let is_late = begun.elapsed() > order.call_duration + OVERTIME_LIMIT;
+            if !*over && begun.elapsed() >= order.call_duration && (is_silent() || is_late) {
+                interrupt_thread(order.caller_thread_id);
             }
             *over
         });

@@ -47,7 +47,7 @@ fn main() -> Result<()> {
                 Family::V6 => Firewall { v6: Some(ruleset), ..Firewall::default() },
             };
             for &hook in &options.hooks {
-                compare_chain(file, &firewall, hook, &options)?;
+                compare_lookups_of_chain_with_interpreter(file, &firewall, hook, &options)?;
             }
         }
     }
@@ -87,7 +87,12 @@ fn parse_options() -> Result<Options> {
     Ok(options)
 }
 
-fn compare_chain(file: &str, firewall: &Firewall, hook: Hook, options: &Options) -> Result<()> {
+fn compare_lookups_of_chain_with_interpreter(
+    file: &str,
+    firewall: &Firewall,
+    hook: Hook,
+    options: &Options,
+) -> Result<()> {
     let ruleset = firewall.rulesets().next().context("a ruleset")?;
     let family = ruleset.family;
     let chain = (TableName::Filter, hook.chain_name());
@@ -100,7 +105,7 @@ fn compare_chain(file: &str, firewall: &Firewall, hook: Hook, options: &Options)
         }
     };
     println!("{file} {family:?} {hook:?}: compiled in {:.2} s", start.elapsed().as_secs_f64());
-    report_program(&program);
+    print_lookup_program_statistics(&program);
     let journey_kind = match hook {
         Hook::Output => JourneyKind::Output,
         Hook::Input => JourneyKind::Input,
@@ -139,7 +144,7 @@ fn compare_chain(file: &str, firewall: &Firewall, hook: Hook, options: &Options)
     Ok(())
 }
 
-fn report_program(program: &LookupProgram<'_>) {
+fn print_lookup_program_statistics(program: &LookupProgram<'_>) {
     let (rules, evaluated) =
         (program.reachable_rule_count(), program.rules_evaluated_after_lookup());
     let stretches: Vec<_> = program.chains().iter().flat_map(|c| &c.stretches).collect();

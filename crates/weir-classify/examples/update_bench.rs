@@ -13,13 +13,13 @@ use anyhow::{Context, Result, bail};
 use weir_classify::classbench::{parse_filter_set, parse_trace};
 use weir_classify::interval_dag::{IntervalDagReader, UpdatableIntervalDag};
 use weir_classify::{
-    BuildLimits, Classifier, FilterSet, KeyTable, RuleUpdate, UpdatableClassifier,
+    BuildLimits, Classifier, FilterSet, KeyTable, RuleToInsert, UpdatableClassifier,
 };
 
-const ROUNDS: usize = 5;
+const ROUND_COUNT: usize = 5;
 /// Keys that a reader looks up in one snapshot.
-const CHUNK: usize = 1024;
-const ROUND: Duration = Duration::from_secs(2);
+const KEYS_PER_SNAPSHOT: usize = 1024;
+const ROUND_DURATION: Duration = Duration::from_secs(2);
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -28,9 +28,8 @@ fn main() -> Result<()> {
     };
     let updates_per_s: f64 = rates.first().map_or(Ok(20_000.0), |rate| rate.parse())?;
     let publish_ms: u64 = rates.get(1).map_or(Ok(20), |ms| ms.parse())?;
-    let filters = parse_filter_set(&read_text(rules)?, true)?;
-    let keys = parse_trace(&read_text(trace)?)?;
-    let chunks = split_keys(&filters, &keys);
+    let filters = parse_filter_set(&read_plain_or_gzip_text(rules)?, true)?;
+    let chunks = split_keys_into_chunks(&filters, &parse_trace(&read_plain_or_gzip_text(trace)?)?);
     let mut rng = weir_random::Rng::new(1);
     let mut present = FilterSet::new(filters.schema().clone());
     let (mut inside, mut outside) = (vec![], vec![]);
@@ -44,14 +43,15 @@ fn main() -> Result<()> {
     }
     let mut dag = UpdatableIntervalDag::build(&present, &BuildLimits::default())?;
     let reader = dag.reader();
+    let measure = |stop: &_, time| measure_lookups_per_cpu_second(&reader, &chunks, stop, time);
     let (mut quiet, mut busy, mut update_rates) = (vec![], vec![], vec![]);
-    for _ in 0..ROUNDS {
-        quiet.push(read_for(&reader, &chunks, &AtomicBool::new(false), ROUND));
+    for _ in 0..ROUND_COUNT {
+        quiet.push(measure(&AtomicBool::new(false), ROUND_DURATION));
         let stop = AtomicBool::new(false);
         let rate = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| read_for(&reader, &chunks, &stop, Duration::MAX));
+            let reading = scope.spawn(|| measure(&stop, Duration::MAX));
             let (start, mut updates, mut published) = (Instant::now(), 0_u32, Instant::now());
-            while start.elapsed() < ROUND {
+            while start.elapsed() < ROUND_DURATION {
                 let due = start.elapsed().as_secs_f64() * updates_per_s;
                 if f64::from(updates) > due {
                     std::thread::yield_now();
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
                     let rule = list.swap_remove(rng.below(list.len()));
                     if updates % 2 == 0 {
                         let tests = filters.filter(rule as usize).tests;
-                        dag.insert(RuleUpdate { rule, is_deciding: true, tests })?;
+                        dag.insert(RuleToInsert { rule, is_deciding: true, tests })?;
                         inside.push(rule);
                     } else {
                         dag.remove(rule)?;
@@ -81,7 +81,7 @@ fn main() -> Result<()> {
     }
     let [quiet, busy, updates] = [quiet, busy, update_rates].map(|mut rates| {
         rates.sort_by(f64::total_cmp);
-        rates[ROUNDS / 2]
+        rates[ROUND_COUNT / 2]
     });
     println!("updates_per_s quiet_mps busy_mps busy_share bytes_per_rule");
     let bytes_per_rule = dag.memory_bytes() as f64 / inside.len() as f64;
@@ -96,14 +96,14 @@ fn main() -> Result<()> {
 
 /// Looks up the keys, chunk after chunk, each in the snapshot that is then the newest. Keys per
 /// second of processor time.
-fn read_for(
+fn measure_lookups_per_cpu_second(
     reader: &IntervalDagReader,
     chunks: &[KeyTable],
     stop: &AtomicBool,
     duration: Duration,
 ) -> f64 {
-    let mut first = vec![0; CHUNK];
-    let (start, start_s) = (Instant::now(), thread_s());
+    let mut first = vec![0; KEYS_PER_SNAPSHOT];
+    let (start, start_s) = (Instant::now(), thread_cpu_seconds());
     let mut count = 0;
     for chunk in chunks.iter().cycle() {
         if stop.load(Ordering::Relaxed) || start.elapsed() >= duration {
@@ -113,27 +113,27 @@ fn read_for(
         snapshot.find_first_deciding(chunk, &mut first[..chunk.key_count()]);
         count += chunk.key_count();
     }
-    count as f64 / (thread_s() - start_s)
+    count as f64 / (thread_cpu_seconds() - start_s)
 }
 
-fn split_keys(filters: &FilterSet, keys: &KeyTable) -> Vec<KeyTable> {
-    let starts = (0..keys.key_count()).step_by(CHUNK);
+fn split_keys_into_chunks(filters: &FilterSet, keys: &KeyTable) -> Vec<KeyTable> {
+    let starts = (0..keys.key_count()).step_by(KEYS_PER_SNAPSHOT);
     let chunks = starts.map(|start| {
         let mut chunk = KeyTable::new(filters.schema());
-        keys.keys().skip(start).take(CHUNK).for_each(|key| chunk.push(key));
+        keys.keys().skip(start).take(KEYS_PER_SNAPSHOT).for_each(|key| chunk.push(key));
         chunk
     });
     chunks.collect()
 }
 
 /// Processor time of this thread, from the kernel's Documentation/scheduler/sched-stats.rst.
-fn thread_s() -> f64 {
+fn thread_cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let on_cpu_ns = text.split_ascii_whitespace().next().and_then(|ns| ns.parse().ok());
     on_cpu_ns.unwrap_or(f64::NAN) / 1e9
 }
 
-fn read_text(path: &str) -> Result<String> {
+fn read_plain_or_gzip_text(path: &str) -> Result<String> {
     let bytes = std::fs::read(path).with_context(|| format!("read {path}"))?;
     let mut text = String::new();
     if path.ends_with(".gz") {

@@ -15,7 +15,7 @@ pub struct BuildLimits {
 
 impl BuildLimits {
     /// What the second structure of a first-match engine may cost, the one for all matches.
-    pub(crate) fn limits_of_second_structure(&self) -> BuildLimits {
+    pub(crate) fn limits_of_all_matches_structure(&self) -> BuildLimits {
         BuildLimits { memory_bytes_max: self.memory_bytes_max / 4, steps_max: self.steps_max / 4 }
     }
 }

@@ -19,7 +19,7 @@ impl RuleLists {
     }
 
     /// Sorts the list of the current key, removes duplicates, and begins the list of the next key.
-    pub fn finish_row(&mut self) {
+    pub fn sort_and_finish_row(&mut self) {
         let start = self.ends.last().copied().unwrap_or(0);
         self.rules[start..].sort_unstable();
         let mut kept = start;
@@ -93,7 +93,7 @@ pub trait Classifier: Send + Sync {
                     break;
                 }
             }
-            credited.finish_row();
+            credited.sort_and_finish_row();
         }
         credited
     }
@@ -103,7 +103,7 @@ pub trait Classifier: Send + Sync {
     ///
     /// # Panics
     /// If `counters` has no place for a rule that matches.
-    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
+    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
         let mut lists = RuleLists::default();
         self.collect_matching(keys, &mut lists);
         for &rule in &lists.rules {
@@ -114,7 +114,7 @@ pub trait Classifier: Send + Sync {
 
 /// A rule to insert: one filter.
 #[derive(Clone, Copy, Debug)]
-pub struct RuleUpdate<'a> {
+pub struct RuleToInsert<'a> {
     /// Its number, which no rule has yet.
     pub rule: u32,
     /// Whether it decides.
@@ -148,7 +148,7 @@ pub trait UpdatableClassifier: Classifier {
     ///
     /// # Errors
     /// A rule of that number exists, or there is no room.
-    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError>;
+    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError>;
 
     /// Removes a rule with all its filters.
     ///

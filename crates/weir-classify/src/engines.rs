@@ -1,6 +1,6 @@
 //! The engines, one file or folder each.
 
-mod budget;
+mod build_budget;
 mod dimension;
 mod filter_test_rows;
 mod masked_table;

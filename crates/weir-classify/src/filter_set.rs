@@ -97,14 +97,14 @@ impl FilterSet {
         let follows = self.rules.last().is_none_or(|&(last, _)| last < number);
         assert!(follows && number != NO_RULE, "rules are added in ascending order");
         self.rules.push((number, is_deciding));
-        self.push_filter(tests);
+        self.push_filter_of_last_rule(tests);
     }
 
     /// Adds a further filter to the last rule. Filters of a rule may overlap.
     ///
     /// # Panics
     /// If there is no rule yet, or as [`FilterSet::push_rule`].
-    pub fn push_filter(&mut self, tests: &[WordTest]) {
+    pub fn push_filter_of_last_rule(&mut self, tests: &[WordTest]) {
         assert_eq!(tests.len(), self.schema.word_count(), "a test for each word");
         let (rule, _) = *self.rules.last().expect("a rule to which the filter belongs");
         let words = self.schema.words().iter();

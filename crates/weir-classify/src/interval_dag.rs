@@ -6,19 +6,19 @@
 //! **A search for each word in turn.** The ends of the filters' intervals on one word cut its
 //! values into elementary intervals. A node finds the interval of a value; below it, only the
 //! filters that contain the interval remain, and a node on another word separates those. Equal
-//! lists of filters share one node ([`dag`]). This is the interval decision diagram of Compact
-//! Filter (M. Christiansen, E. Fleury, 2004). Its lists of *all* matching filters explode: millions
-//! at 10,000 filters.
+//! lists of filters share one node ([`dag_construction`]). This is the interval decision diagram of
+//! Compact Filter (M. Christiansen, E. Fleury, 2004). Its lists of *all* matching filters explode:
+//! millions at 10,000 filters.
 //!
 //! **Buckets.** The search stops at lists of eight filters, and neighbouring intervals become one
 //! while their filters together are eight. Eight filters are compared at once with vector
-//! instructions ([`rows`], [`lanes`]). A bucket tests all words again, so a search that separates
-//! nothing is slow, never wrong; words of bits are tested there alone.
+//! instructions ([`bucket_rows`], [`lane_comparisons`]). A bucket tests all words again, so a
+//! search that separates nothing is slow, never wrong; words of bits are tested there alone.
 //!
 //! **Groups.** A filter that is wide on the searched word is copied into many intervals. Filters
-//! are therefore divided by whether they are narrow on each of two address words ([`partition`]),
-//! and each group has its own search. A key is looked up in all groups. With the least rank found
-//! so far, groups are skipped whose rules all come later.
+//! are therefore divided by whether they are narrow on each of two address words
+//! ([`filter_partition`]), and each group has its own search. A key is looked up in all groups.
+//! With the least rank found so far, groups are skipped whose rules all come later.
 //!
 //! **Bit vectors.** A group whose search exceeds its budget, because its filters overlap widely,
 //! becomes bitmaps of filters for the intervals of each word ([`bit_vectors`]). Their size is
@@ -26,76 +26,76 @@
 //! for each filter and word in bit vectors.
 //!
 //! **Block.** Everything is cache lines of one block that refers to its parts by index ([`block`])
-//! and is checked when it is read ([`parse`]). A node is two lines, a bucket four for
+//! and is checked when it is read ([`block_parser`]). A node is two lines, a bucket four for
 //! the five-tuple.
 //!
-//! **Updates.** Filters are inserted into buckets and removed from them in place ([`edit`]), in a
-//! copy that no reader sees before it is published ([`updatable`]).
+//! **Updates.** Filters are inserted into buckets and removed from them in place ([`block_edit`]),
+//! in a copy that no reader sees before it is published ([`updatable`]).
 //!
-//! **Batches.** Sixteen keys are looked up together in all groups ([`walk`]): each step
+//! **Batches.** Sixteen keys are looked up together in all groups ([`batch_walk`]): each step
 //! fetches the next node or bucket of one search and goes on with another.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod batch_walk;
 mod bit_vectors;
 mod block;
+mod block_edit;
+mod block_parser;
+mod block_writer;
+mod bucket_rows;
 mod build_meter;
-mod columns;
-mod dag;
-mod edit;
+mod dag_construction;
+mod filter_columns;
+mod filter_partition;
 mod fuzz;
-mod hash;
-mod lanes;
-mod layout;
-mod look_up;
-mod node;
-mod parse;
-mod partition;
+mod instruction_dispatch;
+mod interval_sweep;
+mod lane_comparisons;
+mod match_sinks;
 mod root_table;
-mod rows;
-mod sinks;
-mod sweep;
+mod search_node;
 mod updatable;
-mod walk;
+mod word_hasher;
 
 pub use self::block::ClassifierBlock;
+pub use self::block_parser::BlockError;
 pub use self::fuzz::check_damaged_block_if_accepted;
-pub use self::look_up::InstructionSet;
-pub use self::parse::BlockError;
+pub use self::instruction_dispatch::InstructionSet;
 pub use self::updatable::{IntervalDagReader, IntervalDagSnapshot, UpdatableIntervalDag};
 
+use self::batch_walk::MatchSink;
 use self::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
+use self::block_writer::{GroupStructure, count_bucket_blocks, write_classifier_block};
+use self::bucket_rows::{LANES, RowLayout};
 use self::build_meter::BuildMeter;
-use self::columns::{FilterColumns, RULE_NUMBER_MAX};
-use self::dag::{DagLimits, NoSearchReason, build_interval_dag};
-use self::layout::{GroupStructure, count_blocks, write_classifier_block};
-use self::look_up::walk_keys_with_instructions;
-use self::partition::FilterPartition;
-use self::rows::{LANES, RowLayout};
-use self::sinks::{FirstDecidingRules, MatchingRules, RuleCounters};
-use self::walk::MatchSink;
+use self::dag_construction::{DagLimits, NoSearchReason, build_interval_dag};
+use self::filter_columns::{FilterColumns, RULE_NUMBER_MAX};
+use self::filter_partition::FilterPartition;
+use self::instruction_dispatch::walk_keys_with_instructions;
+use self::match_sinks::{FirstDecidingRules, MatchingRules, RuleCounters};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::FilterSet;
 use crate::key::KeyTable;
 
 /// Filters with which searches stop in a structure that is updated: two lanes of a block are free.
-const BUCKET_FILTERS_WITH_ROOM: usize = LANES - 2;
+const UPDATABLE_BUCKET_FILTERS_MAX: usize = LANES - 2;
 /// The fewest spare blocks of such a structure: it has a quarter of those that it uses.
-const SPARE_BLOCKS_MIN: usize = 256;
+const SPARE_BUCKET_BLOCKS_MIN: usize = 256;
 
 /// What the search of a group may take; bit vectors replace it otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchMemoryBudget {
     /// Bytes that a search may take however few filters it has.
-    pub memory_bytes_min: usize,
+    pub memory_bytes_base: usize,
     /// Further bytes for each filter of the group.
     pub memory_bytes_per_filter: usize,
 }
 
 impl Default for SearchMemoryBudget {
     fn default() -> Self {
-        SearchMemoryBudget { memory_bytes_min: 256 << 10, memory_bytes_per_filter: 128 }
+        SearchMemoryBudget { memory_bytes_base: 256 << 10, memory_bytes_per_filter: 128 }
     }
 }
 
@@ -115,14 +115,18 @@ impl IntervalDagClassifier {
         filters: &FilterSet,
         limits: &BuildLimits,
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
-        IntervalDagClassifier::build_within(filters, limits, SearchMemoryBudget::default())
+        IntervalDagClassifier::build_within_search_budget(
+            filters,
+            limits,
+            SearchMemoryBudget::default(),
+        )
     }
 
     /// Builds the structure with another budget of searches; with none, of bit vectors alone.
     ///
     /// # Errors
     /// It would be larger than allowed.
-    pub fn build_within(
+    pub fn build_within_search_budget(
         filters: &FilterSet,
         limits: &BuildLimits,
         budget: SearchMemoryBudget,
@@ -132,8 +136,8 @@ impl IntervalDagClassifier {
         let lists = FilterPartition::choose(&columns).divide_into_groups(&columns);
         let builder = GroupBuilder {
             columns: &columns,
-            block_bytes: block_bytes_of(filters),
-            bucket_filters: LANES,
+            bucket_block_bytes: bucket_block_bytes_of_schema(filters),
+            bucket_filters_max: LANES,
             budget,
             meter: BuildMeter::new(limits),
         };
@@ -150,7 +154,7 @@ impl IntervalDagClassifier {
     }
 
     /// Builds the structure with spare blocks and an empty search, on this thread alone.
-    fn build_with_room(
+    fn build_with_spare_blocks(
         filters: &FilterSet,
         limits: &BuildLimits,
     ) -> Result<(IntervalDagClassifier, FilterPartition), ClassifierBuildError> {
@@ -158,8 +162,8 @@ impl IntervalDagClassifier {
         let columns = FilterColumns::new(filters);
         let builder = GroupBuilder {
             columns: &columns,
-            block_bytes: block_bytes_of(filters),
-            bucket_filters: BUCKET_FILTERS_WITH_ROOM,
+            bucket_block_bytes: bucket_block_bytes_of_schema(filters),
+            bucket_filters_max: UPDATABLE_BUCKET_FILTERS_MAX,
             budget: SearchMemoryBudget::default(),
             meter: BuildMeter::new(limits),
         };
@@ -176,12 +180,12 @@ impl IntervalDagClassifier {
             }
             groups.extend(structures);
         }
-        partition.common_search = search_count;
+        partition.fallback_search = search_count;
         groups.extend(builder.build_group(&[])?);
-        let used_blocks: usize = groups.iter().map(count_blocks).sum();
-        let spare_blocks = SPARE_BLOCKS_MIN.max(used_blocks / 4);
-        let mut block = assemble_block(filters, &columns, &groups, spare_blocks, limits)?;
-        block.spare_blocks = used_blocks..used_blocks + spare_blocks;
+        let used_blocks: usize = groups.iter().map(count_bucket_blocks).sum();
+        let spare_bucket_blocks = SPARE_BUCKET_BLOCKS_MIN.max(used_blocks / 4);
+        let mut block = assemble_block(filters, &columns, &groups, spare_bucket_blocks, limits)?;
+        block.spare_bucket_blocks = used_blocks..used_blocks + spare_bucket_blocks;
         Ok((IntervalDagClassifier::new(block), partition))
     }
 
@@ -222,19 +226,19 @@ fn check_rule_numbers(filters: &FilterSet) -> Result<(), ClassifierBuildError> {
     Err(ClassifierBuildError::UnsupportedRule { engine: "dag", rule: last, reason })
 }
 
-fn block_bytes_of(filters: &FilterSet) -> usize {
+fn bucket_block_bytes_of_schema(filters: &FilterSet) -> usize {
     let kinds: Vec<_> = filters.schema().words().iter().map(|word| word.kind).collect();
-    RowLayout::new(&kinds).block_lines() * block::CacheLine::BYTES
+    RowLayout::new(&kinds).bucket_block_lines() * block::CacheLine::BYTES
 }
 
 fn assemble_block(
     filters: &FilterSet,
     columns: &FilterColumns,
     groups: &[GroupStructure],
-    spare_blocks: usize,
+    spare_bucket_blocks: usize,
     limits: &BuildLimits,
 ) -> Result<ClassifierBlock, ClassifierBuildError> {
-    let lines = write_classifier_block(filters, columns, groups, spare_blocks);
+    let lines = write_classifier_block(filters, columns, groups, spare_bucket_blocks);
     if lines.len() * block::CacheLine::BYTES > limits.memory_bytes_max {
         let limit_bytes = limits.memory_bytes_max;
         return Err(ClassifierBuildError::TooLarge { engine: "dag", limit_bytes });
@@ -245,8 +249,8 @@ fn assemble_block(
 /// Builds one group after another.
 struct GroupBuilder<'a> {
     columns: &'a FilterColumns,
-    block_bytes: usize,
-    bucket_filters: usize,
+    bucket_block_bytes: usize,
+    bucket_filters_max: usize,
     budget: SearchMemoryBudget,
     meter: BuildMeter,
 }
@@ -254,18 +258,18 @@ struct GroupBuilder<'a> {
 impl GroupBuilder<'_> {
     /// A search, or bit vectors if that exceeds its budget.
     fn build_group(&self, list: &[u32]) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-        let SearchMemoryBudget { memory_bytes_min, memory_bytes_per_filter } = self.budget;
+        let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = self.budget;
         let limits = DagLimits {
-            block_bytes: self.block_bytes,
-            memory_bytes_max: memory_bytes_min + memory_bytes_per_filter * list.len(),
-            bucket_filters: self.bucket_filters,
+            bucket_block_bytes: self.bucket_block_bytes,
+            memory_bytes_max: memory_bytes_base + memory_bytes_per_filter * list.len(),
+            bucket_filters_max: self.bucket_filters_max,
         };
         match build_interval_dag(self.columns, list, limits, &self.meter) {
             Ok(dag) => {
-                self.meter.take_bytes(dag.blocks.len() * self.block_bytes)?;
+                self.meter.take_bytes(dag.bucket_blocks.len() * self.bucket_block_bytes)?;
                 Ok(vec![GroupStructure::Search(dag)])
             }
-            Err(NoSearchReason::Limit(error)) => Err(error),
+            Err(NoSearchReason::BuildLimitExceeded(error)) => Err(error),
             Err(NoSearchReason::OverBudget) => {
                 let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
                 let build = |list| build_bit_vectors(self.columns, list, &self.meter);
@@ -285,7 +289,7 @@ impl Classifier for IntervalDagClassifier {
         self.look_up_keys(keys, &mut MatchingRules::new(lists));
     }
 
-    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
+    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
         if self.block.has_one_filter_per_rule {
             return self.look_up_keys(keys, &mut RuleCounters::new(counters));
         }

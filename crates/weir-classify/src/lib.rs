@@ -35,18 +35,18 @@
 //! assert_eq!(credit.row(0), [0, 1], "counted by the first, decided by the second");
 //! ```
 
-mod build;
 mod build_limits;
 pub mod classbench;
 mod classifier;
+mod engine;
 pub mod engines;
 mod filter_set;
 pub mod interval_dag;
 mod key;
 pub mod ruleset;
 
-pub use self::build::Engine;
 pub use self::build_limits::{BuildLimits, ClassifierBuildError};
-pub use self::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
+pub use self::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+pub use self::engine::Engine;
 pub use self::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
 pub use self::key::{KeySchema, KeyTable, KeyWord, KeyWordTestMethod};

@@ -29,7 +29,7 @@ mod lookup_entry;
 mod lookup_program;
 mod lookup_structures;
 mod lowered_rule;
-mod number_words;
+mod multi_word_numbers;
 
 pub use self::axis_classes::AxisClasses;
 pub use self::chain_flattener::FlattenLimits;

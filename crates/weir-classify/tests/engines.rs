@@ -8,7 +8,7 @@ use weir_classify::engines::tuplemerge::TupleMergeClassifier;
 use weir_classify::interval_dag::UpdatableIntervalDag;
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, Filter, FilterSet, KeySchema, KeyTable,
-    KeyWord, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError, WordTest,
+    KeyWord, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError, WordTest,
 };
 
 /// A random filter set, and keys of which many are at the ends of its tests.
@@ -31,7 +31,7 @@ fn arbitrary_case() -> impl Strategy<Value = (FilterSet, KeyTable)> {
             number += 1 + rng.below(3) as u32;
             filters.push_rule(number, rng.below(4) != 0, &random_tests(&mut rng, &schema));
             for _ in 0..rng.below(5).saturating_sub(3) {
-                filters.push_filter(&random_tests(&mut rng, &schema));
+                filters.push_filter_of_last_rule(&random_tests(&mut rng, &schema));
             }
         }
         let mut keys = KeyTable::new(&schema);
@@ -132,7 +132,7 @@ fn filter_rules(filters: &FilterSet, is_kept: impl Fn(u32) -> bool) -> FilterSet
     let mut last = None;
     for filter in filters.filters().filter(|filter| is_kept(filter.rule)) {
         if last == Some(filter.rule) {
-            kept.push_filter(filter.tests);
+            kept.push_filter_of_last_rule(filter.tests);
         } else {
             kept.push_rule(filter.rule, filters.is_deciding(filter.rule), filter.tests);
         }
@@ -155,8 +155,9 @@ proptest! {
         (1..updates.len()).rev().for_each(|at| updates.swap(at, rng.below(at + 1)));
         for mut classifier in build_without_rules(filters.schema()) {
             let insert = |classifier: &mut Box<dyn UpdatableClassifier>, filter: &Filter<'_>| {
-                let is_deciding = filters.is_deciding(filter.rule);
-                classifier.insert(RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests })
+                let Filter { rule, tests } = *filter;
+                let is_deciding = filters.is_deciding(rule);
+                classifier.insert(RuleToInsert { rule, is_deciding, tests })
             };
             let differs = |classifier: &dyn Classifier, removed: &[Filter<'_>]| {
                 let is_kept = |rule| removed.iter().all(|filter| filter.rule != rule);

@@ -10,7 +10,7 @@ use weir_classify::{
 use weir_random::Rng;
 
 const BIT_VECTORS_ALONE: SearchMemoryBudget =
-    SearchMemoryBudget { memory_bytes_min: 0, memory_bytes_per_filter: 0 };
+    SearchMemoryBudget { memory_bytes_base: 0, memory_bytes_per_filter: 0 };
 
 /// Filters that overlap widely, with keys at the ends of their intervals.
 fn random_case(seed: u64, rule_count: u32, with_bits: bool) -> (FilterSet, KeyTable) {
@@ -61,7 +61,7 @@ fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists
     let mut lists = RuleLists::default();
     classifier.collect_matching(keys, &mut lists);
     let mut counters = vec![0; 20_000];
-    classifier.count_matching(keys, &mut counters);
+    classifier.increment_counters_of_matching_rules(keys, &mut counters);
     (first, lists, counters)
 }
 
@@ -74,7 +74,8 @@ fn searches_and_bit_vectors_answer_as_the_linear_engine_with_all_instructions() 
         assert!(expected.1.rule_count() > 0, "keys match");
         for budget in [SearchMemoryBudget::default(), BIT_VECTORS_ALONE] {
             let limits = BuildLimits::default();
-            let dag = IntervalDagClassifier::build_within(&filters, &limits, budget).unwrap();
+            let dag = IntervalDagClassifier::build_within_search_budget(&filters, &limits, budget)
+                .unwrap();
             for instructions in InstructionSet::available() {
                 let dag = dag.clone().with_instructions(instructions);
                 let is_equal = answers(&dag, &keys) == expected;
@@ -129,7 +130,8 @@ fn damage_under_a_valid_checksum_never_leaves_the_block() {
     for budget in [SearchMemoryBudget::default(), BIT_VECTORS_ALONE] {
         let (filters, keys) = random_case(5, 24, true);
         let limits = BuildLimits::default();
-        let dag = IntervalDagClassifier::build_within(&filters, &limits, budget).unwrap();
+        let dag =
+            IntervalDagClassifier::build_within_search_budget(&filters, &limits, budget).unwrap();
         assert!(check_damaged_block_if_accepted(dag.block(), &[], &keys), "undamaged");
         let word_count = dag.memory_bytes() / 4;
         for round in 0..400 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::interval_dag::{IntervalDagReader, UpdatableIntervalDag};
 use weir_classify::{
-    BuildLimits, Classifier, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, RuleUpdate,
+    BuildLimits, Classifier, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, RuleToInsert,
     UpdatableClassifier, UpdateError, WordTest,
 };
 use weir_random::Rng;
@@ -83,7 +83,7 @@ fn toggle(dag: &mut UpdatableIntervalDag, all: &FilterSet, present: &mut [bool],
     } else {
         let tests = all.filter(rule as usize).tests;
         let is_deciding = all.is_deciding(rule);
-        dag.insert(RuleUpdate { rule, is_deciding, tests }).unwrap();
+        dag.insert(RuleToInsert { rule, is_deciding, tests }).unwrap();
     }
     *is_present = !*is_present;
 }
@@ -183,7 +183,7 @@ fn an_insertion_without_room_changes_nothing() {
     let mut present: Vec<bool> = vec![true; 8];
     let refusal = (8..RULES).find_map(|rule| {
         let (tests, is_deciding) = (all.filter(rule as usize).tests, all.is_deciding(rule));
-        let result = dag.insert(RuleUpdate { rule, is_deciding, tests });
+        let result = dag.insert(RuleToInsert { rule, is_deciding, tests });
         present.push(result.is_ok());
         result.err()
     });

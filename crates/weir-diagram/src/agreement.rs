@@ -19,11 +19,11 @@ pub(crate) use self::random_rulesets::{IPSET_SAVE_TEXT, generate_random_ruleset}
 use self::seeded_answers::{
     FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range_and_device_flag,
 };
+use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
-use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::DiagramRef;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
 use crate::stateful_test_id::StatefulTestIdResolver;
@@ -93,7 +93,7 @@ impl<'f> InterpreterAgreement<'f> {
         let mut answers = SeededAnswers::new(seed, self.state_ids.clone());
         let outcome = match path {
             ComparedPath::WholeJourney(entry) => {
-                self.interpreter.journey(packet, entry, &mut answers)
+                self.interpreter.evaluate_journey(packet, entry, &mut answers)
             }
             ComparedPath::Hook(hook) => self.interpreter.traverse_hook(packet, hook, &mut answers),
             ComparedPath::ReassembledInput => {
@@ -135,7 +135,7 @@ impl<'f> InterpreterAgreement<'f> {
         let RuleExit::Verdict(verdict) = terminal.exit else { panic!("no end: {terminal:?}") };
         let effects = self.context.terminals.list_effects(terminal.effects);
         let asked = self.context.terminals.list_questions(terminal.stateful_questions);
-        let asked = asked.iter().map(|a| (a.state_id, a.content)).collect();
+        let asked = asked.iter().map(|a| (a.state_id, a.content_digest)).collect();
         Some(VerdictEffectsAndQuestions { verdict, effects, stateful_questions: asked })
     }
 
@@ -149,48 +149,49 @@ impl<'f> InterpreterAgreement<'f> {
         let changed_bits = |change| self.bits_after_change(answers, bits, asked, change);
         let changed = |change| decode_packet(&self.context.space.layout, &changed_bits(change));
         match variable {
-            FreeVariable::StatelessTest { content, hook, change } => {
-                answers.stateless_answer(content, hook.expect("a hook"), &changed(change))
+            FreeVariable::StatelessTest { content_digest, hook, change } => {
+                answers.stateless_answer(content_digest, hook.expect("a hook"), &changed(change))
             }
-            FreeVariable::StatefulTest { state_id, content, nth, .. } => {
-                answers.stateful_answer_by_occurrence(state_id, content, nth)
+            FreeVariable::StatefulTest { state_id, content_digest, nth, .. } => {
+                answers.stateful_answer_by_occurrence(state_id, content_digest, nth)
             }
             FreeVariable::StatefulTargetBit {
                 state_id,
-                content,
+                content_digest,
                 nth,
                 bit: FieldBit(field, bit),
                 ..
             } if FIELDS_KEPT_BY_UNKNOWN_TARGET.contains(&field) => {
                 let reached = self.context.terminals.list_questions(asked).iter();
-                let mut reached =
-                    reached.filter(|a| (a.state_id, a.content) == (state_id, content));
+                let mut reached = reached
+                    .filter(|a| (a.state_id, a.content_digest) == (state_id, content_digest));
                 let change = reached.nth(nth as usize).map_or(0, |ask| ask.state_input.change);
                 let levels = self.context.space.layout.field_levels(field);
                 changed_bits(change).value(levels) >> bit & 1 == 1
             }
             FreeVariable::StatefulTargetBit {
                 state_id,
-                content,
+                content_digest,
                 nth,
                 bit: FieldBit(field, bit),
                 ..
-            } => answers.stateful_write_value(state_id, content, nth, field) >> bit & 1 == 1,
+            } => answers.stateful_write_value(state_id, content_digest, nth, field) >> bit & 1 == 1,
             FreeVariable::StatelessTargetBit {
-                content,
+                content_digest,
                 hook,
                 change,
                 bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
             } => {
-                answers.stateless_write_value(content, hook, &changed(change), field) >> bit & 1
+                answers.stateless_write_value(content_digest, hook, &changed(change), field) >> bit
+                    & 1
                     == 1
             }
-            FreeVariable::StatelessTargetBit { content, hook, change, bit }
-                if content == digest_existing_nat_question() =>
+            FreeVariable::StatelessTargetBit { content_digest, hook, change, bit }
+                if content_digest == digest_existing_nat_question() =>
             {
                 existing_nat_bit(answers, hook, &changed(change), bit)
             }
-            FreeVariable::StatelessTargetBit { content: digest, hook, change, bit } => {
+            FreeVariable::StatelessTargetBit { content_digest: digest, hook, change, bit } => {
                 let packet = changed(change);
                 let target = self.nat_targets.iter().find(|t| digest_debug_text(**t) == digest);
                 let (range, device) =

@@ -47,7 +47,7 @@ pub(crate) struct TableChainDiagrams<'t> {
     /// Chains that some rule goes to.
     is_goto_target: Vec<bool>,
     written_fields: WrittenFields,
-    chain_ids: Vec<Option<ChainDiagramId>>,
+    chain_diagram_ids: Vec<Option<ChainDiagramId>>,
 }
 
 impl<'t> TableChainDiagrams<'t> {
@@ -62,13 +62,13 @@ impl<'t> TableChainDiagrams<'t> {
             written_fields: WrittenFields::of_chains(&table.chains, &graph),
             graph,
             is_goto_target: gone_to,
-            chain_ids: vec![None; table.chains.len()],
+            chain_diagram_ids: vec![None; table.chains.len()],
         }
     }
 
     /// The meaning of the chain of that name.
     pub fn chain_diagram_id_by_name(&self, name: &str) -> Option<ChainDiagramId> {
-        self.graph.chain_index(name).and_then(|at| self.chain_ids[at])
+        self.graph.chain_index(name).and_then(|at| self.chain_diagram_ids[at])
     }
 }
 
@@ -120,11 +120,11 @@ impl<'f> DiagramContext<'f> {
         place: TableEvaluationPoint,
     ) -> Result<(), BuildError> {
         let chain_id = self.build_chain(chains, chain, state_ids, place)?;
-        self.set_called_chain(chains, at, chain_id)
+        self.set_called_chain_diagrams(chains, at, chain_id)
     }
 
     /// What the chain of that index means to the chains that lead to it.
-    pub fn set_called_chain(
+    pub fn set_called_chain_diagrams(
         &mut self,
         chains: &mut TableChainDiagrams<'_>,
         at: usize,
@@ -136,12 +136,12 @@ impl<'f> DiagramContext<'f> {
                 self.replace_exit_by_other_exit(made.rules, RuleExit::Continue, RuleExit::Return)?;
             self.chain_cache.set_goto_diagram(chain_id, goto);
         }
-        chains.chain_ids[at] = Some(chain_id);
+        chains.chain_diagram_ids[at] = Some(chain_id);
         Ok(())
     }
 
     /// The meaning of a chain whose rules are this diagram.
-    pub fn find_or_insert_chain(
+    pub fn find_or_insert_chain_diagrams(
         &mut self,
         rules: DiagramRef,
     ) -> Result<ChainDiagramId, BuildError> {
@@ -167,15 +167,15 @@ impl<'f> DiagramContext<'f> {
         if let Some(chain_id) = self.chain_cache.find_by_key(&cache_key) {
             return Ok(chain_id);
         }
-        self.prebuild_set_memberships(chain, place.point)?;
-        let rules = self.merge_rules(chains, &chain.rules, state_ids, place)?;
-        let chain_id = self.find_or_insert_chain(rules)?;
+        self.prebuild_ipset_memberships(chain, place.point)?;
+        let rules = self.compose_rules_in_sequence(chains, &chain.rules, state_ids, place)?;
+        let chain_id = self.find_or_insert_chain_diagrams(rules)?;
         self.chain_cache.associate_key(cache_key, chain_id);
         Ok(chain_id)
     }
 
     /// Rules in sequence.
-    pub fn merge_rules(
+    pub fn compose_rules_in_sequence(
         &mut self,
         chains: &TableChainDiagrams<'f>,
         rules: &'f [Rule],
@@ -191,7 +191,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// Sets are made before the rules are merged, and kept.
-    pub fn prebuild_set_memberships(
+    pub fn prebuild_ipset_memberships(
         &mut self,
         chain: &Chain,
         at: EvaluationPoint,
@@ -199,7 +199,7 @@ impl<'f> DiagramContext<'f> {
         for rule in &chain.rules {
             for m in &rule.matches {
                 if let Match::Set(m) = m {
-                    self.space.packets_matching_unnegated_set(m, at)?;
+                    self.space.packets_matching_unnegated_ipset_match(m, at)?;
                 }
             }
         }
@@ -300,7 +300,7 @@ impl<'f> DiagramContext<'f> {
                 }
                 if lowered.dropped_packets != DiagramRef::ZERO {
                     let dropping =
-                        StatefulQuestion { content: digest_drop_question(digest), ..ask };
+                        StatefulQuestion { content_digest: digest_drop_question(digest), ..ask };
                     out =
                         self.branch_on_stateful_hotdrop(dropping, lowered.dropped_packets, out)?;
                     if let Some(then) = &mut dying {

@@ -33,7 +33,7 @@ pub(crate) struct ChainDiagramId(usize);
 pub(crate) struct ChainCacheKey<'f> {
     place: TableEvaluationPoint,
     /// The owner of the sets that its rules test, if they do.
-    set_owner: Option<usize>,
+    ipset_owner_index: Option<usize>,
     rules: Vec<RuleCacheKey<'f>>,
 }
 
@@ -74,7 +74,7 @@ impl<'f> ChainCacheKey<'f> {
             state_id: state_ids.stateful_test_id(rule),
         };
         let rules = rules.iter().map(rule_key).collect();
-        ChainCacheKey { place, set_owner: looks.then_some(sets_of), rules }
+        ChainCacheKey { place, ipset_owner_index: looks.then_some(sets_of), rules }
     }
 }
 

@@ -36,21 +36,21 @@ use weir_model::{
 use crate::chain::{BuildError, TableChainDiagrams};
 use crate::chain_cache::{ChainCache, ChainDiagrams};
 use crate::compared_pair::ComparedPair;
+use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::StatefulTestInput;
-use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::node_store::DiagramRef;
 use crate::packet_change::PacketChange;
 use crate::rule_field_use::{WrittenAndUsedFields, collect_used_fields, has_match_that_writes};
-use crate::same_rules::have_same_tests;
+use crate::same_rule_tests::have_same_tests;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::VariableOrder;
 
 /// Whether tables are proven equal, by their place. The paths of a family share them.
-pub(crate) type EqualTables = HashMap<(TableAtHook, EvaluationPoint), bool>;
+pub(crate) type ProvenTableEquality = HashMap<(TableAtHook, EvaluationPoint), bool>;
 
 impl<'f> ComparedPair<'f> {
     /// Whether every table of the path is proven to do the same in both rulesets, with so many steps
@@ -60,7 +60,7 @@ impl<'f> ComparedPair<'f> {
         &self,
         orders: &dyn Fn() -> &'o [VariableOrder],
         [usual_order_steps, best_order_steps]: [u64; 2],
-        known: &mut EqualTables,
+        known: &mut ProvenTableEquality,
         statistics: &mut DiagramSizeAndSteps,
     ) -> bool {
         let sides = self.sides;
@@ -80,7 +80,8 @@ impl<'f> ComparedPair<'f> {
         for (is_ranked, steps) in [(false, usual_order_steps), (true, best_order_steps)] {
             let order = if is_ranked { orders()[0] } else { usual };
             statistics.order = order;
-            match self.compare_unknown_tables(sides, &stages, known, steps, statistics) {
+            match self.compare_tables_not_yet_proven_equal(sides, &stages, known, steps, statistics)
+            {
                 Err(BuildError::LimitReached(_)) => {}
                 Ok(()) | Err(BuildError::OtherReason(_)) => break,
             }
@@ -89,11 +90,11 @@ impl<'f> ComparedPair<'f> {
     }
 
     /// Compares the tables that are not known until one is not equal, with so many more steps.
-    fn compare_unknown_tables(
+    fn compare_tables_not_yet_proven_equal(
         &self,
         sides: &[ComparedRuleset<'f>; 2],
         stages: &[(TableAtHook, EvaluationPoint)],
-        known: &mut EqualTables,
+        known: &mut ProvenTableEquality,
         steps: u64,
         statistics: &mut DiagramSizeAndSteps,
     ) -> Result<(), BuildError> {
@@ -110,7 +111,7 @@ impl<'f> ComparedPair<'f> {
                 sides,
                 (
                     TableEvaluationPoint { point: *point, table: piece.table },
-                    self.options.exclude_truncated,
+                    self.options.exclude_unreadable_headers,
                 ),
                 sides.each_ref().map(|side| side.traversed_table(*piece)),
             );
@@ -172,7 +173,7 @@ struct CommonChainComparer<'m, 'f> {
 }
 
 /// Marks questions that stand for calls.
-const CALL_QUESTION: u64 = 0x0063_616c_6c00_0000;
+const CALL_QUESTION_DIGEST: u64 = 0x0063_616c_6c00_0000;
 
 impl<'m, 'f> CommonChainComparer<'m, 'f> {
     /// Whether the table is proven to do the same in both rulesets.
@@ -222,7 +223,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         for number in order {
             comparer.sum_written_and_used_fields(number);
             if number == root {
-                return Ok(comparer.compare_pair([a.1, b.1])?.is_equal);
+                return Ok(comparer.compare_chain_pair([a.1, b.1])?.is_equal);
             }
             if !comparer.build_common_call_or_diagrams(number)? {
                 return Ok(false);
@@ -321,7 +322,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     fn is_stateful(&self, rule: &Rule, family: Family) -> bool {
         let has_test = |m: &Match| match m {
-            Match::Set(set) => self.context.space.can_set_change(set),
+            Match::Set(set) => self.context.space.can_ipset_change(set),
             _ => match_effects(m, family).is_stateful(),
         };
         target_effects(&rule.target).stateful || rule.matches.iter().any(has_test)
@@ -362,12 +363,12 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
                 if !self.uses_no_field_written_by_calls(number, side) {
                     return Ok(false);
                 }
-                let diagram = self.build_rules(side, chain)?;
+                let diagram = self.build_chain_rules_diagram(side, chain)?;
                 self.insert_chain_diagram(side, at, diagram)?;
             }
             return Ok(true);
         };
-        let compared = self.compare_pair([a, b])?;
+        let compared = self.compare_chain_pair([a, b])?;
         let is_empty = self.tables[0].chains[a].rules.is_empty();
         if compared.is_equal && !is_empty {
             self.insert_call_diagram(number, [a, b])?;
@@ -396,15 +397,18 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     /// Whether two chains are common: they say the same, or their diagrams are equal. No sweep
     /// happens in between.
-    fn compare_pair(&mut self, at: [usize; 2]) -> Result<ChainPairEquality, BuildError> {
+    fn compare_chain_pair(&mut self, at: [usize; 2]) -> Result<ChainPairEquality, BuildError> {
         let chains = [0, 1].map(|side| &self.tables[side].chains[at[side]]);
         if self.have_equal_rules_and_callees(chains) {
             return Ok(ChainPairEquality { is_equal: true, diagrams: None });
         }
         let number = self.numbers[0][at[0]];
-        let first = self.build_rules(0, chains[0])?;
-        let second = self.build_rules(1, chains[1])?;
-        let [a, b] = [self.end_chain(chains[0], first)?, self.end_chain(chains[1], second)?];
+        let first = self.build_chain_rules_diagram(0, chains[0])?;
+        let second = self.build_chain_rules_diagram(1, chains[1])?;
+        let [a, b] = [
+            self.unify_exits_of_ended_chain(chains[0], first)?,
+            self.unify_exits_of_ended_chain(chains[1], second)?,
+        ];
         let store = &mut self.context.space.store;
         let differ = store.disagreement(a, b)?;
         let is_equal = store.and(differ, self.context.space.possible_packets)? == DiagramRef::ZERO
@@ -414,7 +418,11 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     /// What a chain does if it is left without a verdict: whether by RETURN, after `-g` or at its end
     /// is the same for those who jump to it.
-    fn end_chain(&mut self, chain: &Chain, rules: DiagramRef) -> Result<DiagramRef, BuildError> {
+    fn unify_exits_of_ended_chain(
+        &mut self,
+        chain: &Chain,
+        rules: DiagramRef,
+    ) -> Result<DiagramRef, BuildError> {
         match chain.policy {
             Some(_) => self.context.apply_chain_policy(rules, chain.policy),
             None => Ok(self.context.replace_exit_by_other_exit(
@@ -458,10 +466,19 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
                 == self.sides[1].state_ids().stateful_test_id(b)
     }
 
-    fn build_rules(&mut self, side: usize, chain: &'f Chain) -> Result<DiagramRef, BuildError> {
+    fn build_chain_rules_diagram(
+        &mut self,
+        side: usize,
+        chain: &'f Chain,
+    ) -> Result<DiagramRef, BuildError> {
         let state_ids = self.sides[side].activate_ipsets_get_state_ids(&mut self.context.space);
-        self.context.prebuild_set_memberships(chain, self.place.point)?;
-        self.context.merge_rules(&self.diagrams[side], &chain.rules, state_ids, self.place)
+        self.context.prebuild_ipset_memberships(chain, self.place.point)?;
+        self.context.compose_rules_in_sequence(
+            &self.diagrams[side],
+            &chain.rules,
+            state_ids,
+            self.place,
+        )
     }
 
     /// A chain that is part of the diagrams of its callers.
@@ -471,8 +488,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         at: usize,
         rules: DiagramRef,
     ) -> Result<(), BuildError> {
-        let id = self.context.find_or_insert_chain(rules)?;
-        self.context.set_called_chain(&mut self.diagrams[side], at, id)
+        let id = self.context.find_or_insert_chain_diagrams(rules)?;
+        self.context.set_called_chain_diagrams(&mut self.diagrams[side], at, id)
     }
 
     /// A chain that its callers call: the terminal says which one.
@@ -486,7 +503,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             read_fields: FieldSet::NONE,
             change: 0,
         };
-        let question = StatefulQuestion { state_id: call, content: CALL_QUESTION, state_input };
+        let question =
+            StatefulQuestion { state_id: call, content_digest: CALL_QUESTION_DIGEST, state_input };
         let mut change = PacketChange::default();
         if changes_packet {
             change.unmodelled_targets.push(call);
@@ -505,7 +523,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             goto: Some(goto),
         });
         for (side, at) in at.into_iter().enumerate() {
-            self.context.set_called_chain(&mut self.diagrams[side], at, id)?;
+            self.context.set_called_chain_diagrams(&mut self.diagrams[side], at, id)?;
             let calls = WrittenAndUsedFields { used: FieldSet::NONE, written_by_calls: writes };
             self.chains[number].fields[side] = calls;
         }

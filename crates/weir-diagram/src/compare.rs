@@ -8,14 +8,14 @@ use weir_semantics::JourneyKind;
 
 use crate::chain::BuildError;
 use crate::changed_rule_witness::ChangedRuleOnPath;
-use crate::common_chains::EqualTables;
+use crate::common_chains::ProvenTableEquality;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
+use crate::compared_ruleset::ComparedRuleset;
 use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
     DiagramSizeAndSteps, FamilyPathComparison,
 };
 use crate::difference_slice::slice_to_difference;
-use crate::journey::ComparedRuleset;
 use crate::node_store::LimitReached;
 use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;
@@ -24,7 +24,7 @@ use crate::variable_layout::VariableOrder;
 use crate::variable_order_search::rank_variable_orders;
 
 /// Which part of the steps is for choosing the order of addresses and ports.
-const RANKING_STEP_SHARE: u64 = 8;
+const RANKING_STEPS_DIVISOR: u64 = 8;
 
 /// The fewest steps that a difference may take to be described if one packet of it is known: about
 /// two seconds.
@@ -79,7 +79,7 @@ pub fn compare_with_progress(
     options: &CompareOptions,
     progress: &mut dyn FnMut(Family, ComparedPath),
 ) -> Result<Comparison, CompareError> {
-    let ranking_steps_max = options.steps_max / RANKING_STEP_SHARE;
+    let ranking_steps_max = options.steps_max / RANKING_STEPS_DIVISOR;
     let mut budget = ProofBudget::new(options.steps_max - ranking_steps_max);
     let mut steps = 0;
     let ways: Vec<ComparedPath> = match options.scope {
@@ -99,7 +99,8 @@ pub fn compare_with_progress(
     for (number, family) in families.iter().copied().enumerate() {
         let mut sides = make_compared_rulesets([before, after], family, options);
         let space_basis = PacketSpaceBasis::of_firewalls(family, &[before, after]);
-        let slice = slice_to_difference(&sides, &ways, (family, space_basis.has_same_sets));
+        let slice =
+            slice_to_difference(&sides, &ways, (family, space_basis.firewalls_have_same_ipsets));
         let changed_rules = slice.as_ref().map_or(&[][..], |slice| &slice.changed_rules);
         for (side, slice) in sides.iter_mut().zip(slice.iter().flat_map(|slice| &slice.rulesets)) {
             side.replace_rules_by_slice(slice);
@@ -124,7 +125,7 @@ pub fn compare_with_progress(
         };
         let orders = OnceCell::new();
         let mut plan = FamilyComparisonState::new(&whole);
-        let most = if plan.is_multiplied_out { plan.usual_steps } else { u64::MAX };
+        let most = if plan.may_tests_multiply_steps { plan.usual_steps } else { u64::MAX };
         let most = most.min(ranking_steps_max / families.len() as u64);
         let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
         let orders_by_rank = || &*ranked().orders;
@@ -181,7 +182,7 @@ fn check_same_shared_object_errors(
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",
     };
-    Err(CompareError::OnlyOneLoads { which, tool, object: object.to_string() })
+    Err(CompareError::OnlyOneRulesetLoads { which, tool, object: object.to_string() })
 }
 
 /// What the paths of a family's rulesets have in common.
@@ -189,16 +190,16 @@ struct FamilyComparisonState {
     /// The steps that suffice for most rulesets of that size.
     usual_steps: u64,
     /// Whether stateful and opaque tests may multiply the steps of diagrams.
-    is_multiplied_out: bool,
-    equal_tables: EqualTables,
+    may_tests_multiply_steps: bool,
+    proven_table_equality: ProvenTableEquality,
 }
 
 impl FamilyComparisonState {
     fn new(pair: &ComparedPair<'_>) -> FamilyComparisonState {
         FamilyComparisonState {
             usual_steps: pair.usual_diagram_steps(),
-            is_multiplied_out: pair.is_multiplied_out_by_tests(),
-            equal_tables: EqualTables::new(),
+            may_tests_multiply_steps: pair.may_tests_multiply_diagram_steps(),
+            proven_table_equality: ProvenTableEquality::new(),
         }
     }
 }
@@ -214,9 +215,15 @@ fn compare_pair_trying_orders<'f, 'o>(
     plan: &mut FamilyComparisonState,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
-    let ranked_steps = if plan.is_multiplied_out { plan.usual_steps } else { pair.steps_max / 4 };
+    let ranked_steps =
+        if plan.may_tests_multiply_steps { plan.usual_steps } else { pair.steps_max / 4 };
     let steps = [plan.usual_steps, ranked_steps];
-    if pair.are_equal_with_common_chains(orders, steps, &mut plan.equal_tables, &mut statistics) {
+    if pair.are_equal_with_common_chains(
+        orders,
+        steps,
+        &mut plan.proven_table_equality,
+        &mut statistics,
+    ) {
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
     }
     let differing = pair.find_differing_packet(changed_rules, &mut statistics);
@@ -228,7 +235,7 @@ fn compare_pair_trying_orders<'f, 'o>(
         None => pair.steps_max,
     };
     let pair = &ComparedPair { steps_max, ..*pair };
-    if plan.is_multiplied_out {
+    if plan.may_tests_multiply_steps {
         let steps_max = (statistics.steps + plan.usual_steps).min(pair.steps_max);
         statistics.order = orders()[0];
         let quick = ComparedPair { steps_max, ..*pair };

@@ -8,6 +8,7 @@ use weir_semantics::Interpreter;
 use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 
 use crate::chain::BuildError;
+use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{
     CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict,
     CornerCaseDifference, DiagramSizeAndSteps, EffectChange, FamilyPathComparison,
@@ -16,7 +17,6 @@ use crate::comparison_types::{
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
 use crate::fragment_drops::{find_leading_whole_datagram_drops, is_dropped_before_reassembly};
-use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::{ComparedExamplePacket, Region};
@@ -114,7 +114,7 @@ impl<'f> ComparedPair<'f> {
     pub fn make_packet_space(&self, order: VariableOrder) -> Result<PacketSpace<'f>, LimitReached> {
         let options = PacketSpaceOptions { order, memory_bytes: self.options.memory_bytes };
         let mut space = self.space_basis.make_space(options)?;
-        if self.options.exclude_truncated {
+        if self.options.exclude_unreadable_headers {
             space.possible_packets =
                 space.store.minus(space.possible_packets, space.presence.unreadable_header)?;
         }
@@ -130,7 +130,7 @@ impl<'f> ComparedPair<'f> {
         &self,
         context: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
-        context.terminals.with_effects = self.options.level == CompareLevel::Effects;
+        context.terminals.distinguishes_effects = self.options.level == CompareLevel::Effects;
         let dead = self.find_unreassembled_datagrams(context)?;
         let all_ways = dead[0] != dead[1];
         let from = context.space.store.node_count();
@@ -313,7 +313,7 @@ impl<'f> ComparedPair<'f> {
             }
             let outcome = match self.path {
                 ComparedPath::WholeJourney(entry) => {
-                    interpreter.journey(&witness.packet, entry, &mut answers)
+                    interpreter.evaluate_journey(&witness.packet, entry, &mut answers)
                 }
                 ComparedPath::Hook(hook) => {
                     interpreter.traverse_hook(&witness.packet, hook, &mut answers)

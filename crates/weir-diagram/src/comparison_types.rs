@@ -67,7 +67,7 @@ pub struct CompareOptions {
     pub conntrack_in_use: bool,
     /// Leave out packets whose transport header is truncated and TCP fragments at offset 1: forms
     /// that are no iptables treat them otherwise inherently.
-    pub exclude_truncated: bool,
+    pub exclude_unreadable_headers: bool,
     /// Only this family; else those of which a ruleset is there.
     pub family: Option<Family>,
     /// Only this entry of a journey; else all three.
@@ -85,7 +85,7 @@ impl Default for CompareOptions {
             steps_max: 200_000_000,
             regions_max: 10,
             conntrack_in_use: false,
-            exclude_truncated: false,
+            exclude_unreadable_headers: false,
             family: None,
             entry: None,
         }
@@ -261,7 +261,7 @@ pub struct EffectChange {
 #[derive(Clone, Debug)]
 pub struct CornerCaseDifference {
     /// Which packets.
-    pub corner: CornerCaseKind,
+    pub corner_case_kind: CornerCaseKind,
     /// Which part of all packets they are, from 0 to 1.
     pub share: f64,
     /// One of them; none where its difference hangs on a test that answers twice for one packet.
@@ -311,7 +311,7 @@ pub enum CompareError {
         "the {which} ruleset does not load, the other does: no {tool} rule creates the {object} \
          before the first rule that needs it"
     )]
-    OnlyOneLoads {
+    OnlyOneRulesetLoads {
         /// `first` or `second`.
         which: &'static str,
         /// `iptables` or `ip6tables`.

@@ -15,7 +15,7 @@ use weir_model::Field;
 use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::ChainCache;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
-use crate::node_store::{DiagramRef, LimitReached, NodeStore, Operator, SideWork};
+use crate::node_store::{DiagramRef, LimitReached, NodeStore, NonNodeWork, Operator};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
 use crate::terminal::{PLACEHOLDER_LEAF, RuleExit, StatefulQuestion, TerminalTable};
@@ -99,7 +99,7 @@ impl DiagramContext<'_> {
         g: DiagramRef,
     ) -> Result<BTreeMap<ChangeSeenByDiagram, Vec<DiagramRef>>, LimitReached> {
         let mut groups = BTreeMap::new();
-        if !self.terminals.has_changes {
+        if !self.terminals.has_change_or_question_terminals {
             return Ok(groups);
         }
         let (mut leaves, mut visited) = (Vec::new(), 0);
@@ -109,8 +109,8 @@ impl DiagramContext<'_> {
                 leaves.push(at);
             }
         });
-        let visits = SideWork { steps: visited / VISITS_PER_STEP, bytes: 0 };
-        self.space.store.count_side_work(visits)?;
+        let visits = NonNodeWork { steps: visited / VISITS_PER_STEP, bytes: 0 };
+        self.space.store.count_non_node_work(visits)?;
         if !leaves
             .iter()
             .any(|l| self.terminals.terminal_of_leaf(*l).continues_with_change_or_question())
@@ -129,7 +129,7 @@ impl DiagramContext<'_> {
         if groups.len() == 1 && groups.contains_key(&ChangeSeenByDiagram::default()) {
             groups.clear();
         }
-        self.space.store.count_side_work(self.terminals.take_side_work())?;
+        self.space.store.count_non_node_work(self.terminals.take_non_node_work())?;
         Ok(groups)
     }
 
@@ -179,18 +179,24 @@ impl DiagramContext<'_> {
                     | FreeVariable::StatefulTargetBit { .. }),
                     _,
                 )) => {
-                    let (state_id, content, state_input) = match *variable {
-                        FreeVariable::StatefulTest { state_id, content, state_input, .. }
-                        | FreeVariable::StatefulTargetBit {
-                            state_id, content, state_input, ..
-                        } => (state_id, content, state_input),
-                        FreeVariable::StatelessTest { .. }
-                        | FreeVariable::StatelessTargetBit { .. } => {
-                            continue;
+                    let (question_id, state_input) = match *variable {
+                        FreeVariable::StatefulTest {
+                            state_id,
+                            content_digest,
+                            state_input,
+                            ..
                         }
+                        | FreeVariable::StatefulTargetBit {
+                            state_id,
+                            content_digest,
+                            state_input,
+                            ..
+                        } => ((state_id, content_digest), state_input),
+                        FreeVariable::StatelessTest { .. }
+                        | FreeVariable::StatelessTargetBit { .. } => continue,
                     };
                     let same =
-                        |a: &&StatefulQuestion| (a.state_id, a.content) == (state_id, content);
+                        |a: &&StatefulQuestion| (a.state_id, a.content_digest) == question_id;
                     let before = asked.iter().filter(same).count() as u32;
                     let done = self
                         .terminals
@@ -250,7 +256,7 @@ impl DiagramContext<'_> {
                 places.insert(end + question, XorBitSource::from_level(end + renamed, false));
             }
         }
-        self.space.store.count_side_work(self.terminals.take_side_work())?;
+        self.space.store.count_non_node_work(self.terminals.take_non_node_work())?;
         self.substitute_bits(g, &places, change.ttl_transform)
     }
 
@@ -321,8 +327,8 @@ struct ComposeOperator<'t> {
 }
 
 impl Operator for ComposeOperator<'_> {
-    fn take_side_work(&mut self) -> SideWork {
-        self.terminals.take_side_work()
+    fn take_non_node_work(&mut self) -> NonNodeWork {
+        self.terminals.take_non_node_work()
     }
 
     fn cache_code(&self, store: &NodeStore) -> u32 {

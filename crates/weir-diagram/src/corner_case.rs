@@ -4,7 +4,7 @@ use weir_model::Field;
 
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::PacketSpace;
-use crate::presence::build_code_predicate;
+use crate::presence::build_small_block_predicate;
 use crate::variable_layout::ct_bit;
 
 /// A kind of packet that is distinguished from ordinary ones.
@@ -34,7 +34,7 @@ impl PacketSpace<'_> {
             |code: u32| code >> ct_bit::ENTRY & 1 == 0 && code >> ct_bit::STATE_HIGH & 1 == 0;
         let store = &mut self.store;
         let fragment = store.minus(later, cut)?;
-        let mut invalid = build_code_predicate(store, state, invalid)?;
+        let mut invalid = build_small_block_predicate(store, state, invalid)?;
         for other in [cut, fragment] {
             invalid = store.minus(invalid, other)?;
         }
@@ -51,7 +51,7 @@ impl PacketSpace<'_> {
                     && !has(code, ct_bit::STATE_LOW);
                 new && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
             };
-            let mut translated = build_code_predicate(store, state, translated)?;
+            let mut translated = build_small_block_predicate(store, state, translated)?;
             for other in [cut, fragment] {
                 translated = store.minus(translated, other)?;
             }

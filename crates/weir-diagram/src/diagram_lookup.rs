@@ -15,11 +15,11 @@ use weir_semantics::{ConnectionFact, NatQuestion, Oracle, OracleQuestion, Unknow
 use weir_semantics::{Outcome, Verdict};
 
 use crate::chain::BuildError;
+use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::encode::encode_packet;
 use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
-use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::node_store::DiagramRef;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
 use crate::stateful_test_id::StatefulTestIdResolver;
@@ -136,14 +136,14 @@ impl<'f> DiagramLookup<'f> {
         if effects != terminals.list_effects(terminal.effects) {
             return Ok(Some("the effects in the diagram and in the interpreter differ".to_owned()));
         }
-        let asked = heard.tests.iter().filter_map(|ask| match ask.instance {
-            QuestionOccurrence::Stateful { state_id, .. } => Some((state_id, ask.content)),
+        let asked = heard.tests.iter().filter_map(|ask| match ask.occurrence {
+            QuestionOccurrence::Stateful { state_id, .. } => Some((state_id, ask.content_digest)),
             QuestionOccurrence::StatelessAtHook(_) => None,
         });
         let same = asked.eq(terminals
             .list_questions(terminal.stateful_questions)
             .iter()
-            .map(|a| (a.state_id, a.content)));
+            .map(|a| (a.state_id, a.content_digest)));
         Ok((!same).then(|| "the diagram evaluates other stateful tests".to_owned()))
     }
 }
@@ -152,7 +152,7 @@ impl<'f> DiagramLookup<'f> {
 #[derive(Clone, Debug, Default)]
 pub struct RecordedAnswers {
     tests: Vec<RecordedTest>,
-    translations: Vec<RecordedTranslation>,
+    nat_translations: Vec<RecordedNatTranslation>,
     written_values: Vec<OracleChosenWrite>,
     /// Where routing took the packet.
     routed_entry: Option<JourneyKind>,
@@ -160,8 +160,8 @@ pub struct RecordedAnswers {
 
 #[derive(Clone, Debug)]
 struct RecordedTest {
-    content: u64,
-    instance: QuestionOccurrence,
+    content_digest: u64,
+    occurrence: QuestionOccurrence,
     answer: bool,
 }
 
@@ -173,8 +173,8 @@ enum QuestionOccurrence {
 
 /// What a translation made of a packet that it left open.
 #[derive(Clone, Debug)]
-struct RecordedTranslation {
-    content: u64,
+struct RecordedNatTranslation {
+    content_digest: u64,
     hook: Hook,
     addr: Addr,
     port: Option<u16>,
@@ -184,8 +184,8 @@ struct RecordedTranslation {
 /// What a target wrote that the rule does not say.
 #[derive(Clone, Debug)]
 struct OracleChosenWrite {
-    content: u64,
-    instance: QuestionOccurrence,
+    content_digest: u64,
+    occurrence: QuestionOccurrence,
     field: Field,
     value: u128,
 }
@@ -193,20 +193,20 @@ struct OracleChosenWrite {
 impl RecordedAnswers {
     /// The answers to a question.
     fn answers_to(&self, variable: FreeVariable) -> impl Iterator<Item = bool> + '_ {
-        let asked = self.tests.iter().filter(move |ask| match (variable, &ask.instance) {
+        let asked = self.tests.iter().filter(move |ask| match (variable, &ask.occurrence) {
             (
-                FreeVariable::StatelessTest { content, hook, .. },
+                FreeVariable::StatelessTest { content_digest, hook, .. },
                 QuestionOccurrence::StatelessAtHook(at),
-            ) => ask.content == content && hook == Some(*at),
+            ) => ask.content_digest == content_digest && hook == Some(*at),
             (
-                FreeVariable::StatefulTest { state_id, content, nth, .. },
+                FreeVariable::StatefulTest { state_id, content_digest, nth, .. },
                 QuestionOccurrence::Stateful { state_id: whose, nth: n },
-            ) => (ask.content, *whose, *n) == (content, state_id, nth),
+            ) => (ask.content_digest, *whose, *n) == (content_digest, state_id, nth),
             _ => false,
         });
-        let chosen = self.translations.iter().filter_map(move |chosen| match variable {
-            FreeVariable::StatelessTargetBit { content, hook, bit, .. }
-                if (content, hook) == (chosen.content, chosen.hook) =>
+        let chosen = self.nat_translations.iter().filter_map(move |chosen| match variable {
+            FreeVariable::StatelessTargetBit { content_digest, hook, bit, .. }
+                if (content_digest, hook) == (chosen.content_digest, chosen.hook) =>
             {
                 Some(match bit {
                     UndeterminedTargetBit::AddrBit(bit) => chosen.addr.0 >> bit & 1 == 1,
@@ -220,27 +220,28 @@ impl RecordedAnswers {
             _ => None,
         });
         let written = self.written_values.iter().filter_map(move |written| {
-            match (variable, &written.instance) {
+            match (variable, &written.occurrence) {
                 (
                     FreeVariable::StatelessTargetBit {
-                        content,
+                        content_digest,
                         hook,
                         bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
                         ..
                     },
                     QuestionOccurrence::StatelessAtHook(at),
-                ) => ((content, hook, field) == (written.content, *at, written.field))
+                ) => ((content_digest, hook, field)
+                    == (written.content_digest, *at, written.field))
                     .then_some(written.value >> bit & 1 == 1),
                 (
                     FreeVariable::StatefulTargetBit {
                         state_id,
-                        content,
+                        content_digest,
                         nth,
                         bit: FieldBit(field, bit),
                         ..
                     },
                     QuestionOccurrence::Stateful { state_id: whose, nth: n },
-                ) => ((content, field) == (written.content, written.field)
+                ) => ((content_digest, field) == (written.content_digest, written.field)
                     && (state_id, nth) == (*whose, *n))
                     .then_some(written.value >> bit & 1 == 1),
                 _ => None,
@@ -264,16 +265,16 @@ impl RecordingOracle<'_> {
     }
 
     /// How often a stateful question was put.
-    fn count_stateful_questions(&self, state_id: u64, content: u64) -> u32 {
+    fn count_stateful_questions(&self, state_id: u64, content_digest: u64) -> u32 {
         let same = |a: &&RecordedTest| {
-            a.content == content
-                && matches!(a.instance, QuestionOccurrence::Stateful { state_id: id, .. }
+            a.content_digest == content_digest
+                && matches!(a.occurrence, QuestionOccurrence::Stateful { state_id: id, .. }
                     if id == state_id)
         };
         self.recorded.tests.iter().filter(same).count() as u32
     }
 
-    fn question_instance(&self, question: &OracleQuestion<'_>) -> QuestionOccurrence {
+    fn question_occurrence(&self, question: &OracleQuestion<'_>) -> QuestionOccurrence {
         if !question.stateful {
             return QuestionOccurrence::StatelessAtHook(question.hook);
         }
@@ -289,12 +290,13 @@ impl Oracle for RecordingOracle<'_> {
     fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
         let answer = self.inner_oracle.answer_rule_question(question);
         if question.stateful {
-            let (content, of) = (question.content_digest, self.question_instance(question));
-            self.recorded.tests.push(RecordedTest { content, instance: of, answer });
+            let (content_digest, of) =
+                (question.content_digest, self.question_occurrence(question));
+            self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
             return answer;
         }
         // The negated test of a set and the plain one are the same question.
-        let (content, plain) = match question.match_in_question() {
+        let (content_digest, plain) = match question.match_in_question() {
             Some(Match::Set(set)) => {
                 let plain = Match::Set(SetMatch { negated: false, ..set.clone() });
                 (digest_debug_text(&plain), answer != set.negated)
@@ -302,21 +304,26 @@ impl Oracle for RecordingOracle<'_> {
             _ => (question.content_digest, answer),
         };
         let of = QuestionOccurrence::StatelessAtHook(question.hook);
-        self.recorded.tests.push(RecordedTest { content, instance: of, answer: plain });
+        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer: plain });
         answer
     }
 
-    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
-        let answer = self.inner_oracle.drops_packet(question);
-        let (content, of) = (question.content_digest, self.question_instance(question));
-        self.recorded.tests.push(RecordedTest { content, instance: of, answer });
+    fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+        let answer = self.inner_oracle.match_or_target_drops_packet(question);
+        let (content_digest, of) = (question.content_digest, self.question_occurrence(question));
+        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
         answer
     }
 
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
-        let answer = self.inner_oracle.is_fact_true(fact, hook, packet);
-        let (content, of) = (fact.digest(), QuestionOccurrence::StatelessAtHook(hook));
-        self.recorded.tests.push(RecordedTest { content, instance: of, answer });
+    fn is_connection_fact_true(
+        &mut self,
+        fact: ConnectionFact,
+        hook: Hook,
+        packet: &Packet,
+    ) -> bool {
+        let answer = self.inner_oracle.is_connection_fact_true(fact, hook, packet);
+        let (content_digest, of) = (fact.digest(), QuestionOccurrence::StatelessAtHook(hook));
+        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
         answer
     }
 
@@ -327,9 +334,9 @@ impl Oracle for RecordingOracle<'_> {
     ) -> Option<(Addr, Option<u16>)> {
         let answer = self.inner_oracle.existing_nat_destination(hook, packet);
         let (addr, port) = answer.unwrap_or((packet.daddr, packet.ports().map(|p| p.1)));
-        let content = digest_existing_nat_question();
-        self.recorded.translations.push(RecordedTranslation {
-            content,
+        let content_digest = digest_existing_nat_question();
+        self.recorded.nat_translations.push(RecordedNatTranslation {
+            content_digest,
             hook,
             addr,
             port,
@@ -340,24 +347,25 @@ impl Oracle for RecordingOracle<'_> {
 
     fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {
         let answer = self.inner_oracle.is_reinjected(question);
-        let (content, of) = (question.content_digest, self.question_instance(question));
-        self.recorded.tests.push(RecordedTest { content, instance: of, answer });
+        let (content_digest, of) = (question.content_digest, self.question_occurrence(question));
+        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
         answer
     }
 
     fn choose_written_value(&mut self, write: &UnknownWrite<'_>) -> u128 {
         let value = self.inner_oracle.choose_written_value(write);
-        let OracleQuestion { rule, content_digest: content, hook, .. } = write.question;
+        let OracleQuestion { rule, content_digest, hook, .. } = write.question;
         // Recorded for both: the question about a stateful target comes immediately before.
-        let nth = self.count_stateful_questions(self.state_ids.stateful_test_id(rule), content);
+        let nth =
+            self.count_stateful_questions(self.state_ids.stateful_test_id(rule), content_digest);
         let whose = QuestionOccurrence::Stateful {
             state_id: self.state_ids.stateful_test_id(rule),
             nth: nth.saturating_sub(1),
         };
         for of in [whose, QuestionOccurrence::StatelessAtHook(hook)] {
             self.recorded.written_values.push(OracleChosenWrite {
-                content,
-                instance: of,
+                content_digest,
+                occurrence: of,
                 field: write.field,
                 value,
             });
@@ -373,9 +381,9 @@ impl Oracle for RecordingOracle<'_> {
         let old = if source { packet.saddr } else { packet.daddr };
         let old_port = packet.ports().map(|(s, d)| if source { s } else { d });
         let changed = addr != old || port.is_some() && old_port.is_some() && port != old_port;
-        let content = digest_debug_text(target);
-        self.recorded.translations.push(RecordedTranslation {
-            content,
+        let content_digest = digest_debug_text(target);
+        self.recorded.nat_translations.push(RecordedNatTranslation {
+            content_digest,
             hook,
             addr,
             port,

@@ -111,13 +111,13 @@ impl DiagramContext<'_> {
             regions.push(region);
         }
         let mut corners = Vec::new();
-        for (corner, packets) in all {
+        for (corner_case_kind, packets) in all {
             let inside = self.space.store.and(set, packets)?;
             let inside = self.space.store.and(inside, self.space.possible_packets)?;
             if is_ordinary && inside != DiagramRef::ZERO {
                 let share = self.space.packet_share(PacketSet(inside))?;
                 let example = reproduce(self.witness(inside));
-                corners.push(CornerCaseDifference { corner, share, example });
+                corners.push(CornerCaseDifference { corner_case_kind, share, example });
             }
         }
         Ok((regions, corners))

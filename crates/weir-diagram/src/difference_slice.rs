@@ -31,38 +31,16 @@ use weir_partition::TestAlgebra;
 
 use crate::aligned_rules::find_changed_rules;
 use crate::changed_rule_witness::ChangedRuleOnPath;
+use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::ComparedPath;
 use crate::evaluation_point::EvaluationPoint;
-use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
+use crate::ruleset_slice::RulesetSlice;
 use crate::stateful_test_id::can_rule_depend_on_state;
 
 /// Changed rules of a table, on both sides: with more, there is no slice.
 const CHANGED_RULES_MAX: usize = 128;
 /// Regions of a table at a hook: with more, all of its rules are kept.
 const REGIONS_MAX: usize = 128;
-
-/// The rules of one ruleset that may matter to a difference.
-#[derive(Debug)]
-pub(crate) struct RulesetSlice {
-    /// Its tables, each with all of its chains, in their order.
-    pub ruleset: Ruleset,
-    /// By chain, table after table: the index that each rule has in the whole chain.
-    pub original_indexes: Vec<Vec<usize>>,
-}
-
-impl RulesetSlice {
-    /// Each of its rules, behind that of the whole ruleset.
-    pub fn originals_and_copies<'r>(
-        &'r self,
-        whole: &'r Ruleset,
-    ) -> impl Iterator<Item = (&'r Rule, &'r Rule)> {
-        let chains = |ruleset: &'r Ruleset| ruleset.tables.iter().flat_map(|table| &table.chains);
-        let of_chain = |((whole, slice), indexes): ((&'r Chain, &'r Chain), &'r Vec<usize>)| {
-            indexes.iter().zip(&slice.rules).map(|(at, copy)| (&whole.rules[*at], copy))
-        };
-        chains(whole).zip(chains(&self.ruleset)).zip(&self.original_indexes).flat_map(of_chain)
-    }
-}
 
 /// What may matter to the difference of two rulesets.
 #[derive(Debug)]
@@ -77,7 +55,7 @@ pub(crate) struct DifferenceSlice<'f> {
 pub(crate) fn slice_to_difference<'f>(
     sides: &[ComparedRuleset<'f>; 2],
     paths: &[ComparedPath],
-    (family, has_same_sets): (Family, bool),
+    (family, firewalls_have_same_ipsets): (Family, bool),
 ) -> Option<DifferenceSlice<'f>> {
     // What conntrack does between the tables depends on whether it is in use.
     if sides[0].conntrack_in_use != sides[1].conntrack_in_use {
@@ -89,7 +67,7 @@ pub(crate) fn slice_to_difference<'f>(
     for name in TableName::ALL {
         let tables = rulesets.map(|ruleset| ruleset.table(&name));
         if tables.iter().any(Option::is_some) {
-            let pair = TablePair::align(tables, sides, (family, has_same_sets))?;
+            let pair = TablePair::align(tables, sides, (family, firewalls_have_same_ipsets))?;
             slicer.tables.push((name, pair));
         }
     }
@@ -143,14 +121,14 @@ impl<'f> TablePair<'f> {
     fn align(
         tables: [Option<&'f Table>; 2],
         sides: &[ComparedRuleset<'f>; 2],
-        (family, has_same_sets): (Family, bool),
+        (family, firewalls_have_same_ipsets): (Family, bool),
     ) -> Option<TablePair<'f>> {
         let is_same_rule = |a: &Rule, b: &Rule| {
             let has_set = |rule: &Rule| rule.matches.iter().any(|m| matches!(m, Match::Set(_)));
             a.base == b.base
                 && a.matches == b.matches
                 && a.target == b.target
-                && (has_same_sets || !has_set(a))
+                && (firewalls_have_same_ipsets || !has_set(a))
                 && (!can_rule_depend_on_state(a, family)
                     || sides[0].state_ids().stateful_test_id(a)
                         == sides[1].state_ids().stateful_test_id(b))

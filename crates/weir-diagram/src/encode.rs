@@ -198,7 +198,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
         // So long and yet cut: options of IPv4, or the header of a fragment, are among the bytes.
         let most = if with_ports { whole - 1 } else { 3 };
         if p.family == Family::V4 {
-            p.ip_options = bytes.saturating_sub(most).next_multiple_of(4) as u8;
+            p.ip_options_len = bytes.saturating_sub(most).next_multiple_of(4) as u8;
         }
         if with_ports {
             p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();

@@ -10,7 +10,7 @@ pub(crate) enum FreeVariable {
     /// A test of the packet as it is at a hook, after a change: the same content, the same answer.
     StatelessTest {
         /// Digest of the match.
-        content: u64,
+        content_digest: u64,
         /// Where it is evaluated.
         hook: Option<Hook>,
         /// What was done to the packet before, by its number; 0 is nothing.
@@ -21,7 +21,7 @@ pub(crate) enum FreeVariable {
         /// Whose it is: the original rule.
         state_id: u64,
         /// Digest of the match or target.
-        content: u64,
+        content_digest: u64,
         /// How often it was evaluated before on this journey.
         nth: u32,
         /// Where it is evaluated, and on which packet.
@@ -32,7 +32,7 @@ pub(crate) enum FreeVariable {
         /// Whose it is: the original rule.
         state_id: u64,
         /// Digest of the target.
-        content: u64,
+        content_digest: u64,
         /// How often the target was reached before on this journey.
         nth: u32,
         /// Where it is reached, and by which packet: a target may leave the old value.
@@ -44,7 +44,7 @@ pub(crate) enum FreeVariable {
     /// not say.
     StatelessTargetBit {
         /// Digest of the target.
-        content: u64,
+        content_digest: u64,
         /// Where.
         hook: Hook,
         /// What was done to the packet before.
@@ -85,7 +85,7 @@ pub(crate) enum UndeterminedTargetBit {
 /// All questions, in the order in which they occurred.
 #[derive(Debug, Default)]
 pub(crate) struct FreeVariableTable {
-    numbers: HashMap<FreeVariable, u32>,
+    number_by_variable: HashMap<FreeVariable, u32>,
     variables: Vec<(FreeVariable, Option<Match>)>,
 }
 
@@ -93,7 +93,7 @@ impl FreeVariableTable {
     /// The number of a question; `what` is called if it is new.
     pub fn intern(&mut self, variable: FreeVariable, what: impl FnOnce() -> Option<Match>) -> u32 {
         let all = &mut self.variables;
-        *self.numbers.entry(variable).or_insert_with(|| {
+        *self.number_by_variable.entry(variable).or_insert_with(|| {
             all.push((variable, what()));
             all.len() as u32 - 1
         })

@@ -50,7 +50,7 @@ pub(crate) type GuardedEvents<E> = Vec<(DiagramRef, E)>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ChangeVisibleToTest {
     bits: Vec<(u32, DiagramRef)>,
-    unmodelled: GuardedEvents<u64>,
+    unmodelled_target_events: GuardedEvents<u64>,
 }
 
 /// Numbers for changes that tests see; 0 is none. Both rulesets use one of it, so that equal changes
@@ -60,7 +60,7 @@ pub(crate) struct ChangesVisibleToTests(ValueInterner<ChangeVisibleToTest>);
 
 impl Default for ChangesVisibleToTests {
     fn default() -> Self {
-        let none = ChangeVisibleToTest { bits: Vec::new(), unmodelled: Vec::new() };
+        let none = ChangeVisibleToTest { bits: Vec::new(), unmodelled_target_events: Vec::new() };
         ChangesVisibleToTests(ValueInterner::with_first_value(none))
     }
 }
@@ -73,13 +73,13 @@ pub(crate) struct GuardedSequence {
     /// Hook, table, and the target's digest.
     pub effects: GuardedEvents<(Hook, TableName, u64)>,
     /// Stateful tests that are evaluated.
-    pub questions: GuardedEvents<StatefulQuestion>,
+    pub stateful_question_events: GuardedEvents<StatefulQuestion>,
     /// Digests of targets that change what no field says.
-    pub unmodelled: GuardedEvents<u64>,
+    pub unmodelled_target_events: GuardedEvents<u64>,
     /// The bits that rules write, by level, as functions of the packet at the beginning.
-    pub written: BTreeMap<u32, DiagramRef>,
+    pub written_bit_functions: BTreeMap<u32, DiagramRef>,
     /// By the identity of a test, the packets for which it was evaluated at least once, twice, ….
-    evaluated: HashMap<(u64, u64), Vec<DiagramRef>>,
+    evaluated_packets_by_test: HashMap<(u64, u64), Vec<DiagramRef>>,
 }
 
 /// Where the packets go that reach a rule.
@@ -110,9 +110,9 @@ impl GuardedSequence {
             ContinuedAndReturnedPackets { continued: DiagramRef::ZERO, returned: DiagramRef::ZERO };
         let reached = self.split_by_terminal(context, seen, rule, live)?;
         // Tests and targets see the packet before the change.
-        let written = self.functions_of_changed_bits(context, seen, &reached)?;
+        let written_bit_functions = self.functions_of_changed_bits(context, seen, &reached)?;
         self.append_events(context, seen, &reached)?;
-        self.written.extend(written);
+        self.written_bit_functions.extend(written_bit_functions);
         for ReachedTerminal { packets, terminal } in reached {
             let store = &mut context.space.store;
             match terminal.exit {
@@ -156,7 +156,8 @@ impl GuardedSequence {
         let fields_end = context.space.layout.fields_end;
         let mut functions: HashMap<u32, DiagramRef> = HashMap::new();
         for level in &support.levels {
-            functions.extend(self.written.get(level).map(|function| (*level, *function)));
+            functions
+                .extend(self.written_bit_functions.get(level).map(|function| (*level, *function)));
         }
         for number in &support.free_variables {
             let function = self.function_of_free_variable(context, seen, *number)?;
@@ -215,9 +216,9 @@ impl GuardedSequence {
         seen: &mut ChangesVisibleToTests,
         reached: &[ReachedTerminal],
     ) -> Result<(), SequenceError> {
-        let mut questions: Vec<GuardedEvents<StatefulQuestion>> = Vec::new();
+        let mut stateful_question_events: Vec<GuardedEvents<StatefulQuestion>> = Vec::new();
         let mut effects: Vec<GuardedEvents<(Hook, TableName, u64)>> = Vec::new();
-        let mut unmodelled: Vec<GuardedEvents<u64>> = Vec::new();
+        let mut unmodelled_target_events: Vec<GuardedEvents<u64>> = Vec::new();
         for ReachedTerminal { packets, terminal } in reached {
             let asked = context.terminals.list_questions(terminal.stateful_questions).to_vec();
             for (place, mut question) in asked.into_iter().enumerate() {
@@ -226,7 +227,12 @@ impl GuardedSequence {
                 }
                 question.state_input =
                     self.state_input_with_seen_change(context, seen, question.state_input);
-                add_event_at_position(context, &mut questions, place, (*packets, question))?;
+                add_event_at_position(
+                    context,
+                    &mut stateful_question_events,
+                    place,
+                    (*packets, question),
+                )?;
             }
             let done = context.terminals.list_effects(terminal.effects);
             for (place, effect) in done.into_iter().enumerate() {
@@ -234,15 +240,20 @@ impl GuardedSequence {
             }
             let change = context.terminals.get_change(terminal.change);
             for (place, target) in change.unmodelled_targets.clone().into_iter().enumerate() {
-                add_event_at_position(context, &mut unmodelled, place, (*packets, target))?;
+                add_event_at_position(
+                    context,
+                    &mut unmodelled_target_events,
+                    place,
+                    (*packets, target),
+                )?;
             }
         }
-        for (packets, question) in questions.iter().flatten() {
-            self.count_evaluation(context, (question.state_id, question.content), *packets)?;
+        for (packets, question) in stateful_question_events.iter().flatten() {
+            self.count_evaluation(context, (question.state_id, question.content_digest), *packets)?;
         }
-        self.questions.extend(questions.into_iter().flatten());
+        self.stateful_question_events.extend(stateful_question_events.into_iter().flatten());
         self.effects.extend(effects.into_iter().flatten());
-        self.unmodelled.extend(unmodelled.into_iter().flatten());
+        self.unmodelled_target_events.extend(unmodelled_target_events.into_iter().flatten());
         Ok(())
     }
 
@@ -253,7 +264,7 @@ impl GuardedSequence {
         packets: DiagramRef,
     ) -> Result<(), LimitReached> {
         let mut again = packets;
-        let counts = self.evaluated.entry(test).or_default();
+        let counts = self.evaluated_packets_by_test.entry(test).or_default();
         let store = &mut context.space.store;
         for count in counts.iter_mut() {
             let before = *count;
@@ -284,44 +295,54 @@ impl GuardedSequence {
             context.space.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE)
         };
         match variable {
-            FreeVariable::StatelessTest { change: 0, content, hook } => {
+            FreeVariable::StatelessTest { change: 0, content_digest, hook } => {
                 let change = self.intern_seen_change(context, seen, FieldSet::ALL);
-                let variable = FreeVariable::StatelessTest { change, content, hook };
+                let variable = FreeVariable::StatelessTest { change, content_digest, hook };
                 Ok(literal(context, variable)?)
             }
-            FreeVariable::StatelessTargetBit { change: 0, content, hook, bit } => {
+            FreeVariable::StatelessTargetBit { change: 0, content_digest, hook, bit } => {
                 let change = self.intern_seen_change(context, seen, FieldSet::ALL);
-                let variable = FreeVariable::StatelessTargetBit { change, content, hook, bit };
+                let variable =
+                    FreeVariable::StatelessTargetBit { change, content_digest, hook, bit };
                 Ok(literal(context, variable)?)
             }
-            FreeVariable::StatefulTest { state_id, content, nth: 0, state_input }
+            FreeVariable::StatefulTest { state_id, content_digest, nth: 0, state_input }
                 if state_input.change == 0 =>
             {
                 let state_input = self.state_input_with_seen_change(context, seen, state_input);
                 self.select_by_evaluation_count(
                     context,
-                    (state_id, content),
+                    (state_id, content_digest),
                     &mut |context, nth| {
                         literal(
                             context,
-                            FreeVariable::StatefulTest { state_id, content, nth, state_input },
+                            FreeVariable::StatefulTest {
+                                state_id,
+                                content_digest,
+                                nth,
+                                state_input,
+                            },
                         )
                     },
                 )
             }
-            FreeVariable::StatefulTargetBit { state_id, content, nth: 0, state_input, bit }
-                if state_input.change == 0 =>
-            {
+            FreeVariable::StatefulTargetBit {
+                state_id,
+                content_digest,
+                nth: 0,
+                state_input,
+                bit,
+            } if state_input.change == 0 => {
                 let state_input = self.state_input_with_seen_change(context, seen, state_input);
                 self.select_by_evaluation_count(
                     context,
-                    (state_id, content),
+                    (state_id, content_digest),
                     &mut |context, nth| {
                         literal(
                             context,
                             FreeVariable::StatefulTargetBit {
                                 state_id,
-                                content,
+                                content_digest,
                                 nth,
                                 state_input,
                                 bit,
@@ -342,9 +363,11 @@ impl GuardedSequence {
         answer: &mut dyn FnMut(&mut DiagramContext<'_>, u32) -> Result<DiagramRef, LimitReached>,
     ) -> Result<DiagramRef, SequenceError> {
         let mut out = answer(context, 0)?;
-        for (nth, evaluated) in (1..).zip(self.evaluated.get(&test).into_iter().flatten()) {
+        for (nth, evaluated_packets_by_test) in
+            (1..).zip(self.evaluated_packets_by_test.get(&test).into_iter().flatten())
+        {
             let again = answer(context, nth)?;
-            out = context.space.store.ite(*evaluated, again, out)?;
+            out = context.space.store.ite(*evaluated_packets_by_test, again, out)?;
         }
         Ok(out)
     }
@@ -378,14 +401,14 @@ impl GuardedSequence {
                     (levels.first..levels.end()).contains(&level)
                 })
         };
-        let bits = self.written.iter().filter(|(level, _)| is_seen(**level));
-        let unmodelled = match fields == FieldSet::ALL {
-            true => self.unmodelled.clone(),
+        let bits = self.written_bit_functions.iter().filter(|(level, _)| is_seen(**level));
+        let unmodelled_target_events = match fields == FieldSet::ALL {
+            true => self.unmodelled_target_events.clone(),
             false => Vec::new(),
         };
         seen.0.intern(&ChangeVisibleToTest {
             bits: bits.map(|(l, f)| (*l, *f)).collect(),
-            unmodelled,
+            unmodelled_target_events,
         })
     }
 
@@ -394,7 +417,7 @@ impl GuardedSequence {
         context: &mut DiagramContext<'_>,
         level: u32,
     ) -> Result<DiagramRef, LimitReached> {
-        match self.written.get(&level) {
+        match self.written_bit_functions.get(&level) {
             Some(function) => Ok(*function),
             None => context.space.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE),
         }

@@ -2,144 +2,29 @@
 
 use std::collections::HashMap;
 
-use weir_model::effect::{ConntrackDemand, is_conntrack_enabling_rule, match_effects};
-use weir_model::target::NatTarget;
-use weir_model::{Family, Field, Firewall, Hook, Ruleset, Table, TableName, Target};
+use weir_model::effect::{ConntrackDemand, match_effects};
+use weir_model::{Family, Field, Hook, TableName};
 use weir_semantics::ConnectionFact;
+use weir_semantics::JourneyKind;
 use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_existing_nat_question;
-use weir_semantics::{JourneyKind, tables_at_hook};
 
 use crate::chain::BuildError;
 use crate::chain_cache::ChainCache;
+use crate::compared_ruleset::{ComparedRuleset, TableAtHook};
 use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::compose::DiagramContext;
-use crate::difference_slice::RulesetSlice;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
-use crate::presence::{build_code_predicate, build_masked_predicate, build_span_union_predicate};
-use crate::stateful_test_id::StatefulTestIdResolver;
+use crate::presence::{
+    build_masked_predicate, build_small_block_predicate, build_span_union_predicate,
+};
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
-
-/// One of the firewalls that are compared.
-#[derive(Debug)]
-pub(crate) struct ComparedRuleset<'f> {
-    ruleset: Option<&'f Ruleset>,
-    state_ids: StatefulTestIdResolver,
-    /// Conntrack is in use: nat is consulted.
-    pub conntrack_in_use: bool,
-    /// Some rule sends packets to this host.
-    has_redirect_target: bool,
-    /// Which of the space's firewalls it is.
-    side_index: usize,
-}
-
-impl<'f> ComparedRuleset<'f> {
-    pub fn new(
-        firewall: &'f Firewall,
-        family: Family,
-        number: usize,
-        state_ids: StatefulTestIdResolver,
-        conntrack: bool,
-    ) -> Self {
-        let ruleset = firewall.ruleset(family);
-        let uses = || {
-            ruleset.is_some_and(|r| {
-                r.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r))
-            })
-        };
-        ComparedRuleset {
-            ruleset,
-            state_ids,
-            conntrack_in_use: conntrack || uses(),
-            has_redirect_target: ruleset.is_some_and(has_redirect_target),
-            side_index: number,
-        }
-    }
-
-    /// The rules that are compared.
-    pub fn ruleset(&self) -> Option<&'f Ruleset> {
-        self.ruleset
-    }
-
-    /// Only these of its rules are compared; what conntrack and routing do is decided by all.
-    pub fn replace_rules_by_slice(&mut self, slice: &'f RulesetSlice) {
-        if let Some(whole) = self.ruleset.replace(&slice.ruleset) {
-            self.state_ids.add_copies(slice.originals_and_copies(whole));
-        }
-    }
-
-    /// The table that packets traverse there, if any.
-    pub fn traversed_table(&self, piece: TableAtHook) -> Option<&'f Table> {
-        let is_skipped = piece.table == TableName::Nat && !self.conntrack_in_use;
-        self.ruleset.filter(|_| !is_skipped)?.table(&piece.table)
-    }
-
-    /// Whose the stateful tests are.
-    pub fn state_ids(&self) -> &StatefulTestIdResolver {
-        &self.state_ids
-    }
-
-    /// Selects this side's sets; whose the stateful tests are.
-    pub fn activate_ipsets_get_state_ids<'s>(
-        &'s self,
-        space: &mut PacketSpace<'f>,
-    ) -> &'s StatefulTestIdResolver {
-        space.active_firewall = self.side_index;
-        &self.state_ids
-    }
-}
-
-/// Whether some rule sends packets to this host.
-fn has_redirect_target(ruleset: &Ruleset) -> bool {
-    let is_redirect = |t: &Target| match t {
-        Target::Nat(nat) => matches!(**nat, NatTarget::Redirect(_)),
-        _ => false,
-    };
-    ruleset.rules_with_table_and_chain().any(|(_, _, rule)| is_redirect(&rule.target))
-}
-
-/// A table at a hook: a part of a journey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TableAtHook {
-    pub hook: Hook,
-    pub table: TableName,
-}
-
-/// The tables of a journey, in order. A forwarded packet may also reach INPUT: by REDIRECT.
-pub(crate) fn list_journey_stages(
-    path: ComparedPath,
-    sides: &[ComparedRuleset<'_>],
-) -> Vec<(TableAtHook, EvaluationPoint)> {
-    let redirects = sides.iter().any(|side| side.has_redirect_target);
-    let hooks: &[Hook] = match path {
-        ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
-        ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],
-        ComparedPath::Hook(Hook::Forward) => &[Hook::Forward],
-        ComparedPath::Hook(Hook::Output) => &[Hook::Output],
-        ComparedPath::Hook(Hook::Postrouting) => &[Hook::Postrouting],
-        ComparedPath::WholeJourney(JourneyKind::Forward) if redirects => {
-            &[Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Postrouting]
-        }
-        ComparedPath::WholeJourney(entry) => entry.hooks(),
-    };
-    let tables = |hook: &Hook| {
-        let at = match path {
-            ComparedPath::WholeJourney(JourneyKind::Output) => {
-                EvaluationPoint::at_hook(*hook).for_local_packet()
-            }
-            _ => EvaluationPoint::at_hook(*hook),
-        };
-        let hook = *hook;
-        tables_at_hook(hook).iter().map(move |table| (TableAtHook { hook, table: *table }, at))
-    };
-    hooks.iter().flat_map(tables).collect()
-}
 
 impl<'f> DiagramContext<'f> {
     /// The diagram of a piece. `live_diagrams`: diagrams in use that are younger than `from`.
@@ -168,11 +53,11 @@ impl<'f> DiagramContext<'f> {
         live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        self.space.active_firewall = side.side_index;
+        let state_ids = side.activate_ipsets_get_state_ids(&mut self.space);
         let Some(table) = side.traversed_table(piece) else { return Ok(DiagramRef::ZERO) };
         let made = self.build_table(
             table,
-            &side.state_ids,
+            state_ids,
             TableEvaluationPoint { point: at, table: piece.table },
             live_diagrams,
             from,
@@ -300,13 +185,13 @@ impl<'f> DiagramContext<'f> {
     fn sweep_now(&mut self, live_diagrams: &mut [DiagramRef], from: usize) {
         let DiagramContext { space, chain_cache: chains_made, .. } = self;
         let mut roots = live_diagrams.to_vec();
-        roots.extend(space.memberships.values());
+        roots.extend(space.ipset_memberships.values());
         roots.extend(chains_made.roots_for_sweep());
         space.store.sweep_young_nodes(from, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = |r: &mut DiagramRef| *r = swept.next().unwrap_or(DiagramRef::ZERO);
         live_diagrams.iter_mut().for_each(&mut next);
-        space.memberships.values_mut().for_each(&mut next);
+        space.ipset_memberships.values_mut().for_each(&mut next);
         chains_made.renumber_roots(next);
     }
 
@@ -409,7 +294,7 @@ impl<'f> DiagramContext<'f> {
         if hook == Hook::Output {
             let fact = ConnectionFact::HostReplyInheritsEntry.digest();
             let variable =
-                FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
+                FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
             let attached = self.space.free_variable_without_match(variable)?;
             let attached = self.space.store.and(attached, self.space.presence.ct_entry)?;
             return Ok(self.space.store.ite(attached, raw, without)?);
@@ -490,8 +375,8 @@ impl<'f> DiagramContext<'f> {
         let ct = space.layout.field_levels(Field::CtState);
         let entry = |code: u32| code >> ct_bit::ENTRY & 1 == 1 && code >> done & 1 == 0;
         let state = |code: u32| code >> ct_bit::STATE_LOW & 3;
-        let new = build_code_predicate(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
-        let related = build_code_predicate(&mut space.store, ct, |c| {
+        let new = build_small_block_predicate(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
+        let related = build_small_block_predicate(&mut space.store, ct, |c| {
             entry(c) && state(c) == 1 && c & 1 << ct_bit::REPLY == 0
         })?;
         let protos = space.layout.field_levels(Field::Proto);
@@ -502,7 +387,8 @@ impl<'f> DiagramContext<'f> {
         }
         let starts = space.store.overlay(new, related)?;
         let fact = ConnectionFact::NatTableAlreadyTraversed.digest();
-        let variable = FreeVariable::StatelessTest { content: fact, hook: Some(hook), change: 0 };
+        let variable =
+            FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
         let bound = space.free_variable_without_match(variable)?;
         space.store.minus(starts, bound)
     }
@@ -521,17 +407,21 @@ impl<'f> DiagramContext<'f> {
         let space = &mut self.space;
         let ct = space.layout.field_levels(Field::CtState);
         let has = |code: u32, bit: u32| code >> bit & 1 == 1;
-        let translated = build_code_predicate(&mut space.store, ct, |code| {
+        let translated = build_small_block_predicate(&mut space.store, ct, |code| {
             has(code, ct_bit::ENTRY) && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
         })?;
         let again = space.store.minus(translated, consulted)?;
         let mut change = PacketChange::default();
-        let (content, end) = (digest_existing_nat_question(), space.layout.fields_end);
+        let (content_digest, end) = (digest_existing_nat_question(), space.layout.fields_end);
         let mut put = |field: Field, choice: &dyn Fn(u32) -> UndeterminedTargetBit| {
             let levels = space.layout.field_levels(field);
             for bit in (0..levels.bit_count).rev() {
-                let variable =
-                    FreeVariable::StatelessTargetBit { content, hook, change: 0, bit: choice(bit) };
+                let variable = FreeVariable::StatelessTargetBit {
+                    content_digest,
+                    hook,
+                    change: 0,
+                    bit: choice(bit),
+                };
                 let number = space.free_variables.intern(variable, || None);
                 change.bit_sources.insert(
                     levels.level_of_bit_from_lowest(bit),

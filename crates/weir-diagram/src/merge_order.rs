@@ -39,14 +39,14 @@ pub(crate) fn plan_merge_steps(
         let alone = recognize_address_only_rule(number, rule, family, written_fields);
         let goes_on = alone.as_ref().is_some_and(|a| run.last().is_none_or(|r| r.field == a.field));
         if !goes_on {
-            flush_address_run(&mut run, rules, &mut out);
+            flush_address_only_rules(&mut run, rules, &mut out);
         }
         match alone {
             Some(alone) => run.push(alone),
             None => out.push(MergeStep::SingleRule(number)),
         }
     }
-    flush_address_run(&mut run, rules, &mut out);
+    flush_address_only_rules(&mut run, rules, &mut out);
     out
 }
 
@@ -74,7 +74,11 @@ fn recognize_address_only_rule(
 }
 
 /// The steps of a run, which is emptied.
-fn flush_address_run(run: &mut Vec<AddressOnlyRule>, rules: &[Rule], out: &mut Vec<MergeStep>) {
+fn flush_address_only_rules(
+    run: &mut Vec<AddressOnlyRule>,
+    rules: &[Rule],
+    out: &mut Vec<MergeStep>,
+) {
     let mut by_address = run.clone();
     by_address.sort_by_key(|alone| alone.span);
     if by_address.windows(2).all(|w| w[0].span.1 < w[1].span.0) {

@@ -16,9 +16,10 @@
 //! younger than a given point, and renumbers the few references that the operation itself holds. No
 //! reference counts or handles are needed.
 //!
-//! **Memory** has a limit, and so has work, counted in *steps*: nodes requested, and [`SideWork`]. When a limit is
-//! reached, operations return [`LimitReached`]; the store stays usable. Steps are counted rather
-//! than time, so that the same question has the same answer on every machine.
+//! **Memory** has a limit, and so has work, counted in *steps*: nodes requested, and
+//! [`NonNodeWork`]. When a limit is reached, operations return [`LimitReached`]; the store stays
+//! usable. Steps are counted rather than time, so that the same question has the same answer on
+//! every machine.
 
 /// A node or a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,7 +75,7 @@ struct Node {
 
 /// What work other than requesting nodes takes: of lists in terminals, for example.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SideWork {
+pub(crate) struct NonNodeWork {
     /// In units of a requested node.
     pub steps: u64,
     /// Memory that it keeps.
@@ -88,8 +89,8 @@ pub(crate) trait Operator {
     /// The result, where it is known without looking below; always for two terminals.
     fn terminal_case(&mut self, f: DiagramRef, g: DiagramRef) -> Option<DiagramRef>;
     /// What terminals took since the last call.
-    fn take_side_work(&mut self) -> SideWork {
-        SideWork::default()
+    fn take_non_node_work(&mut self) -> NonNodeWork {
+        NonNodeWork::default()
     }
 }
 
@@ -132,17 +133,17 @@ pub(crate) struct NodeStore {
     unique_table: Vec<UniqueSlot>,
     computed_table: Vec<ComputedEntry>,
     /// Codes below this one belong to nodes that were swept away.
-    first_valid_code: u32,
-    next_code: u32,
+    first_valid_cache_code: u32,
+    next_cache_code: u32,
     /// All memory that may be taken.
     bytes_max: usize,
-    /// That of side work.
-    side_bytes: usize,
+    /// That of work that makes no nodes.
+    non_node_bytes: usize,
     /// How many nodes the rest suffices for.
     nodes_max: usize,
     /// Most nodes at one time.
     pub nodes_peak: usize,
-    /// Requested nodes, found or created, and side work.
+    /// Requested nodes, found or created, and work that makes no nodes.
     pub steps: u64,
     /// How many may be.
     pub steps_max: u64,
@@ -160,10 +161,10 @@ impl NodeStore {
             nodes: Vec::new(),
             unique_table: vec![EMPTY_SLOT; 1 << 10],
             computed_table: vec![EMPTY_COMPUTED_ENTRY; 1 << 10],
-            first_valid_code: 1,
-            next_code: 1 + FIXED_CACHE_CODE_COUNT,
+            first_valid_cache_code: 1,
+            next_cache_code: 1 + FIXED_CACHE_CODE_COUNT,
             bytes_max: bytes,
-            side_bytes: 0,
+            non_node_bytes: 0,
             nodes_max: nodes_in_bytes(bytes),
             nodes_peak: 0,
             steps: 0,
@@ -180,7 +181,7 @@ impl NodeStore {
             + self.unique_table.len() * size_of::<UniqueSlot>()
             + self.computed_table.len() * size_of::<ComputedEntry>()
             + self.visit_stamps.len() * size_of::<u32>()
-            + self.side_bytes
+            + self.non_node_bytes
     }
 
     /// Nodes there are, garbage included; also the point that a
@@ -215,17 +216,17 @@ impl NodeStore {
     }
 
     /// Counts other work and the memory that it keeps.
-    pub fn count_side_work(&mut self, work: SideWork) -> Result<(), LimitReached> {
+    pub fn count_non_node_work(&mut self, work: NonNodeWork) -> Result<(), LimitReached> {
         self.steps += work.steps;
         if self.steps > self.steps_max {
             return Err(LimitReached::Steps);
         }
         if work.bytes > 0 {
-            self.side_bytes += work.bytes;
-            if self.side_bytes > self.bytes_max {
+            self.non_node_bytes += work.bytes;
+            if self.non_node_bytes > self.bytes_max {
                 return Err(LimitReached::Memory);
             }
-            self.nodes_max = nodes_in_bytes(self.bytes_max - self.side_bytes);
+            self.nodes_max = nodes_in_bytes(self.bytes_max - self.non_node_bytes);
         }
         Ok(())
     }
@@ -295,14 +296,14 @@ impl NodeStore {
 
     /// A code for its own operation, as a substitution is.
     pub fn fresh_cache_code(&mut self) -> u32 {
-        self.next_code += 1;
-        self.next_code - 1
+        self.next_cache_code += 1;
+        self.next_cache_code - 1
     }
 
     /// The code of the operator with a number of its own below 8.
     pub fn fixed_cache_code(&self, number: u32) -> u32 {
         debug_assert!(number < FIXED_CACHE_CODE_COUNT);
-        self.first_valid_code + number
+        self.first_valid_cache_code + number
     }
 
     fn computed_slot(&self, code: u32, f: DiagramRef, g: DiagramRef) -> usize {
@@ -329,7 +330,7 @@ impl NodeStore {
         g: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
         if let Some(result) = op.terminal_case(f, g) {
-            self.count_side_work(op.take_side_work())?;
+            self.count_non_node_work(op.take_non_node_work())?;
             return Ok(result);
         }
         let code = op.cache_code(self);
@@ -439,8 +440,8 @@ impl NodeStore {
             *root = moved(&keep, *root);
         }
         self.nodes.truncate(end);
-        self.first_valid_code = self.next_code;
-        self.next_code += FIXED_CACHE_CODE_COUNT;
+        self.first_valid_cache_code = self.next_cache_code;
+        self.next_cache_code += FIXED_CACHE_CODE_COUNT;
         self.rehash_unique_table(self.unique_table.len());
         // As much garbage again before the next sweep as there is to keep, so that sweeping costs
         // a constant share.

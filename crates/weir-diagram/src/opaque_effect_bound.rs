@@ -15,7 +15,7 @@ const EXAMINED_PAIRS_MAX: usize = 5_000_000;
 struct RuleWithOpaqueEffectCount {
     tests: RuleTests,
     /// How many a packet that matches may meet.
-    weight: usize,
+    opaque_effect_count: usize,
 }
 
 /// How many rules of a ruleset do not act after an opaque test: what a whole diagram takes grows
@@ -32,15 +32,17 @@ pub(crate) fn can_packet_reach_opaque_effects(table: &Table, family: Family, cou
     let mut met = vec![0; table.chains.len()];
     for at in graph.all_callees_first() {
         let chain = &table.chains[at];
-        let weight = |(index, rule): (usize, &Rule)| {
+        let opaque_effect_count = |(index, rule): (usize, &Rule)| {
             let below = graph.chain_entered_by_rule(at, index).map_or(0, |callee| met[callee]);
             let tests = lower_to_tests(rule, family);
-            let weight = below + usize::from(has_effect_after_opaque_test(rule, &tests));
-            (weight > 0).then_some(RuleWithOpaqueEffectCount { tests, weight })
+            let opaque_effect_count =
+                below + usize::from(has_effect_after_opaque_test(rule, &tests));
+            (opaque_effect_count > 0)
+                .then_some(RuleWithOpaqueEffectCount { tests, opaque_effect_count })
         };
         let rules: Vec<RuleWithOpaqueEffectCount> =
-            enumerate_rules(chain).filter_map(weight).collect();
-        met[at] = max_weight_matched_together(&rules, family, count);
+            enumerate_rules(chain).filter_map(opaque_effect_count).collect();
+        met[at] = max_opaque_effects_matched_together(&rules, family, count);
         if met[at] >= count {
             return true;
         }
@@ -62,7 +64,7 @@ fn has_effect_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
 
 /// The largest total weight of a rule and those that some packet may match beside it; at most
 /// `enough`.
-fn max_weight_matched_together(
+fn max_opaque_effects_matched_together(
     rules: &[RuleWithOpaqueEffectCount],
     family: Family,
     enough: usize,
@@ -75,7 +77,7 @@ fn max_weight_matched_together(
         let mut total = 0;
         for other in rules {
             if may_match_together(&rule.tests, &other.tests, family) {
-                total += other.weight;
+                total += other.opaque_effect_count;
             }
             if total >= enough {
                 return enough;

@@ -146,24 +146,24 @@ impl PacketChange {
 /// Values that occurred before have the same number.
 #[derive(Debug)]
 pub(crate) struct ValueInterner<T> {
-    numbers: HashMap<T, u32>,
+    number_by_value: HashMap<T, u32>,
     values: Vec<T>,
 }
 
 impl<T: Clone + Eq + std::hash::Hash> ValueInterner<T> {
     /// `first` has number 0.
     pub fn with_first_value(first: T) -> Self {
-        let mut interner = ValueInterner { numbers: HashMap::new(), values: Vec::new() };
+        let mut interner = ValueInterner { number_by_value: HashMap::new(), values: Vec::new() };
         interner.intern(&first);
         interner
     }
 
     pub fn intern(&mut self, value: &T) -> u32 {
-        if let Some(number) = self.numbers.get(value) {
+        if let Some(number) = self.number_by_value.get(value) {
             return *number;
         }
         let number = self.values.len() as u32;
-        self.numbers.insert(value.clone(), number);
+        self.number_by_value.insert(value.clone(), number);
         self.values.push(value.clone());
         number
     }

@@ -20,7 +20,7 @@ use crate::presence::PacketPartPresence;
 use crate::variable_layout::{VariableLayout, VariableOrder};
 
 /// Which membership diagram: side, set, directions, place.
-type SetMembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
+type IpsetMembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
 
 /// How a space is made.
 #[derive(Clone, Copy, Debug)]
@@ -77,13 +77,13 @@ pub struct PacketSpace<'f> {
     pub(crate) possible_packets: DiagramRef,
     pub(crate) free_variables: FreeVariableTable,
     /// The ipsets of each firewall, and whose are looked into.
-    pub(crate) sets_by_firewall: Vec<&'f [IpSet]>,
+    pub(crate) ipsets_by_firewall: Vec<&'f [IpSet]>,
     pub(crate) active_firewall: usize,
     /// The sets whose content rules of some firewall may change.
-    changing_sets: ChangingSets,
+    changing_ipsets: ChangingSets,
     /// All firewalls have the same sets.
-    has_same_sets: bool,
-    pub(crate) memberships: HashMap<SetMembershipKey, DiagramRef>,
+    firewalls_have_same_ipsets: bool,
+    pub(crate) ipset_memberships: HashMap<IpsetMembershipKey, DiagramRef>,
 }
 
 /// What the spaces of some firewalls have in common, for several of them.
@@ -91,9 +91,9 @@ pub struct PacketSpace<'f> {
 pub(crate) struct PacketSpaceBasis<'f> {
     family: Family,
     device_names: DeviceNameClasses,
-    sets_by_firewall: Vec<&'f [IpSet]>,
-    changing_sets: ChangingSets,
-    pub has_same_sets: bool,
+    ipsets_by_firewall: Vec<&'f [IpSet]>,
+    changing_ipsets: ChangingSets,
+    pub firewalls_have_same_ipsets: bool,
 }
 
 impl<'f> PacketSpaceBasis<'f> {
@@ -102,9 +102,9 @@ impl<'f> PacketSpaceBasis<'f> {
         PacketSpaceBasis {
             family,
             device_names: DeviceNameClasses::of_firewalls(firewalls, family),
-            sets_by_firewall: firewalls.iter().map(|f| &f.sets[..]).collect(),
-            changing_sets: changing.fold(ChangingSets::default(), ChangingSets::union),
-            has_same_sets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
+            ipsets_by_firewall: firewalls.iter().map(|f| &f.sets[..]).collect(),
+            changing_ipsets: changing.fold(ChangingSets::default(), ChangingSets::union),
+            firewalls_have_same_ipsets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
         }
     }
 
@@ -119,11 +119,11 @@ impl<'f> PacketSpaceBasis<'f> {
             presence,
             possible_packets: possible,
             free_variables: FreeVariableTable::default(),
-            sets_by_firewall: self.sets_by_firewall.clone(),
+            ipsets_by_firewall: self.ipsets_by_firewall.clone(),
             active_firewall: 0,
-            changing_sets: self.changing_sets.clone(),
-            has_same_sets: self.has_same_sets,
-            memberships: HashMap::new(),
+            changing_ipsets: self.changing_ipsets.clone(),
+            firewalls_have_same_ipsets: self.firewalls_have_same_ipsets,
+            ipset_memberships: HashMap::new(),
         })
     }
 }
@@ -154,26 +154,26 @@ impl<'f> PacketSpace<'f> {
     /// Where the space was made for fewer firewalls.
     pub fn select_ipsets_of_firewall(&mut self, firewall: usize) {
         assert!(
-            firewall < self.sets_by_firewall.len(),
+            firewall < self.ipsets_by_firewall.len(),
             "the space knows {} firewalls",
-            self.sets_by_firewall.len()
+            self.ipsets_by_firewall.len()
         );
         self.active_firewall = firewall;
     }
 
     /// Whether all firewalls have the same sets.
-    pub(crate) fn has_same_sets(&self) -> bool {
-        self.has_same_sets
+    pub(crate) fn firewalls_have_same_ipsets(&self) -> bool {
+        self.firewalls_have_same_ipsets
     }
 
     /// The first firewall with the sets that are looked into.
     pub(crate) fn representative_firewall_for_ipsets(&self) -> usize {
-        if self.has_same_sets { 0 } else { self.active_firewall }
+        if self.firewalls_have_same_ipsets { 0 } else { self.active_firewall }
     }
 
     /// Whether rules may change the set of a match.
-    pub(crate) fn can_set_change(&self, m: &SetMatch) -> bool {
-        self.changing_sets.contains(&m.name)
+    pub(crate) fn can_ipset_change(&self, m: &SetMatch) -> bool {
+        self.changing_ipsets.contains(&m.name)
     }
 
     /// The family of all packets here.
@@ -191,7 +191,7 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let state_id = compute_original_rule_state_id(rule);
+        let state_id = compute_state_id_from_original_rule(rule);
         let mut all = DiagramRef::ONE;
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, state_id, *from, test, at)?;
@@ -210,7 +210,7 @@ impl<'f> PacketSpace<'f> {
         rule: &Rule,
         at: EvaluationPoint,
     ) -> Result<PacketSet, LimitReached> {
-        let state_id = compute_original_rule_state_id(rule);
+        let state_id = compute_state_id_from_original_rule(rule);
         let mut dropped = DiagramRef::ZERO;
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, state_id, *from, test, at)?;
@@ -342,8 +342,8 @@ impl<'f> PacketSpace<'f> {
         let mut roots: Vec<DiagramRef> = sets.iter().map(|s| s.0).collect();
         let p = &mut self.presence;
         roots.extend([
-            p.complete_ports,
-            p.tcp_flags,
+            p.complete_header_with_ports,
+            p.complete_tcp_header,
             p.icmp,
             p.unreadable_header,
             p.multiport_ports,
@@ -356,14 +356,14 @@ impl<'f> PacketSpace<'f> {
             p.truncated_header,
             self.possible_packets,
         ]);
-        roots.extend(self.memberships.values());
+        roots.extend(self.ipset_memberships.values());
         self.store.sweep_young_nodes(0, &mut roots);
         let mut swept = roots.into_iter();
         let mut next = || swept.next().expect("as many roots as before");
         sets.iter_mut().for_each(|s| s.0 = next());
         for part in [
-            &mut p.complete_ports,
-            &mut p.tcp_flags,
+            &mut p.complete_header_with_ports,
+            &mut p.complete_tcp_header,
             &mut p.icmp,
             &mut p.unreadable_header,
             &mut p.multiport_ports,
@@ -376,7 +376,7 @@ impl<'f> PacketSpace<'f> {
         ] {
             *part = next();
         }
-        self.memberships.values_mut().for_each(|r| *r = next());
+        self.ipset_memberships.values_mut().for_each(|r| *r = next());
     }
 
     /// Nodes that the diagrams take now, garbage included.
@@ -391,11 +391,11 @@ impl<'f> PacketSpace<'f> {
 }
 
 /// Tells a rule's stateful tests from those of others: the original rule; else what it says.
-pub(crate) fn compute_original_rule_state_id(rule: &Rule) -> u64 {
+pub(crate) fn compute_state_id_from_original_rule(rule: &Rule) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match rule.credit.is_empty() {
+    match rule.credited_originals.is_empty() {
         true => (&rule.base, &rule.matches, &rule.target).hash(&mut hasher),
-        false => rule.credit.hash(&mut hasher),
+        false => rule.credited_originals.hash(&mut hasher),
     }
     hasher.finish()
 }

@@ -43,17 +43,17 @@ impl PairedSeededOracle {
 impl Oracle for PairedSeededOracle {
     fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
         // The negated test of a set and the plain one are the same question.
-        let (content, negated) = match question.match_in_question() {
+        let (content_digest, negated) = match question.match_in_question() {
             Some(Match::Set(set)) if set.negated && !question.stateful => {
                 let plain = Match::Set(SetMatch { negated: false, ..set.clone() });
                 (digest_debug_text(&plain), true)
             }
             _ => (question.content_digest, false),
         };
-        (self.hash_question(question, content) & 1 == 1) != negated
+        (self.hash_question(question, content_digest) & 1 == 1) != negated
     }
 
-    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         self.hash_question(question, (question.content_digest, "drops")).is_multiple_of(8)
     }
 
@@ -61,8 +61,13 @@ impl Oracle for PairedSeededOracle {
         self.hash_question(question, (question.content_digest, "comes back")).is_multiple_of(4)
     }
 
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
-        SeededOracle(self.seed).is_fact_true(fact, hook, packet)
+    fn is_connection_fact_true(
+        &mut self,
+        fact: ConnectionFact,
+        hook: Hook,
+        packet: &Packet,
+    ) -> bool {
+        SeededOracle(self.seed).is_connection_fact_true(fact, hook, packet)
     }
 
     /// The old value, a small number, or one bit flipped: what rules tend to test.

@@ -9,8 +9,8 @@ use weir_model::{Family, Field};
 use crate::encode::count_esp_or_ah_header_bytes;
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::presence::{
-    PacketPartPresence, build_code_predicate, build_masked_predicate, build_span_union_predicate,
-    icmp_protocol,
+    PacketPartPresence, build_masked_predicate, build_small_block_predicate,
+    build_span_union_predicate, icmp_protocol,
 };
 use crate::variable_layout::{VariableBlock, VariableLayout, ct_bit};
 
@@ -26,9 +26,10 @@ pub(crate) fn build_packets_possible_anywhere(
         let named = build_span_union_predicate(store, layout.field_levels(field), &[(0, last)])?;
         out = store.and(out, named)?;
     }
-    let pkttype = build_code_predicate(store, layout.field_levels(Field::PktType), |c| c < 3)?;
+    let pkttype =
+        build_small_block_predicate(store, layout.field_levels(Field::PktType), |c| c < 3)?;
     out = store.and(out, pkttype)?;
-    let state = build_code_predicate(store, layout.field_levels(Field::CtState), |c| {
+    let state = build_small_block_predicate(store, layout.field_levels(Field::CtState), |c| {
         let has = |bit: u32| c >> bit & 1 == 1;
         !has(ct_bit::STATE_LOW) || has(ct_bit::ENTRY) && !has(ct_bit::STATE_HIGH)
     })?;

@@ -12,9 +12,9 @@ use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketPartPresence {
     /// A whole header with ports.
-    pub complete_ports: DiagramRef,
+    pub complete_header_with_ports: DiagramRef,
     /// A whole TCP header.
-    pub tcp_flags: DiagramRef,
+    pub complete_tcp_header: DiagramRef,
     /// A whole ICMP header.
     pub icmp: DiagramRef,
     /// A header that is cut, or a TCP fragment that could overwrite it.
@@ -89,8 +89,8 @@ impl PacketPartPresence {
             }
         };
         Ok(PacketPartPresence {
-            complete_ports: ports,
-            tcp_flags: flags,
+            complete_header_with_ports: ports,
+            complete_tcp_header: flags,
             icmp,
             unreadable_header: cut,
             multiport_ports: multiport,
@@ -112,8 +112,10 @@ impl PacketPartPresence {
             Field::Sport | Field::Dport if multiport => {
                 (self.multiport_ports, self.multiport_truncated)
             }
-            Field::Sport | Field::Dport => (self.complete_ports, self.unreadable_header),
-            Field::TcpFlags => (self.tcp_flags, self.unreadable_header),
+            Field::Sport | Field::Dport => {
+                (self.complete_header_with_ports, self.unreadable_header)
+            }
+            Field::TcpFlags => (self.complete_tcp_header, self.unreadable_header),
             Field::IcmpTypeAndCode => (self.icmp, self.unreadable_header),
             Field::SourceMac => (self.source_mac, DiagramRef::ZERO),
             Field::CtMark => (self.ct_entry, DiagramRef::ZERO),
@@ -184,7 +186,7 @@ fn low_bit_mask(bits: u32) -> u128 {
 }
 
 /// The codes of a small block for which `holds` says yes.
-pub(crate) fn build_code_predicate(
+pub(crate) fn build_small_block_predicate(
     store: &mut NodeStore,
     levels: LevelRange,
     holds: impl Fn(u32) -> bool,

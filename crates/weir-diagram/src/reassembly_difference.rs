@@ -12,7 +12,7 @@ use weir_model::{Family, Field, Firewall, Rule, Ruleset, TableName, Test, lower_
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReassemblyDifference {
     /// It is the first ruleset.
-    pub is_first_ruleset: bool,
+    pub is_first_ruleset_reassembling: bool,
     /// The table of a rule that makes the kernel do so.
     pub table: TableName,
     /// Its chain.
@@ -51,11 +51,9 @@ pub(crate) fn find_reassembly_difference(
         r.rules_with_table_and_chain()
             .any(|(_, _, rule)| can_rule_distinguish_fragments(rule, family))
     };
-    sides
-        .iter()
-        .flatten()
-        .any(|r| tells(r))
-        .then(|| Box::new(ReassemblyDifference { is_first_ruleset: is_before, ..found }))
+    sides.iter().flatten().any(|r| tells(r)).then(|| {
+        Box::new(ReassemblyDifference { is_first_ruleset_reassembling: is_before, ..found })
+    })
 }
 
 /// The first rule that switches on defragmentation.
@@ -67,7 +65,7 @@ fn find_defragmenting_rule(ruleset: &Ruleset) -> Option<ReassemblyDifference> {
             .iter()
             .position(|r| rule_conntrack_demand(r) >= ConntrackDemand::Defragmentation)?;
         Some(ReassemblyDifference {
-            is_first_ruleset: true,
+            is_first_ruleset_reassembling: true,
             table: table.name,
             chain: chain.name.to_string(),
             rule_number: at + 1,

@@ -35,7 +35,7 @@ pub(crate) fn collect_used_fields(rule: &Rule, family: Family) -> FieldSet {
         used = used.union(match test {
             Test::Field { field, .. } => FieldSet::from_fields(&[field]),
             Test::EitherPort { .. } => FieldSet::from_fields(&[Field::Sport, Field::Dport]),
-            Test::Set { .. } => FieldSet::from_fields(&FIELDS_OF_SETS),
+            Test::Set { .. } => FieldSet::from_fields(&IPSET_ELEMENT_FIELDS),
             Test::Opaque { index, .. } => match_effects(&rule.matches[index], family).reads,
             Test::Never => FieldSet::NONE,
         });
@@ -44,7 +44,7 @@ pub(crate) fn collect_used_fields(rule: &Rule, family: Family) -> FieldSet {
 }
 
 /// What elements of sets are compared with.
-const FIELDS_OF_SETS: [Field; 10] = [
+const IPSET_ELEMENT_FIELDS: [Field; 10] = [
     Field::Saddr,
     Field::Daddr,
     Field::Iif,

@@ -24,7 +24,7 @@ impl From<BuildError> for SequenceError {
 /// One table at one hook, while it is run.
 pub(crate) struct SequenceBuilder<'m, 'f> {
     pub context: &'m mut DiagramContext<'f>,
-    pub seen: &'m mut ChangesVisibleToTests,
+    pub seen_changes: &'m mut ChangesVisibleToTests,
     pub table: &'f Table,
     pub state_ids: &'m StatefulTestIdResolver,
     pub place: TableEvaluationPoint,
@@ -34,7 +34,7 @@ pub(crate) struct SequenceBuilder<'m, 'f> {
 struct SequencedChains<'f> {
     diagrams: TableChainDiagrams<'f>,
     /// Only verdicts and returns: no effects before them, no changes, no stateful tests.
-    is_plain: Vec<bool>,
+    has_only_verdicts_and_returns: Vec<bool>,
 }
 
 impl<'f> SequenceBuilder<'_, 'f> {
@@ -51,12 +51,13 @@ impl<'f> SequenceBuilder<'_, 'f> {
         let diagrams = TableChainDiagrams::new(self.table);
         let order =
             diagrams.graph.callees_first_from(start).map_err(|_| SequenceError::NotRepresented)?;
-        let mut all = SequencedChains { diagrams, is_plain: vec![false; chains.len()] };
+        let mut all =
+            SequencedChains { diagrams, has_only_verdicts_and_returns: vec![false; chains.len()] };
         for at in order {
             let chain = &chains[at];
-            all.is_plain[at] = at != start
+            all.has_only_verdicts_and_returns[at] = at != start
                 && chain.rules.iter().all(|rule| self.is_stateless_effect_free_rule(&all, rule));
-            if all.is_plain[at] {
+            if all.has_only_verdicts_and_returns[at] {
                 self.context.build_called_chain(
                     &mut all.diagrams,
                     (at, chain),
@@ -64,7 +65,7 @@ impl<'f> SequenceBuilder<'_, 'f> {
                     self.place,
                 )?;
             } else {
-                self.context.prebuild_set_memberships(chain, self.place.point)?;
+                self.context.prebuild_ipset_memberships(chain, self.place.point)?;
             }
         }
         let end = self.run_chain(&mut sequence, &all, start, DiagramRef::ONE)?;
@@ -100,13 +101,13 @@ impl<'f> SequenceBuilder<'_, 'f> {
                 .take_while(|rule| self.is_stateless_effect_free_rule(chains, rule))
                 .count();
             let exits = if plain > 0 {
-                let run = self.context.merge_rules(
+                let run = self.context.compose_rules_in_sequence(
                     &chains.diagrams,
                     &rest[..plain],
                     self.state_ids,
                     self.place,
                 )?;
-                sequence.apply_rule_diagram(self.context, self.seen, run, live)?
+                sequence.apply_rule_diagram(self.context, self.seen_changes, run, live)?
             } else {
                 self.run_rule(sequence, chains, &rest[0], live)?
             };
@@ -130,14 +131,15 @@ impl<'f> SequenceBuilder<'_, 'f> {
             Target::Jump(name) | Target::Goto(name) => chains.diagrams.graph.chain_index(name),
             _ => None,
         };
-        let Some(callee) = callee.filter(|callee| !chains.is_plain[*callee]) else {
+        let Some(callee) = callee.filter(|callee| !chains.has_only_verdicts_and_returns[*callee])
+        else {
             let made = self.context.build_rule(&chains.diagrams, rule, state_id, self.place)?;
-            return sequence.apply_rule_diagram(self.context, self.seen, made, live);
+            return sequence.apply_rule_diagram(self.context, self.seen_changes, made, live);
         };
         // Returns instead of the jump: the packets that jump.
         let jump = Rule { target: Target::Return, ..rule.clone() };
         let made = self.context.build_rule(&chains.diagrams, &jump, state_id, self.place)?;
-        let mut exits = sequence.apply_rule_diagram(self.context, self.seen, made, live)?;
+        let mut exits = sequence.apply_rule_diagram(self.context, self.seen_changes, made, live)?;
         if exits.returned != DiagramRef::ZERO {
             let back = self.run_chain(sequence, chains, callee, exits.returned)?;
             exits.returned = DiagramRef::ZERO;
@@ -159,14 +161,16 @@ impl<'f> SequenceBuilder<'_, 'f> {
             Target::None | Target::Accept | Target::Drop | Target::Return | Target::Reject(_) => {
                 true
             }
-            Target::Jump(name) | Target::Goto(name) => {
-                chains.diagrams.graph.chain_index(name).is_some_and(|at| chains.is_plain[at])
-            }
+            Target::Jump(name) | Target::Goto(name) => chains
+                .diagrams
+                .graph
+                .chain_index(name)
+                .is_some_and(|at| chains.has_only_verdicts_and_returns[at]),
             _ => false,
         };
         let space = &self.context.space;
         let is_plain = |m: &Match| match m {
-            Match::Set(set) => !space.can_set_change(set),
+            Match::Set(set) => !space.can_ipset_change(set),
             _ => {
                 let effects = match_effects(m, space.layout.family);
                 !effects.is_stateful() && effects.writes.is_empty()

@@ -5,8 +5,8 @@
 //! drop, and if each packet has the same effects and stateful tests in the same order. Events of two
 //! sequences need not be in the same order for that: those of disjoint sets of packets commute. So
 //! the events of one are taken in their order, and removed from the other where they are the next
-//! for a packet ([`have_same_order_for_every_packet`]). Lists in about the same order take one
-//! pass.
+//! for a packet ([`have_same_event_order_for_every_packet`]). Lists in about the same order take
+//! one pass.
 //!
 //! The comparison only proves equality. If it finds none, the whole diagrams decide.
 
@@ -17,12 +17,12 @@ use weir_semantics::Verdict;
 use crate::compared_pair::ComparedPair;
 use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
 
+use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
 use crate::guarded_sequence::{
     ChangesVisibleToTests, GuardedEvents, GuardedSequence, SequenceError,
 };
-use crate::journey::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::opaque_effect_bound::{
     can_packet_reach_opaque_effects, count_rules_without_opaque_effect,
@@ -35,16 +35,16 @@ use crate::table_evaluation_point::TableEvaluationPoint;
 const USUAL_STEPS_PER_RULE: u64 = 500;
 const USUAL_STEPS_MIN: u64 = 10_000;
 /// Rules met by one packet whose answers a whole diagram multiplies out; with fewer it is cheap.
-const MULTIPLIED_RULES_MIN: usize = 12;
+const STEP_MULTIPLYING_RULES_MIN: usize = 12;
 
 impl<'f> ComparedPair<'f> {
     /// Whether a packet may meet many rules of one table that do something after a test that the
     /// packet's fields do not decide, and let the packet go on.
-    pub fn is_multiplied_out_by_tests(&self) -> bool {
+    pub fn may_tests_multiply_diagram_steps(&self) -> bool {
         let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
-        rulesets
-            .flat_map(|ruleset| &ruleset.tables)
-            .any(|table| can_packet_reach_opaque_effects(table, self.family, MULTIPLIED_RULES_MIN))
+        rulesets.flat_map(|ruleset| &ruleset.tables).any(|table| {
+            can_packet_reach_opaque_effects(table, self.family, STEP_MULTIPLYING_RULES_MIN)
+        })
     }
 
     /// The steps that suffice for diagrams of most rulesets where answers to such tests do not
@@ -64,7 +64,7 @@ impl<'f> ComparedPair<'f> {
         }
         let Ok(space) = self.make_packet_space(statistics.order) else { return false };
         let mut context = DiagramContext::new(space);
-        context.terminals.with_effects = self.options.level == CompareLevel::Effects;
+        context.terminals.distinguishes_effects = self.options.level == CompareLevel::Effects;
         context.space.store.steps = statistics.steps;
         context.space.store.steps_max = self.steps_max / 4;
         let sides = self.sides;
@@ -91,7 +91,7 @@ impl<'f> DiagramContext<'f> {
         }
         let from = self.space.store.node_count();
         for (piece, point) in stages {
-            let mut seen = ChangesVisibleToTests::default();
+            let mut seen_changes = ChangesVisibleToTests::default();
             let mut sequences = Vec::new();
             for side in sides {
                 let state_ids = side.activate_ipsets_get_state_ids(&mut self.space);
@@ -99,7 +99,7 @@ impl<'f> DiagramContext<'f> {
                     None => (GuardedSequence::default(), DiagramRef::ONE),
                     Some(table) => SequenceBuilder {
                         context: self,
-                        seen: &mut seen,
+                        seen_changes: &mut seen_changes,
                         table,
                         state_ids,
                         place: TableEvaluationPoint { point: *point, table: piece.table },
@@ -135,17 +135,28 @@ impl<'f> DiagramContext<'f> {
             }
         }
         let left = self.space.store.minus(possible, decided(&a, Verdict::Drop))?;
-        let levels: BTreeSet<u32> = a.written.keys().chain(b.written.keys()).copied().collect();
+        let levels: BTreeSet<u32> =
+            a.written_bit_functions.keys().chain(b.written_bit_functions.keys()).copied().collect();
         for level in levels {
             let unchanged = self.space.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE)?;
-            let bit = |s: &GuardedSequence| s.written.get(&level).copied().unwrap_or(unchanged);
+            let bit = |s: &GuardedSequence| {
+                s.written_bit_functions.get(&level).copied().unwrap_or(unchanged)
+            };
             if !self.are_equal_on_packets(left, bit(&a), bit(&b))? {
                 return Ok(false);
             }
         }
-        Ok(have_same_order_for_every_packet(self, a.effects, b.effects)?
-            && have_same_order_for_every_packet(self, a.questions, b.questions)?
-            && have_same_order_for_every_packet(self, a.unmodelled, b.unmodelled)?)
+        Ok(have_same_event_order_for_every_packet(self, a.effects, b.effects)?
+            && have_same_event_order_for_every_packet(
+                self,
+                a.stateful_question_events,
+                b.stateful_question_events,
+            )?
+            && have_same_event_order_for_every_packet(
+                self,
+                a.unmodelled_target_events,
+                b.unmodelled_target_events,
+            )?)
     }
 
     fn are_equal_on_packets(
@@ -160,7 +171,7 @@ impl<'f> DiagramContext<'f> {
 }
 
 /// Whether the same events happen to each possible packet in the same order.
-pub(crate) fn have_same_order_for_every_packet<E: PartialEq>(
+pub(crate) fn have_same_event_order_for_every_packet<E: PartialEq>(
     context: &mut DiagramContext<'_>,
     first: GuardedEvents<E>,
     mut second: GuardedEvents<E>,

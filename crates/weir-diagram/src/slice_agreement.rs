@@ -8,12 +8,12 @@ use weir_testkit::random_ruleset::TestRng;
 
 use crate::agreement::generate_random_ruleset;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
+use crate::compared_ruleset::ComparedRuleset;
 use crate::comparison_types::{
     CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, DiagramSizeAndSteps,
     StatefulTestPairing,
 };
 use crate::difference_slice::slice_to_difference;
-use crate::journey::ComparedRuleset;
 use crate::packet_space::PacketSpaceBasis;
 use crate::sequence_agreement::{edit_ruleset, parse_firewall_if_valid};
 use crate::variable_layout::VariableOrder;

@@ -57,7 +57,7 @@ impl DiagramContext<'_> {
         match test {
             Test::Opaque { index, stateful: true, .. } => Some(*index),
             Test::Set { index } => match &rule.matches[*index] {
-                Match::Set(m) if self.space.can_set_change(m) => Some(*index),
+                Match::Set(m) if self.space.can_ipset_change(m) => Some(*index),
                 _ => None,
             },
             _ => None,
@@ -69,7 +69,7 @@ impl DiagramContext<'_> {
         &self,
         rule: &Rule,
         index: usize,
-        (state_id, content): (u64, u64),
+        (state_id, content_digest): (u64, u64),
         place: TableEvaluationPoint,
     ) -> StatefulQuestion {
         let m = &rule.matches[index];
@@ -79,7 +79,7 @@ impl DiagramContext<'_> {
         };
         StatefulQuestion {
             state_id,
-            content,
+            content_digest,
             state_input: StatefulTestInput {
                 hook: place.point.hook,
                 read_fields: reads,

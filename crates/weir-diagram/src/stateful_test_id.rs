@@ -10,7 +10,7 @@ use weir_semantics::shared_object_config_digests::{
 };
 
 use crate::comparison_types::StatefulTestPairing;
-use crate::packet_space::compute_original_rule_state_id;
+use crate::packet_space::compute_state_id_from_original_rule;
 
 /// Identifies the stateful tests of a firewall's rules, and finds them again in another firewall.
 ///
@@ -63,7 +63,7 @@ impl StatefulTestIdResolver {
     pub(crate) fn stateful_test_id(&self, rule: &Rule) -> u64 {
         let state_id = match &self.ids_by_rule {
             Some(by_rule) => by_rule.get(&rule_memory_address(rule)).copied().unwrap_or(0),
-            None => compute_original_rule_state_id(rule),
+            None => compute_state_id_from_original_rule(rule),
         };
         match self.configured_objects.digest_for_rule(rule) {
             0 => state_id,
@@ -77,7 +77,7 @@ impl StatefulTestIdResolver {
 pub(crate) fn can_rule_depend_on_state(rule: &Rule, family: Family) -> bool {
     let row = target_effects(&rule.target);
     row.stateful
-        || row.set_writes != IpsetWrites::None
+        || row.ipset_writes != IpsetWrites::None
         || rule
             .matches
             .iter()

@@ -16,7 +16,7 @@ use crate::compose::DiagramContext;
 use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, UndeterminedTargetBit};
 use crate::node_store::DiagramRef;
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
-use crate::presence::{build_code_predicate, decode_ct_state};
+use crate::presence::{build_small_block_predicate, decode_ct_state};
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::ct_bit;
@@ -37,12 +37,15 @@ impl DiagramContext<'_> {
                 Ok(self.terminals.intern_leaf(decided(RuleExit::Verdict(Verdict::Reject(with)))))
             }
             Target::Divert(e) => {
-                self.build_divert_target(target, e, own_effect_list, (state_id, place))
+                self.build_userspace_or_socket_target(target, e, own_effect_list, (state_id, place))
             }
             Target::Effect(effect) => match &**effect {
-                Effect::Other(e) => {
-                    self.build_effect_table_target(target, e, own_effect_list, (state_id, place))
-                }
+                Effect::Other(e) => self.build_target_from_effect_table(
+                    target,
+                    e,
+                    own_effect_list,
+                    (state_id, place),
+                ),
                 other => self.build_effect_target(other, target, own_effect_list),
             },
             Target::Nat(nat) => Ok(self.build_nat_target(nat, own_effect_list, place)?),
@@ -59,7 +62,7 @@ impl DiagramContext<'_> {
     }
 
     /// A target that hands the packet to user space or a local socket, from where it may return.
-    fn build_divert_target(
+    fn build_userspace_or_socket_target(
         &mut self,
         target: &Target,
         extension: &ExtensionTarget,
@@ -75,7 +78,7 @@ impl DiagramContext<'_> {
             PacketChange { unmodelled_targets: vec![digest], ..PacketChange::default() };
         self.write_stateful_unknown_fields(
             &mut change,
-            row.unknown_writes,
+            row.unknown_value_writes,
             make_packet_independent_question(state_id, digest),
         );
         let change = self.terminals.intern_change(&change);
@@ -90,7 +93,7 @@ impl DiagramContext<'_> {
             self.terminals.intern_leaf(Terminal { stateful_questions: asked, ..decided(gone) });
         let variable = FreeVariable::StatefulTest {
             state_id,
-            content: digest,
+            content_digest: digest,
             nth: 0,
             state_input: ask.state_input,
         };
@@ -115,7 +118,7 @@ impl DiagramContext<'_> {
         let mut change = PacketChange { unmodelled_targets: unmodelled, ..PacketChange::default() };
         self.write_stateful_unknown_fields(
             &mut change,
-            UNKNOWN_TARGET_ROW.unknown_writes,
+            UNKNOWN_TARGET_ROW.unknown_value_writes,
             make_packet_independent_question(state_id, digest),
         );
         let change = self.terminals.intern_change(&change);
@@ -126,7 +129,7 @@ impl DiagramContext<'_> {
         let end = self.terminals.intern_leaf(end);
         let state_input = make_whole_packet_question(state_id, digest, place).state_input;
         let variable =
-            FreeVariable::StatefulTest { state_id, content: digest, nth: 0, state_input };
+            FreeVariable::StatefulTest { state_id, content_digest: digest, nth: 0, state_input };
         let number = self.space.free_variables.intern(variable, || None);
         Ok(self.space.store.make_node(self.space.layout.fields_end + number, go_on, end)?)
     }
@@ -181,7 +184,7 @@ impl DiagramContext<'_> {
     }
 
     /// A target of a module whose row in the table of effects says what it does.
-    fn build_effect_table_target(
+    fn build_target_from_effect_table(
         &mut self,
         target: &Target,
         extension: &ExtensionTarget,
@@ -206,13 +209,13 @@ impl DiagramContext<'_> {
             "CT" => {
                 self.write_ct_code_and_clear_mark(&mut change, 1 << ct_bit::ENTRY);
                 let ct = self.space.layout.field_levels(Field::CtState);
-                where_changed = build_code_predicate(&mut self.space.store, ct, |code| {
+                where_changed = build_small_block_predicate(&mut self.space.store, ct, |code| {
                     decode_ct_state(code) == ct_state::INVALID
                 })?;
             }
             _ => {}
         }
-        if row.stateful || row.set_writes != IpsetWrites::None {
+        if row.stateful || row.ipset_writes != IpsetWrites::None {
             asked = self
                 .terminals
                 .intern_single_question_list(make_whole_packet_question(state_id, digest, place));
@@ -220,11 +223,16 @@ impl DiagramContext<'_> {
         if row.stateful {
             self.write_stateful_unknown_fields(
                 &mut change,
-                row.unknown_writes,
+                row.unknown_value_writes,
                 make_whole_packet_question(state_id, digest, place),
             );
         } else {
-            self.write_stateless_unknown_fields(&mut change, row.unknown_writes, digest, place);
+            self.write_stateless_unknown_fields(
+                &mut change,
+                row.unknown_value_writes,
+                digest,
+                place,
+            );
         }
         let only = Terminal {
             effects: own_effect_list,
@@ -243,9 +251,12 @@ impl DiagramContext<'_> {
             ..Terminal::from_exit(RuleExit::Verdict(Verdict::Drop))
         };
         let drop = self.terminals.intern_leaf(drop);
-        let content = digest_drop_question(digest);
-        let variable =
-            FreeVariable::StatelessTest { content, hook: Some(place.hook_or_forward()), change: 0 };
+        let content_digest = digest_drop_question(digest);
+        let variable = FreeVariable::StatelessTest {
+            content_digest,
+            hook: Some(place.hook_or_forward()),
+            change: 0,
+        };
         let drops = self.space.free_variable_without_match(variable)?;
         Ok(self.space.store.ite(drops, drop, out)?)
     }
@@ -258,11 +269,11 @@ impl DiagramContext<'_> {
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
-        StatefulQuestion { state_id, content, state_input }: StatefulQuestion,
+        StatefulQuestion { state_id, content_digest, state_input }: StatefulQuestion,
     ) {
         self.write_free_variable_bits(change, fields, |bit| FreeVariable::StatefulTargetBit {
             state_id,
-            content,
+            content_digest,
             nth: 0,
             state_input,
             bit,
@@ -274,13 +285,13 @@ impl DiagramContext<'_> {
         &mut self,
         change: &mut PacketChange,
         fields: FieldSet,
-        content: u64,
+        content_digest: u64,
         place: TableEvaluationPoint,
     ) {
         let hook = place.hook_or_forward();
         self.write_free_variable_bits(change, fields, |bit| {
             let bit = UndeterminedTargetBit::OtherFieldBit(bit);
-            FreeVariable::StatelessTargetBit { content, hook, change: 0, bit }
+            FreeVariable::StatelessTargetBit { content_digest, hook, change: 0, bit }
         });
     }
 
@@ -393,10 +404,10 @@ impl DiagramContext<'_> {
 
 /// What a target writes whatever the packet was before. Whether the packet returns is asked of
 /// everything, so that values of packets that differ are never compared alone.
-fn make_packet_independent_question(state_id: u64, content: u64) -> StatefulQuestion {
+fn make_packet_independent_question(state_id: u64, content_digest: u64) -> StatefulQuestion {
     StatefulQuestion {
         state_id,
-        content,
+        content_digest,
         state_input: StatefulTestInput { hook: None, read_fields: FieldSet::NONE, change: 0 },
     }
 }
@@ -404,7 +415,7 @@ fn make_packet_independent_question(state_id: u64, content: u64) -> StatefulQues
 /// A question of a target that may depend on every field.
 fn make_whole_packet_question(
     state_id: u64,
-    content: u64,
+    content_digest: u64,
     place: TableEvaluationPoint,
 ) -> StatefulQuestion {
     let state_input = StatefulTestInput {
@@ -412,5 +423,5 @@ fn make_whole_packet_question(
         read_fields: FieldSet::ALL,
         change: 0,
     };
-    StatefulQuestion { state_id, content, state_input }
+    StatefulQuestion { state_id, content_digest, state_input }
 }

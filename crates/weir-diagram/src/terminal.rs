@@ -13,7 +13,7 @@ use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_debug_text;
 
 use crate::free_variable::{FreeVariable, FreeVariableTable, StatefulTestInput};
-use crate::node_store::{DiagramRef, SideWork};
+use crate::node_store::{DiagramRef, NonNodeWork};
 use crate::packet_change::{PacketChange, TtlTransform, ValueInterner};
 use crate::variable_layout::{LevelRange, VariableLayout};
 
@@ -61,7 +61,7 @@ pub(crate) struct StatefulQuestion {
     /// Whose it is.
     pub state_id: u64,
     /// Digest of the match or target.
-    pub content: u64,
+    pub content_digest: u64,
     /// Of which packet.
     pub state_input: StatefulTestInput,
 }
@@ -84,21 +84,21 @@ pub(crate) struct TerminalTable {
     /// Results of [`TerminalTable::free_variable_after_change`].
     renamed_variables: HashMap<(u32, u32, u32), u32>,
     /// What composing took since it was last counted.
-    side_work: SideWork,
+    uncounted_non_node_work: NonNodeWork,
     /// Some terminal continues with a change or a question.
-    pub has_changes: bool,
+    pub has_change_or_question_terminals: bool,
     /// Effects are distinguished; else there are none.
-    pub with_effects: bool,
+    pub distinguishes_effects: bool,
 }
 
 /// Steps that composing a pair of terminals takes, and elements of lists per further step: lists are
 /// copied and hashed.
-const STEPS_PER_PAIR: u64 = 4;
-const ELEMENTS_PER_STEP: usize = 2;
+const STEPS_PER_COMPOSED_PAIR: u64 = 4;
+const LIST_ELEMENTS_PER_STEP: usize = 2;
 /// Memory of a kept value without its elements, and of what is known about a pair: values are kept
 /// twice, as keys and by number.
-const VALUE_BYTES: usize = 128;
-const PAIR_BYTES: usize = 32;
+const INTERNED_VALUE_BYTES: usize = 128;
+const COMPOSED_PAIR_BYTES: usize = 32;
 /// A written bit: a node of a tree, and a list of levels.
 const BIT_SOURCE_BYTES: usize = 64;
 
@@ -122,14 +122,14 @@ impl TerminalTable {
                 .collect(),
             composed_pairs: HashMap::new(),
             renamed_variables: HashMap::new(),
-            side_work: SideWork::default(),
-            has_changes: false,
-            with_effects: true,
+            uncounted_non_node_work: NonNodeWork::default(),
+            has_change_or_question_terminals: false,
+            distinguishes_effects: true,
         }
     }
 
     pub fn intern_leaf(&mut self, terminal: Terminal) -> DiagramRef {
-        self.has_changes |= terminal.continues_with_change_or_question();
+        self.has_change_or_question_terminals |= terminal.continues_with_change_or_question();
         DiagramRef::leaf(self.terminals.intern(&terminal))
     }
 
@@ -157,7 +157,7 @@ impl TerminalTable {
         table: TableName,
         target: &Target,
     ) -> u32 {
-        if !self.with_effects {
+        if !self.distinguishes_effects {
             return 0;
         }
         self.intern_digested_effect_list(hook, table, digest_debug_text(target))
@@ -237,16 +237,17 @@ impl TerminalTable {
     }
 
     /// What was done since the last call.
-    pub fn take_side_work(&mut self) -> SideWork {
-        std::mem::take(&mut self.side_work)
+    pub fn take_non_node_work(&mut self) -> NonNodeWork {
+        std::mem::take(&mut self.uncounted_non_node_work)
     }
 
     /// A pair was composed to lists or a change of so many elements; a new value of so many bytes is
     /// kept, or none.
     fn count_composed_pair(&mut self, elements: usize, kept_bytes: Option<usize>) {
-        self.side_work.steps += STEPS_PER_PAIR + (elements / ELEMENTS_PER_STEP) as u64;
-        let kept = kept_bytes.map_or(0, |bytes| VALUE_BYTES + 2 * bytes);
-        self.side_work.bytes += PAIR_BYTES + kept;
+        self.uncounted_non_node_work.steps +=
+            STEPS_PER_COMPOSED_PAIR + (elements / LIST_ELEMENTS_PER_STEP) as u64;
+        let kept = kept_bytes.map_or(0, |bytes| INTERNED_VALUE_BYTES + 2 * bytes);
+        self.uncounted_non_node_work.bytes += COMPOSED_PAIR_BYTES + kept;
     }
 
     /// Sequential composition of changes. `asked` is the list of questions up to the end of the
@@ -296,25 +297,25 @@ impl TerminalTable {
         }
         let Some((variable, what)) = questions.get(question).cloned() else { return question };
         let renamed = match variable {
-            FreeVariable::StatelessTest { content, hook, change: later } => {
+            FreeVariable::StatelessTest { content_digest, hook, change: later } => {
                 let change = self.compose_changes(change, later, asked, questions);
-                FreeVariable::StatelessTest { content, hook, change }
+                FreeVariable::StatelessTest { content_digest, hook, change }
             }
-            FreeVariable::StatelessTargetBit { content, hook, change: later, bit } => {
+            FreeVariable::StatelessTargetBit { content_digest, hook, change: later, bit } => {
                 let change = self.compose_changes(change, later, asked, questions);
-                FreeVariable::StatelessTargetBit { content, hook, change, bit }
+                FreeVariable::StatelessTargetBit { content_digest, hook, change, bit }
             }
-            FreeVariable::StatefulTest { state_id, content, nth, state_input } => {
-                let nth = nth + self.count_questions(asked, state_id, content);
+            FreeVariable::StatefulTest { state_id, content_digest, nth, state_input } => {
+                let nth = nth + self.count_question_in_list(asked, state_id, content_digest);
                 let state_input =
                     self.state_input_after_change(state_input, change, asked, questions);
-                FreeVariable::StatefulTest { state_id, content, nth, state_input }
+                FreeVariable::StatefulTest { state_id, content_digest, nth, state_input }
             }
-            FreeVariable::StatefulTargetBit { state_id, content, nth, state_input, bit } => {
-                let nth = nth + self.count_questions(asked, state_id, content);
+            FreeVariable::StatefulTargetBit { state_id, content_digest, nth, state_input, bit } => {
+                let nth = nth + self.count_question_in_list(asked, state_id, content_digest);
                 let state_input =
                     self.state_input_after_change(state_input, change, asked, questions);
-                FreeVariable::StatefulTargetBit { state_id, content, nth, state_input, bit }
+                FreeVariable::StatefulTargetBit { state_id, content_digest, nth, state_input, bit }
             }
         };
         let number = questions.intern(renamed, || what);
@@ -323,8 +324,9 @@ impl TerminalTable {
     }
 
     /// How often an element occurs in a list of questions.
-    fn count_questions(&self, asked: u32, state_id: u64, content: u64) -> u32 {
-        let same = |a: &&StatefulQuestion| (a.state_id, a.content) == (state_id, content);
+    fn count_question_in_list(&self, asked: u32, state_id: u64, content_digest: u64) -> u32 {
+        let same =
+            |a: &&StatefulQuestion| (a.state_id, a.content_digest) == (state_id, content_digest);
         self.question_lists.get(asked).iter().filter(same).count() as u32
     }
 

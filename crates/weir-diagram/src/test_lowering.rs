@@ -15,7 +15,7 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, StatefulTestInput};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::presence::{
-    build_code_predicate, build_device_predicate, build_masked_predicate,
+    build_device_predicate, build_masked_predicate, build_small_block_predicate,
     build_span_union_predicate, decode_ct_state,
 };
 /// A test as booleans.
@@ -58,12 +58,12 @@ impl PacketSpace<'_> {
             Test::Set { index } => {
                 let m = &rule.matches[*index];
                 let Match::Set(set) = m else { return Ok(LoweredTest::NEVER) };
-                if self.can_set_change(set) {
+                if self.can_ipset_change(set) {
                     let state_input =
                         StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
                     let variable = FreeVariable::StatefulTest {
                         state_id,
-                        content: digest_debug_text(m),
+                        content_digest: digest_debug_text(m),
                         nth: 0,
                         state_input,
                     };
@@ -117,9 +117,9 @@ impl PacketSpace<'_> {
     ) -> Result<LoweredTest, LimitReached> {
         let reads = match_effects(m, self.layout.family).reads;
         let state_input = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
-        let variable = |content| match stateful {
-            true => FreeVariable::StatefulTest { state_id, content, nth: 0, state_input },
-            false => FreeVariable::StatelessTest { content, hook: at.hook, change: 0 },
+        let variable = |content_digest| match stateful {
+            true => FreeVariable::StatefulTest { state_id, content_digest, nth: 0, state_input },
+            false => FreeVariable::StatelessTest { content_digest, hook: at.hook, change: 0 },
         };
         let digest = digest_debug_text(m);
         let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
@@ -185,7 +185,7 @@ impl PacketSpace<'_> {
             Predicate::InSpans(spans) if field == Field::PktType => {
                 // Two bits hold three values: the fourth is taken as the third.
                 let inside = |v: u32| spans.iter().any(|s| s.0 <= v.into() && u128::from(v) <= s.1);
-                build_code_predicate(&mut self.store, levels, |c| inside(c.min(2)))?
+                build_small_block_predicate(&mut self.store, levels, |c| inside(c.min(2)))?
             }
             Predicate::InSpans(spans) => {
                 build_span_union_predicate(&mut self.store, levels, spans)?
@@ -230,7 +230,7 @@ impl PacketSpace<'_> {
             return Ok(if holds(ct_state::INVALID) { DiagramRef::ONE } else { DiagramRef::ZERO });
         }
         let levels = self.layout.field_levels(Field::CtState);
-        build_code_predicate(&mut self.store, levels, |c| holds(decode_ct_state(c)))
+        build_small_block_predicate(&mut self.store, levels, |c| holds(decode_ct_state(c)))
     }
 
     /// conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
@@ -279,7 +279,7 @@ impl PacketSpace<'_> {
         m: &SetMatch,
         at: EvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
-        let inside = self.packets_matching_unnegated_set(m, at)?;
+        let inside = self.packets_matching_unnegated_ipset_match(m, at)?;
         match m.negated {
             true => self.store.minus(DiagramRef::ONE, inside),
             false => Ok(inside),

@@ -7,9 +7,9 @@
 use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 
 use crate::chain::BuildError;
+use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
-use crate::journey::{ComparedRuleset, list_journey_stages};
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::variable_layout::VariableOrder;

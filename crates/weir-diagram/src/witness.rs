@@ -121,21 +121,21 @@ fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQu
     match variable {
         FreeVariable::StatefulTargetBit {
             state_id,
-            content,
+            content_digest,
             nth,
             state_input,
             bit: FieldBit(field, bit),
         } => {
             let whole = FreeVariable::StatefulTargetBit {
                 state_id,
-                content,
+                content_digest,
                 nth,
                 state_input,
                 bit: FieldBit(field, 0),
             };
             Some((whole, WrittenQuantity::Field(field), bit))
         }
-        FreeVariable::StatelessTargetBit { content, hook, change, bit: choice } => {
+        FreeVariable::StatelessTargetBit { content_digest, hook, change, bit: choice } => {
             let (whole, written, bit) = match choice {
                 UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)) => (
                     UndeterminedTargetBit::OtherFieldBit(FieldBit(field, 0)),
@@ -151,7 +151,7 @@ fn split_bit_variable(variable: FreeVariable) -> Option<(FreeVariable, WrittenQu
                 UndeterminedTargetBit::NatChangedPacket => return None,
             };
             Some((
-                FreeVariable::StatelessTargetBit { content, hook, change, bit: whole },
+                FreeVariable::StatelessTargetBit { content_digest, hook, change, bit: whole },
                 written,
                 bit,
             ))
@@ -249,13 +249,13 @@ impl PacketSpace<'_> {
                     ..
                 },
             ) => "a translation changes the packet".to_owned(),
-            (None, FreeVariable::StatelessTest { content, .. })
-                if content == ConnectionFact::NatTableAlreadyTraversed.digest() =>
+            (None, FreeVariable::StatelessTest { content_digest, .. })
+                if content_digest == ConnectionFact::NatTableAlreadyTraversed.digest() =>
             {
                 "nat has seen an earlier packet of the connection".to_owned()
             }
-            (None, FreeVariable::StatelessTest { content, .. })
-                if content == ConnectionFact::HostReplyInheritsEntry.digest() =>
+            (None, FreeVariable::StatelessTest { content_digest, .. })
+                if content_digest == ConnectionFact::HostReplyInheritsEntry.digest() =>
             {
                 "the host sends it in reply to a tracked packet".to_owned()
             }

@@ -31,7 +31,7 @@ pub struct WitnessOracle<'w> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnsweredStatefulTest {
     state_id: u64,
-    content: u64,
+    content_digest: u64,
     hook: Hook,
     /// Digest of the packet.
     packet_digest: u64,
@@ -57,8 +57,8 @@ impl Oracle for WitnessOracle<'_> {
             let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
             let nth = self.evaluation_counts.entry(ask).or_default();
             let same = |o: &&Assumption| match o.variable {
-                FreeVariable::StatefulTest { state_id, content, nth: n, state_input } => {
-                    (state_id, content, n) == (ask.0, ask.1, *nth)
+                FreeVariable::StatefulTest { state_id, content_digest, nth: n, state_input } => {
+                    (state_id, content_digest, n) == (ask.0, ask.1, *nth)
                         && state_input.hook.is_none_or(|h| h == question.hook)
                 }
                 _ => false,
@@ -72,7 +72,7 @@ impl Oracle for WitnessOracle<'_> {
             let packet = digest_debug_text(question.packet);
             self.stateful_evaluations.push(AnsweredStatefulTest {
                 state_id: ask.0,
-                content: ask.1,
+                content_digest: ask.1,
                 hook: question.hook,
                 packet_digest: packet,
                 answer,
@@ -87,8 +87,8 @@ impl Oracle for WitnessOracle<'_> {
             _ => (question.content_digest, false),
         };
         let same = |o: &&Assumption| match o.variable {
-            FreeVariable::StatelessTest { content, hook, .. } => {
-                content == digest && hook == Some(question.hook)
+            FreeVariable::StatelessTest { content_digest, hook, .. } => {
+                content_digest == digest && hook == Some(question.hook)
             }
             _ => false,
         };
@@ -98,14 +98,19 @@ impl Oracle for WitnessOracle<'_> {
         best.is_some_and(|o| o.answer) != negated
     }
 
-    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         self.answer_rule_question(&OracleQuestion { subject: QuestionSubject::Target, ..*question })
     }
 
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
+    fn is_connection_fact_true(
+        &mut self,
+        fact: ConnectionFact,
+        hook: Hook,
+        packet: &Packet,
+    ) -> bool {
         let same = |o: &&Assumption| match o.variable {
-            FreeVariable::StatelessTest { content, hook: at, .. } => {
-                content == fact.digest() && at == Some(hook)
+            FreeVariable::StatelessTest { content_digest, hook: at, .. } => {
+                content_digest == fact.digest() && at == Some(hook)
             }
             _ => false,
         };
@@ -123,12 +128,12 @@ impl Oracle for WitnessOracle<'_> {
         let (mut addr, mut port) = (packet.daddr.0, packet.ports().map(|p| p.1));
         let mut found = false;
         for assumption in self.assumptions {
-            let FreeVariable::StatelessTargetBit { content, hook: at, bit, .. } =
+            let FreeVariable::StatelessTargetBit { content_digest, hook: at, bit, .. } =
                 assumption.variable
             else {
                 continue;
             };
-            if content != digest_existing_nat_question() || at != hook {
+            if content_digest != digest_existing_nat_question() || at != hook {
                 continue;
             }
             found = true;
@@ -154,15 +159,17 @@ impl Oracle for WitnessOracle<'_> {
         let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
         let met = self.evaluation_counts.get(&ask).copied().unwrap_or(0);
         let of = |o: &Assumption| match o.variable {
-            FreeVariable::StatefulTargetBit { state_id, content, nth, bit, .. } => {
-                ((state_id, content) == ask && nth + 1 == met && bit.0 == field).then_some(bit.1)
+            FreeVariable::StatefulTargetBit { state_id, content_digest, nth, bit, .. } => {
+                ((state_id, content_digest) == ask && nth + 1 == met && bit.0 == field)
+                    .then_some(bit.1)
             }
             FreeVariable::StatelessTargetBit {
-                content,
+                content_digest,
                 hook,
                 bit: UndeterminedTargetBit::OtherFieldBit(bit),
                 ..
-            } => (content == ask.1 && hook == question.hook && bit.0 == field).then_some(bit.1),
+            } => (content_digest == ask.1 && hook == question.hook && bit.0 == field)
+                .then_some(bit.1),
             _ => None,
         };
         let near =
@@ -181,8 +188,8 @@ impl Oracle for WitnessOracle<'_> {
         let NatQuestion { hook, target, packet } = *translation;
         let digest = digest_debug_text(target);
         let of = |o: &&Assumption| match o.variable {
-            FreeVariable::StatelessTargetBit { content, hook: at, .. } => {
-                content == digest && at == hook
+            FreeVariable::StatelessTargetBit { content_digest, hook: at, .. } => {
+                content_digest == digest && at == hook
             }
             _ => false,
         };
@@ -249,14 +256,14 @@ mod tests {
         let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
         packet.transport = Transport::Udp { sport: 7, dport: 1500 };
         let hook = Hook::Prerouting;
-        let (content, bit) = (digest_debug_text(&target), UndeterminedTargetBit::AddrBit(0));
+        let (content_digest, bit) = (digest_debug_text(&target), UndeterminedTargetBit::AddrBit(0));
         let assumption = Assumption {
             assumed_match: None,
             description: String::new(),
             hook: Some(hook),
             answer: true,
             packet: None,
-            variable: FreeVariable::StatelessTargetBit { content, hook, change: 0, bit },
+            variable: FreeVariable::StatelessTargetBit { content_digest, hook, change: 0, bit },
         };
         let witness = Witness { packet: packet.clone(), assumptions: vec![assumption] };
         let state_ids = StatefulTestIdResolver::default();

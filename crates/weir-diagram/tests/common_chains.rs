@@ -168,8 +168,8 @@ fn a_tree_over_chains_is_compared_by_calls() {
 
 #[test]
 fn a_test_for_whole_packets_next_to_ports_is_the_same_if_headers_are_whole() {
-    let options = |exclude_truncated| CompareOptions {
-        exclude_truncated,
+    let options = |exclude_unreadable_headers| CompareOptions {
+        exclude_unreadable_headers,
         steps_max: 20_000_000,
         ..CompareOptions::default()
     };

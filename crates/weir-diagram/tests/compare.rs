@@ -272,7 +272,9 @@ fn the_witness_shows_the_difference_to_whoever_runs_it() {
         let run = |firewall| {
             let state_ids = StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByRuleText);
             let mut answers = found.witness.to_oracle(&state_ids);
-            Interpreter::new(firewall).journey(&found.witness.packet, entry, &mut answers).verdict
+            Interpreter::new(firewall)
+                .evaluate_journey(&found.witness.packet, entry, &mut answers)
+                .verdict
         };
         assert_eq!((run(&one), run(&other)), found.verdicts);
         assert_ne!(found.verdicts.0, found.verdicts.1);

@@ -1,7 +1,9 @@
 //! Sets of packets against the interpreter, packet by packet.
 
 use weir_diagram::{EvaluationPoint, PacketSet, PacketSpace};
-use weir_model::{Chain, Family, Firewall, Hook, Packet, Policy, Rule, RuleIndex, Ruleset, Table};
+use weir_model::{
+    Chain, Family, Firewall, Hook, OriginalRuleIndex, Packet, Policy, Rule, Ruleset, Table,
+};
 use weir_model::{Match, TableName, Target};
 use weir_semantics::{CountedObject, Interpreter, Oracle, OracleQuestion, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
@@ -38,7 +40,11 @@ impl Oracle for ByMatch {
 /// FORWARD of filter with one rule that counts, and the sets.
 fn one_rule(rule: &Rule, family: Family, sets: &[weir_model::IpSet]) -> Firewall {
     let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
-    forward.rules.push(Rule { credit: vec![RuleIndex(0)], target: Target::None, ..rule.clone() });
+    forward.rules.push(Rule {
+        credited_originals: vec![OriginalRuleIndex(0)],
+        target: Target::None,
+        ..rule.clone()
+    });
     let mut ruleset = Ruleset::new(family);
     ruleset.tables.push(Table {
         name: TableName::Filter,
@@ -79,8 +85,8 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
                 &mut answers,
             );
             let counted = log.hits.iter().any(|h| {
-                h.credit.first() == Some(&RuleIndex(0))
-                    && !matches!(h.counted_object, CountedObject::Element { .. })
+                h.credited_originals.first() == Some(&OriginalRuleIndex(0))
+                    && !matches!(h.counted_object, CountedObject::IpsetElement { .. })
             });
             let ask = |set: PacketSet| space.contains_packet(set, packet, |m, _| answers.holds(m));
             let Some(found) = ask(holds) else { continue };
@@ -165,7 +171,10 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
             let interpreter = Interpreter::new(&firewall);
             let (_, log) =
                 interpreter.walk_table(TableName::Filter, Hook::Forward, &mut packet, &mut answers);
-            let counted = log.hits.iter().any(|h| h.credit.first() == Some(&RuleIndex(0)));
+            let counted = log
+                .hits
+                .iter()
+                .any(|h| h.credited_originals.first() == Some(&OriginalRuleIndex(0)));
             assert!(counted, "{:?} {:?}\n{witness:?}", rule.base, rule.matches);
             assert!(space.largest_regions(set, 3).expect("room").len() <= 3);
             found += 1;

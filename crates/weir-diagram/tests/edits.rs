@@ -1,7 +1,7 @@
 //! Random edits: those that preserve the meaning are proven equal, and the others are found.
 
 use weir_diagram::{CompareOptions, ComparisonVerdict, StatefulTestPairing, compare_firewalls};
-use weir_model::{Family, Firewall, PortSpan, Rule, RuleIndex, Target};
+use weir_model::{Family, Firewall, OriginalRuleIndex, PortSpan, Rule, Target};
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
@@ -111,7 +111,10 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
         }
         _ => rules.insert(
             at,
-            Rule { credit: vec![RuleIndex(9999)], ..Rule::unconditional(Target::None) },
+            Rule {
+                credited_originals: vec![OriginalRuleIndex(9999)],
+                ..Rule::unconditional(Target::None)
+            },
         ),
     }
 }
@@ -133,7 +136,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
         let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
         generate_rule_boundary_packets(ruleset, &[], &options).iter().any(|p| {
             let run = |i: &Interpreter<'_>| {
-                i.journey(p, JourneyKind::Forward, &mut SeededOracle(1)).verdict
+                i.evaluate_journey(p, JourneyKind::Forward, &mut SeededOracle(1)).verdict
             };
             run(&a) != run(&b)
         })

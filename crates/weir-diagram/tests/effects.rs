@@ -196,12 +196,14 @@ fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() 
         let found = same(accept, &with);
         let (_, fragments) = found.reassembly_differences().next().expect(user);
         assert_eq!(
-            (fragments.is_first_ruleset, fragments.rule_position()),
+            (fragments.is_first_ruleset_reassembling, fragments.rule_position()),
             (false, "mangle PREROUTING, rule 2".into())
         );
         assert!(
             !found.is_equal()
-                && same(&with, accept).reassembly_differences().all(|(_, f)| f.is_first_ruleset)
+                && same(&with, accept)
+                    .reassembly_differences()
+                    .all(|(_, f)| f.is_first_ruleset_reassembling)
         );
         // One of them suffices.
         let two = format!("{with}-A PREROUTING -m socket --transparent\n");
@@ -404,11 +406,15 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
         let most = 60 + header - 1;
         for length in [20 + header, 40, most] {
             let packet = longest(tests, proto, &format!("{length}:100")).expect(tests);
-            assert!(packet.ip_options > 0 && packet.len() >= length, "{tests}: {packet:?}");
-            assert_eq!(packet.to_bytes()[0], 0x45 + packet.ip_options / 4);
+            assert!(packet.ip_options_len > 0 && packet.len() >= length, "{tests}: {packet:?}");
+            assert_eq!(packet.to_bytes()[0], 0x45 + packet.ip_options_len / 4);
             let words = weir_syntax::packet::print_packet(&packet);
             let read = weir_syntax::packet::parse_packet(&words).expect("words");
-            assert_eq!((read.len(), read.ip_options), (packet.len(), packet.ip_options), "{words}");
+            assert_eq!(
+                (read.len(), read.ip_options_len),
+                (packet.len(), packet.ip_options_len),
+                "{words}"
+            );
         }
         assert!(longest(tests, proto, &format!("{}:100", most + 1)).is_none(), "{tests}");
     }

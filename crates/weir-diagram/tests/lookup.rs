@@ -25,7 +25,8 @@ fn looked(
     let lookup =
         DiagramLookup::build_if_within_limits(one, Family::V4, 1 << 28, 1_000_000).expect("room");
     let mut overhearing = lookup.recording_oracle(answers);
-    let outcome = Interpreter::new(other).journey(packet, JourneyKind::Forward, &mut overhearing);
+    let outcome =
+        Interpreter::new(other).evaluate_journey(packet, JourneyKind::Forward, &mut overhearing);
     let heard = overhearing.into_recorded_answers();
     lookup.find_disagreement(packet, JourneyKind::Forward, &outcome, &heard)
 }

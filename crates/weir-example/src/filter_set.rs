@@ -23,7 +23,7 @@ use weir_random::Rng;
 
 use self::address_trie::AddressTrie;
 use self::five_tuple_filter::{ANY_PORT, FiveTupleFilter, Ipv4Prefix, PortRange};
-use self::profile::{ACL_PROFILE, FW_PROFILE, FilterSetProfile, IPC_PROFILE, PortClass};
+use self::profile::{ACL_PROFILE, FIREWALL_PROFILE, FilterSetProfile, IP_CHAIN_PROFILE, PortClass};
 
 /// What a generated filter set is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,8 +75,8 @@ pub fn generate_filter_set(options: &FilterSetOptions) -> String {
     assert!(in_range, "a filter set has 1 to {FILTER_SET_RULES_MAX} filters");
     let filters = match options.shape {
         FilterSetShape::Acl => draw_profile_filters(&ACL_PROFILE, options),
-        FilterSetShape::Fw => draw_profile_filters(&FW_PROFILE, options),
-        FilterSetShape::Ipc => draw_profile_filters(&IPC_PROFILE, options),
+        FilterSetShape::Fw => draw_profile_filters(&FIREWALL_PROFILE, options),
+        FilterSetShape::Ipc => draw_profile_filters(&IP_CHAIN_PROFILE, options),
         FilterSetShape::BlockList => draw_blocked_sources(options),
         FilterSetShape::AccessNetwork => {
             access_network::list_customer_filters(options.rule_count, options.seed)

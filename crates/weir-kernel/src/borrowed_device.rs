@@ -11,8 +11,8 @@ use std::fs::File;
 use rustix::mount::mount_bind;
 use weir_packet::Mac;
 
+use crate::borrowed_device_return::starting_netns_mount_path;
 use crate::device_name::check_batch_safe_device_name;
-use crate::device_return::starting_netns_mount_path;
 use crate::ethtool::has_gro;
 use crate::rtnetlink::{InterfaceAddress, LinkInfo, LinkSocket};
 use crate::session_record::BorrowedDevice;
@@ -44,9 +44,12 @@ impl EthernetDeviceInfo {
             }
             link => link.map_err(failed())?,
         };
-        let addresses = links.link_addresses(link.index).map_err(failed())?;
-        let master =
-            link.master.map(|master| links.link_name(master)).transpose().map_err(failed())?;
+        let addresses = links.interface_addresses(link.index).map_err(failed())?;
+        let master = link
+            .master
+            .map(|master| links.link_name_by_index(master))
+            .transpose()
+            .map_err(failed())?;
         EthernetDeviceInfo::from_link(&link, master.as_deref(), &addresses)
             .ok_or_else(|| unusable("it has no MAC address"))
     }

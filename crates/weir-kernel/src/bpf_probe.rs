@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
-const LIVE_FRAMES_FLAG: u32 = 2;
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 2;
 
 /// Kinds of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub(crate) fn run_live_frames(program: &OwnedFd) -> io::Result<()> {
         data_size_in: frame.len() as u32,
         data_in: frame.as_ptr() as u64,
         repeat: 1,
-        flags: LIVE_FRAMES_FLAG,
+        flags: BPF_F_TEST_XDP_LIVE_FRAMES,
         ..ProgTestRunAttr::default()
     };
     // SAFETY: the attribute is the head of bpf_attr and its size is given; the frame outlives the

@@ -47,7 +47,7 @@ pub struct ConntrackTuple {
     pub saddr: Addr,
     /// Destination.
     pub daddr: Addr,
-    /// NetlinkProtocol number.
+    /// IP protocol number.
     pub proto: u8,
     /// Distinguishes connections between the same addresses.
     pub l4_key: TupleL4Key,

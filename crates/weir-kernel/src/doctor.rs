@@ -33,8 +33,8 @@ const IPSET_TYPES: [&str; 6] =
 
 /// Tries everything. Nothing outside of namespaces of our own changes.
 pub fn run_probes() -> Vec<DoctorProbeResult> {
-    let mut out = vec![probe_root(), probe_kernel_version(), probe_processors()];
-    out.extend(probe_programs());
+    let mut out = vec![probe_root_privileges(), probe_kernel_version(), probe_processor_count()];
+    out.extend(probe_external_tools());
     let namespace = Session::new().and_then(|s| Ok((s.create_namespace("doctor")?, s)));
     let lacking = "verify and lab cannot run";
     match namespace {
@@ -78,7 +78,7 @@ fn probe_from_result<E: ToString>(
     }
 }
 
-fn probe_root() -> DoctorProbeResult {
+fn probe_root_privileges() -> DoctorProbeResult {
     let lacking = "rules, namespaces and counters need root; files can be read and compiled";
     if rustix::process::geteuid().is_root() {
         passed_probe("root", "yes".to_owned(), lacking)
@@ -98,7 +98,7 @@ fn probe_kernel_version() -> DoctorProbeResult {
     }
 }
 
-fn probe_processors() -> DoctorProbeResult {
+fn probe_processor_count() -> DoctorProbeResult {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let lacking = "generator and firewall of the lab share one processor";
     let detail = count.to_string();
@@ -110,7 +110,7 @@ fn probe_processors() -> DoctorProbeResult {
 }
 
 /// The programs that weir, its artefacts and its build run.
-fn probe_programs() -> Vec<DoctorProbeResult> {
+fn probe_external_tools() -> Vec<DoctorProbeResult> {
     [
         ("ip", &["ip", "-V"][..], "namespaces cannot be created", "apt install iproute2"),
         (

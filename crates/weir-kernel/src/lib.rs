@@ -18,15 +18,14 @@
 //! Nothing here knows what a ruleset or a study is.
 
 mod borrowed_device;
+mod borrowed_device_return;
 mod bpf_probe;
 pub mod conntrack;
 mod device_name;
-mod device_return;
 pub mod doctor;
 mod error;
 mod ethtool;
 pub mod ipset_counters;
-mod journal;
 mod live_session;
 mod namespace;
 pub mod netlink;
@@ -40,6 +39,7 @@ mod recorded_process_liveness;
 mod rtnetlink;
 mod sending_sockets;
 mod session;
+mod session_journal;
 mod session_record;
 mod socket_option;
 pub mod stop_signal;

@@ -2,7 +2,7 @@
 //! that it holds open.
 //!
 //! The kernel takes all of it back when the process ends, however it ends, so none of it is written
-//! down. What has to be removed afterwards is in the journal ([`crate::journal`]).
+//! down. What has to be removed afterwards is in the journal ([`crate::session_journal`]).
 
 use std::sync::{Mutex, MutexGuard};
 

@@ -39,7 +39,7 @@ struct NamespaceInner {
 #[derive(Debug)]
 pub struct NamespaceGuard {
     previous_namespace: File,
-    stays_on_this_thread: PhantomData<*const ()>,
+    not_send_marker: PhantomData<*const ()>,
 }
 
 impl Drop for NamespaceGuard {
@@ -96,7 +96,7 @@ impl Namespace {
         let before = File::open(own).map_err(KernelError::io("open", own))?;
         move_into_link_name_space(self.inner.file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|e| KernelError::io("enter namespace", self.name())(e.into()))?;
-        Ok(NamespaceGuard { previous_namespace: before, stays_on_this_thread: PhantomData })
+        Ok(NamespaceGuard { previous_namespace: before, not_send_marker: PhantomData })
     }
 
     /// Calls `f` with the current thread inside the namespace.

@@ -78,7 +78,7 @@ impl NftTableCounterReader {
         let rules = self.socket.fold_dumped_objects(
             &request,
             DUMP_TIMEOUT,
-            RuleCounterDump::default,
+            RuleCounterAccumulator::default,
             |rules, message| rules.add_rule(message.attributes(NFGENMSG_BYTES)?),
         );
         let rules = rules.map_err(KernelError::netlink("read nft table", &self.table))?;
@@ -120,13 +120,13 @@ impl NftTableCounterReader {
 
 /// Rules in the order of a dump: chain after chain.
 #[derive(Default)]
-struct RuleCounterDump {
+struct RuleCounterAccumulator {
     chain: String,
     number: u32,
     counts: Vec<RuleCounterValue>,
 }
 
-impl RuleCounterDump {
+impl RuleCounterAccumulator {
     fn add_rule(&mut self, rule: NetlinkAttributes<'_>) -> Result<(), MalformedNetlink> {
         let chain = rule.require(NFTA_RULE_CHAIN)?.to_text();
         if chain != self.chain {

@@ -7,6 +7,6 @@ pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";
 /// The BPF file system.
 pub(crate) const BPFFS_MOUNT: &str = "/sys/fs/bpf";
 /// Where pins are, one folder a session.
-pub(crate) const PIN_DIRECTORY: &str = "/sys/fs/bpf/weir";
+pub(crate) const BPF_PIN_DIRECTORY: &str = "/sys/fs/bpf/weir";
 /// Where sysctls are.
 pub(crate) const SYSCTL_DIRECTORY: &str = "/proc/sys";

@@ -19,9 +19,9 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
-use crate::device_return::return_borrowed_devices;
+use crate::borrowed_device_return::return_borrowed_devices;
 use crate::paths::{
-    BPFFS_MOUNT, NETNS_DIRECTORY, PIN_DIRECTORY, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY,
+    BPF_PIN_DIRECTORY, BPFFS_MOUNT, NETNS_DIRECTORY, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY,
 };
 use crate::process::{self, PidWithStartTime};
 use crate::recorded_process_liveness::{PidNamespace, ProcessLiveness};
@@ -104,7 +104,7 @@ fn find_sessions_by_file_or_name() -> BTreeMap<String, Result<SessionRecord, Str
     let named = list_directory(NETNS_DIRECTORY)
         .into_iter()
         .filter_map(|name| session_record::parse_namespace_run(&name).map(str::to_owned))
-        .chain(list_directory(PIN_DIRECTORY))
+        .chain(list_directory(BPF_PIN_DIRECTORY))
         .chain(files.iter().filter_map(|n| n.strip_suffix(".d")).map(str::to_owned));
     for run in named {
         let Some(owner) = session_record::parse_run_owner(&run) else { continue };

@@ -102,7 +102,9 @@ impl PidNamespace {
             return ProcessLiveness::Alive;
         }
         // A namespace of which one process is seen lies below this one: all of it is seen.
-        if !seen.has_unreadable && (self.inode == INITIAL_PID_NS_INODE || seen.has_namespace) {
+        if !seen.saw_unreadable_candidate
+            && (self.inode == INITIAL_PID_NS_INODE || seen.saw_namespace_member)
+        {
             return ProcessLiveness::Dead;
         }
         let of = match namespace {
@@ -150,9 +152,9 @@ fn shares_time_namespace(pid: u32) -> bool {
 struct ProcessesWithPid {
     processes: Vec<PidWithStartTime>,
     /// Whether any process of the namespace is there.
-    has_namespace: bool,
+    saw_namespace_member: bool,
     /// Whether a process has that id in a namespace that could not be read.
-    has_unreadable: bool,
+    saw_unreadable_candidate: bool,
 }
 
 impl ProcessesWithPid {
@@ -169,14 +171,14 @@ impl ProcessesWithPid {
                 Ok(link) => link.ino(),
                 Err(error) => {
                     let is_hidden = error.kind() == io::ErrorKind::PermissionDenied;
-                    seen.has_unreadable |= is_hidden && is_candidate;
+                    seen.saw_unreadable_candidate |= is_hidden && is_candidate;
                     continue;
                 }
             };
             if namespace.is_some_and(|wanted| wanted != inode) {
                 continue;
             }
-            seen.has_namespace |= namespace.is_some();
+            seen.saw_namespace_member |= namespace.is_some();
             if is_candidate {
                 seen.processes.extend(PidWithStartTime::from_pid(local));
             }

@@ -162,7 +162,7 @@ impl LinkSocket {
     }
 
     /// The name of a link.
-    pub(crate) fn link_name(&mut self, index: u32) -> Result<String, NetlinkError> {
+    pub(crate) fn link_name_by_index(&mut self, index: u32) -> Result<String, NetlinkError> {
         Ok(self.get_link(LinkRef::Index(index))?.name)
     }
 
@@ -205,7 +205,7 @@ impl LinkSocket {
     }
 
     /// The addresses of a link.
-    pub(crate) fn link_addresses(
+    pub(crate) fn interface_addresses(
         &mut self,
         index: u32,
     ) -> Result<Vec<InterfaceAddress>, NetlinkError> {

@@ -1,8 +1,8 @@
 //! A session: all that one run of weir makes on a machine.
 //!
-//! Its state is in two parts. The journal ([`crate::journal`]) is durable: what is made here is
-//! written there first, and the reaper works from it alone. The live part ([`crate::live_session`])
-//! ends with the process.
+//! Its state is in two parts. The journal ([`crate::session_journal`]) is durable: what is made
+//! here is written there first, and the reaper works from it alone. The live part
+//! ([`crate::live_session`]) ends with the process.
 
 use std::fs;
 use std::io;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::journal::SessionJournal;
 use crate::live_session::LiveSession;
 use crate::namespace::{run_to_completion, set_parent_death_signal, sysctl_path, write_sysctl};
 use crate::paths;
 use crate::process::PidWithStartTime;
 use crate::recorded_process_liveness::PidNamespace;
+use crate::session_journal::SessionJournal;
 use crate::session_record::{self, SavedSysctl, SessionOwner, SessionRecord};
 use crate::{KernelError, Namespace, reaper};
 
@@ -30,7 +30,7 @@ static PROCESS_SESSION_COUNT: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct Session {
     journal: SessionJournal,
-    live: LiveSession,
+    live_session: LiveSession,
 }
 
 /// Makes a folder that others cannot write to, whatever the umask: `weir reap` believes what is
@@ -79,12 +79,12 @@ impl Session {
         );
         let owner = SessionOwner { id: owner, pid_namespace: Some(here.inode()) };
         let journal = SessionJournal::begin(&run, owner, here.boot_id())?;
-        Ok(Session { journal, live: LiveSession::new(run, here) })
+        Ok(Session { journal, live_session: LiveSession::new(run, here) })
     }
 
     /// The run's name.
     pub fn run_name(&self) -> &str {
-        self.live.run_name()
+        self.live_session.run_name()
     }
 
     /// A folder of the session's own, removed with it.
@@ -109,14 +109,14 @@ impl Session {
         add.args(["netns", "add", &name]);
         run_to_completion(set_process_group_and_death_signal(add), b"")?;
         let namespace = Namespace::open(&name, role, self.session_directory().join("state"))?;
-        self.live.keep_namespace_open(namespace.clone());
+        self.live_session.keep_namespace_open(namespace.clone());
         namespace.set_device_up("lo")?;
         Ok(namespace)
     }
 
     /// Names of the namespaces that the session has.
     pub fn namespace_names(&self) -> Vec<String> {
-        self.live.namespace_names()
+        self.live_session.namespace_names()
     }
 
     /// Removes one namespace before the session ends, with every process in it.
@@ -124,7 +124,7 @@ impl Session {
     /// # Errors
     /// Where the session file cannot be written.
     pub fn remove_namespace(&self, namespace: Namespace) -> Result<(), KernelError> {
-        self.live.release_namespace(namespace.name());
+        self.live_session.release_namespace(namespace.name());
         reaper::remove_namespace_listing_removed(namespace.name());
         self.journal.update_record(|record| record.namespaces.retain(|n| n != namespace.name()))
     }
@@ -183,8 +183,11 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.live.release_all_namespaces();
-        reaper::remove_session(&self.journal.current_record(), self.live.owner_pid_namespace());
+        self.live_session.release_all_namespaces();
+        reaper::remove_session(
+            &self.journal.current_record(),
+            self.live_session.owner_pid_namespace(),
+        );
     }
 }
 

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::KernelError;
 use crate::device_name::check_batch_safe_device_name;
-use crate::paths::{BPFFS_MOUNT, PIN_DIRECTORY, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY};
+use crate::paths::{BPF_PIN_DIRECTORY, BPFFS_MOUNT, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY};
 use crate::process::PidWithStartTime;
 use crate::recorded_process_liveness::{PidNamespace, RecordedProcess};
-use crate::symlink_safe_paths::is_below;
+use crate::symlink_safe_paths::is_plain_path_below;
 
 /// A session file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl SessionRecord {
 
     /// The session's own pin folder, removed with it.
     pub fn pin_directory_path(run: &str) -> PathBuf {
-        Path::new(PIN_DIRECTORY).join(run)
+        Path::new(BPF_PIN_DIRECTORY).join(run)
     }
 
     /// Writes the file: whole, or not at all.
@@ -194,7 +194,7 @@ impl SessionRecord {
         let sysctls = self.sysctls.iter().map(|sysctl| &sysctl.path);
         let paths = self.pins.iter().map(|pin| (BPFFS_MOUNT, pin));
         for (root, path) in paths.chain(sysctls.map(|path| (SYSCTL_DIRECTORY, path))) {
-            if !is_below(Path::new(root), path) {
+            if !is_plain_path_below(Path::new(root), path) {
                 return Err(format!("`{}` is not a plain path below {root}", path.display()));
             }
         }

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 /// Whether a path is written in full, names something beneath `root`, and leads nowhere else: no
 /// `.`, no `..`, no empty component.
-pub(crate) fn is_below(root: &Path, path: &Path) -> bool {
+pub(crate) fn is_plain_path_below(root: &Path, path: &Path) -> bool {
     let Ok(rest) = path.strip_prefix(root) else { return false };
     let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
     let whole = root.join(rest);
@@ -54,7 +54,7 @@ fn strip_root<'a>(root: &Path, path: &'a Path) -> io::Result<&'a Path> {
     }
     let refused = || io::Error::from(io::ErrorKind::InvalidInput);
     let rest = path.strip_prefix(root).map_err(|_| refused())?;
-    is_below(root, path).then_some(rest).ok_or_else(refused)
+    is_plain_path_below(root, path).then_some(rest).ok_or_else(refused)
 }
 
 fn split_parent_path_below_root<'a>(
@@ -87,7 +87,7 @@ mod tests {
     fn is_below_accepts_only_full_plain_paths_under_its_root() {
         let root = Path::new("/sys/fs/bpf");
         for path in ["/sys/fs/bpf/a", "/sys/fs/bpf/weir/1.2.3", "/sys/fs/bpf/..a"] {
-            assert!(is_below(root, Path::new(path)), "{path}");
+            assert!(is_plain_path_below(root, Path::new(path)), "{path}");
         }
         for path in [
             "",
@@ -103,7 +103,7 @@ mod tests {
             "/sys/fs/bpf/a/",
             "/sys/../sys/fs/bpf/a",
         ] {
-            assert!(!is_below(root, Path::new(path)), "{path}");
+            assert!(!is_plain_path_below(root, Path::new(path)), "{path}");
         }
     }
 

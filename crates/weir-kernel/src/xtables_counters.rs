@@ -25,23 +25,31 @@ pub struct RuleOrPolicyPosition {
 pub struct TableCounterReader {
     socket: XtablesSocket,
     table: String,
-    places: Vec<RuleOrPolicyPosition>,
+    positions: Vec<RuleOrPolicyPosition>,
     /// For each entry with a counter, whether it has a place: the implied ends of user chains
     /// have none.
-    has_place: Vec<bool>,
+    entry_has_position: Vec<bool>,
 }
 
 /// Where the entry's fields lie (struct ipt_entry, struct ip6t_entry).
-struct EntryLayout {
-    target_offset: usize,
-    next_offset: usize,
+struct IptEntryFieldOffsets {
+    target_offset_field_at: usize,
+    next_offset_field_at: usize,
     counters_offset: usize,
 }
 
-fn entry_layout(family: Family) -> EntryLayout {
+fn ipt_entry_field_offsets(family: Family) -> IptEntryFieldOffsets {
     match family {
-        Family::V4 => EntryLayout { target_offset: 88, next_offset: 90, counters_offset: 96 },
-        Family::V6 => EntryLayout { target_offset: 140, next_offset: 142, counters_offset: 152 },
+        Family::V4 => IptEntryFieldOffsets {
+            target_offset_field_at: 88,
+            next_offset_field_at: 90,
+            counters_offset: 96,
+        },
+        Family::V6 => IptEntryFieldOffsets {
+            target_offset_field_at: 140,
+            next_offset_field_at: 142,
+            counters_offset: 152,
+        },
     }
 }
 
@@ -56,8 +64,8 @@ impl TableCounterReader {
         table: &str,
     ) -> Result<TableCounterReader, KernelError> {
         let socket = XtablesSocket::open_in_namespace(namespace, family)?;
-        let (table, places, has_place) = (table.to_owned(), Vec::new(), Vec::new());
-        let mut counters = TableCounterReader { socket, table, places, has_place };
+        let (table, positions, entry_has_position) = (table.to_owned(), Vec::new(), Vec::new());
+        let mut counters = TableCounterReader { socket, table, positions, entry_has_position };
         counters.load_rule_positions()?;
         Ok(counters)
     }
@@ -66,29 +74,32 @@ impl TableCounterReader {
     /// [`read_counters`](Self::read_counters) gives their counters, as they were when the table was
     /// opened.
     pub fn rule_and_policy_positions(&self) -> &[RuleOrPolicyPosition] {
-        &self.places
+        &self.positions
     }
 
     fn load_rule_positions(&mut self) -> Result<(), KernelError> {
         let snapshot = self.socket.read_table(&self.table)?;
-        let Some(all) = locate_entries(&snapshot, &entry_layout(self.socket.family())) else {
+        let Some(all) = entry_rule_or_policy_positions(
+            &snapshot,
+            &ipt_entry_field_offsets(self.socket.family()),
+        ) else {
             return Err(self.unreadable_table_error());
         };
-        self.has_place = all.iter().map(Option::is_some).collect();
-        self.places = all.into_iter().flatten().collect();
+        self.entry_has_position = all.iter().map(Option::is_some).collect();
+        self.positions = all.into_iter().flatten().collect();
         Ok(())
     }
 
-    /// The counters of all rules and policies, in the order of [`places`](Self::places).
+    /// The counters of all rules and policies, in the order of [`positions`](Self::positions).
     ///
     /// # Errors
     /// Where the kernel refuses, or the table was replaced since it was opened.
     pub fn read_counters(&mut self) -> Result<Vec<PacketByteCount>, KernelError> {
         let snapshot = self.socket.read_table(&self.table)?;
-        let layout = entry_layout(self.socket.family());
+        let layout = ipt_entry_field_offsets(self.socket.family());
         let bytes = snapshot.entries();
-        let mut out = Vec::with_capacity(self.places.len());
-        let mut kept = self.has_place.iter();
+        let mut out = Vec::with_capacity(self.positions.len());
+        let mut kept = self.entry_has_position.iter();
         let mut at = 0;
         while at < bytes.len() {
             let Some(entry) = bytes.get(at..).filter(|b| b.len() >= layout.counters_offset + 16)
@@ -108,7 +119,7 @@ impl TableCounterReader {
                     None => return Err(self.unreadable_table_error()),
                 }
             }
-            at += usize::from(read_u16(entry, layout.next_offset)).max(1);
+            at += usize::from(read_u16(entry, layout.next_offset_field_at)).max(1);
         }
         if kept.next().is_some() { Err(self.unreadable_table_error()) } else { Ok(out) }
     }
@@ -133,21 +144,21 @@ fn read_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn target_name<'e>(entry: &'e [u8], layout: &EntryLayout) -> Option<&'e [u8]> {
-    let at = usize::from(read_u16(entry, layout.target_offset));
+fn target_name<'e>(entry: &'e [u8], layout: &IptEntryFieldOffsets) -> Option<&'e [u8]> {
+    let at = usize::from(read_u16(entry, layout.target_offset_field_at));
     let name = entry.get(at + 2..at + 31)?;
     name.split(|b| *b == 0).next()
 }
 
 /// Chain heads and the end of the table are entries with this target.
-fn is_error_target(entry: &[u8], layout: &EntryLayout) -> bool {
+fn is_error_target(entry: &[u8], layout: &IptEntryFieldOffsets) -> bool {
     target_name(entry, layout) == Some(b"ERROR")
 }
 
 /// One walk over the table: each entry's place, `None` for the implied end of a user chain.
-fn locate_entries(
+fn entry_rule_or_policy_positions(
     snapshot: &XtablesSnapshot,
-    layout: &EntryLayout,
+    layout: &IptEntryFieldOffsets,
 ) -> Option<Vec<Option<RuleOrPolicyPosition>>> {
     let entry_count = snapshot.entry_count as usize;
     let mut out: Vec<Option<RuleOrPolicyPosition>> = Vec::with_capacity(entry_count);
@@ -170,7 +181,7 @@ fn locate_entries(
                 // The entry before the next head is the implied return.
                 *out.last_mut()? = None;
             }
-            let target = usize::from(read_u16(entry, layout.target_offset));
+            let target = usize::from(read_u16(entry, layout.target_offset_field_at));
             let name = entry.get(target + 32..target + 62)?.split(|b| *b == 0).next()?;
             (chain, number, in_user_chain) = (String::from_utf8_lossy(name).into_owned(), 0, true);
         } else if policy(at) {
@@ -179,7 +190,7 @@ fn locate_entries(
             number += 1;
             out.push(Some(RuleOrPolicyPosition { chain: chain.clone(), number: Some(number) }));
         }
-        at += usize::from(read_u16(entry, layout.next_offset)).max(1);
+        at += usize::from(read_u16(entry, layout.next_offset_field_at)).max(1);
     }
     Some(out)
 }

@@ -75,7 +75,7 @@ fn a_batch_is_done_as_a_whole_or_not_at_all() {
         panic!("it is there")
     };
     assert_eq!((refusal.request_index, refusal.errno), (1, libc_eexist()));
-    assert!(refusal.offset.is_some(), "the kernel says which attribute: {refusal}");
+    assert!(refusal.attribute_offset.is_some(), "the kernel says which attribute: {refusal}");
     assert_eq!(tables(&mut socket), ["one", "two"], "nothing of a refused batch is done");
     socket.commit_batch(nft, []).unwrap();
 

@@ -1,6 +1,6 @@
 //! BPF programs that send, answer and count.
 
-pub mod end_tally;
+pub mod client_server_tally;
 pub mod frame_generator;
 mod latency_histogram;
 mod per_endpoint_counts;

@@ -3,10 +3,11 @@
 //! In a run over two machines, the machine on which weir is started sends and counts, on two of its
 //! interfaces; the firewall is another machine, reached by `ssh` ([`remote`]). There `weir lab
 //! agent` ([`agent`]) creates namespaces, loads rulesets and reads counters on request
-//! ([`agent_protocol`]). The rest of a run uses only the traits of [`target`].
+//! ([`agent_protocol`]). The rest of a run uses only the traits of [`host_trait`].
 
 pub mod agent;
 pub(crate) mod agent_protocol;
+pub(crate) mod host_trait;
 pub(crate) mod kernel_boot;
 pub(crate) mod local;
 pub(crate) mod namespace_command;
@@ -14,4 +15,3 @@ pub(crate) mod remote;
 pub mod router_config;
 mod ssh;
 pub(crate) mod study_command;
-pub(crate) mod target;

@@ -37,6 +37,6 @@ mod trial;
 pub mod workload;
 
 pub use error::{ArrivalUnit, LabError};
-pub use schedule::options::{AA_TEST_REPETITIONS, StudyRunOptions};
-pub use schedule::run::{execute_study, plan_packet_and_probe_trials};
 pub use schedule::run_progress::RunProgress;
+pub use schedule::study_execution::{execute_study, plan_packet_and_probe_trials};
+pub use schedule::study_run_options::{AA_TEST_REPETITIONS, StudyRunOptions};

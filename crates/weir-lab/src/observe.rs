@@ -2,9 +2,9 @@
 
 pub(crate) mod conntrack_sampling;
 pub mod core_noise;
-pub mod counters;
 pub mod drop_reasons;
 pub mod environment;
+pub mod kernel_counters;
 pub(crate) mod kernel_log;
 pub(crate) mod kernel_memory;
 pub mod proc_net_file;

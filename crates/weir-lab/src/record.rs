@@ -71,7 +71,7 @@ pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> Run {
             + run.started_at.elapsed().map_or(0.0, |elapsed| elapsed.as_secs_f64()),
         complete,
         command: reduce_paths_to_last_part(&run.options.command),
-        weir: run.options.version.clone(),
+        weir: run.options.weir_version.clone(),
         seed,
         environment: run.environment.clone(),
         hosts: run.hosts.clone(),
@@ -120,15 +120,15 @@ fn build_record_subjects(run: &RunState<'_>) -> Vec<RunSubject> {
 /// A subject that reported that it has nothing to measure, or that its load has nothing to time.
 fn describe_unmeasured_subject_points(run: &RunState<'_>, name: &str) -> Option<String> {
     let nothing = "its command reports that there is nothing to measure";
-    let left_out = run.nothing_to_measure.iter();
+    let left_out = run.subjects_with_nothing_to_measure.iter();
     // Where nothing but loads is measured, these are what is omitted.
     let is_loads = run.loaded_study.study.traffic.is_none();
-    let left_out = left_out.chain(run.nothing_to_time.iter().filter(|_| is_loads));
+    let left_out = left_out.chain(run.subjects_with_nothing_to_time.iter().filter(|_| is_loads));
     let measured = format_points_of_subject(left_out, name).map(|at| format!("{nothing} at {at}"));
     let timed = run
-        .nothing_to_time
+        .subjects_with_nothing_to_time
         .iter()
-        .filter(|place| !is_loads && !run.nothing_to_measure.contains(place));
+        .filter(|place| !is_loads && !run.subjects_with_nothing_to_measure.contains(place));
     let timed = format_points_of_subject(timed, name)
         .map(|at| format!("its loads are not timed at {at}: {nothing} in a namespace of its own"));
     let both: Vec<String> = measured.into_iter().chain(timed).collect();
@@ -156,7 +156,7 @@ fn count_trials_by_state(run: &RunState<'_>) -> TrialCounts {
         disturbed: of(TrialState::Disturbed),
         unbalanced: of(TrialState::Unbalanced),
         failed: of(TrialState::Failed),
-        given_up: run.accepted_disturbed,
+        given_up: run.accepted_disturbed_trial_count,
     }
 }
 

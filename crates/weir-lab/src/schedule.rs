@@ -3,15 +3,15 @@
 
 mod conntrack_limits;
 pub(crate) mod generated_files;
-pub(crate) mod load;
-pub(crate) mod options;
 pub(crate) mod packet_trials;
 pub mod per_kernel_runs;
 pub(crate) mod probe_trials;
 pub(crate) mod resume;
-pub(crate) mod run;
+pub(crate) mod ruleset_load_timing;
 pub(crate) mod run_progress;
 mod run_setup;
 pub(crate) mod run_state;
+pub(crate) mod study_execution;
+pub(crate) mod study_run_options;
 pub(crate) mod subject_rate_search;
-pub(crate) mod workloads;
+pub(crate) mod workload_selection;

@@ -285,7 +285,7 @@ fn measure_router_frames(
     part.offered = seen.send_result.offered;
     part.delivered = seen.arrived.delivered;
     part.dropped =
-        seen.dropped.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
+        seen.drop_counts.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
     part.pps_samples.push(seen.arrived.delivered as f64 / seen.send_result.seconds.max(1e-9));
     Ok(())
 }
@@ -296,7 +296,7 @@ fn disable_firewall_gro(
     firewall: &FirewallWithCounters,
 ) -> Result<(), LabError> {
     let namespace = &firewall.namespace;
-    let ends = runner.resources.tcp_ends.as_mut().expect("a firewall is between them");
+    let ends = runner.resources.tcp_endpoints.as_mut().expect("a firewall is between them");
     let FirewallDevices { input, output } = runner.resources.topology.firewall_devices();
     for device in [input, output] {
         ends.attach_pass_program(namespace, namespace.ifindex(device)?)?;
@@ -314,7 +314,7 @@ fn measure_connections(
 ) -> Result<(), LabError> {
     runner
         .resources
-        .tcp_ends
+        .tcp_endpoints
         .as_mut()
         .expect("a firewall is between them")
         .set_active_client_server_counts(clients, servers);
@@ -332,14 +332,14 @@ fn measure_connections(
         &mut StatelessTcpWorkload::new(open),
         DropCountSource::NotCounted,
     )?;
-    let TrialResults::Connections(record) = &seen.measured else {
+    let TrialResults::Connections(record) = &seen.trial_results else {
         unreachable!("a workload of connections records them")
     };
     let seconds = seen.send_result.seconds.max(1e-9);
     part.offered = seen.send_result.offered;
     part.delivered = seen.arrived.delivered;
     part.dropped =
-        seen.dropped.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
+        seen.drop_counts.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
     part.failed = record.offered.saturating_sub(record.completed);
     part.pps_samples.push(seen.arrived.delivered as f64 / seconds);
     part.connection_rate_samples.push(record.completed as f64 / seconds);

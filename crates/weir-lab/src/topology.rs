@@ -23,9 +23,9 @@ use weir_study::{ConnectionPath, Endpoints, FirewallDevices, LabHostsFile};
 use crate::LabError;
 use crate::bpf_program::sink::Sink;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
+use crate::host::host_trait::{Host, RcExecTarget};
 use crate::host::router_config::{FIREWALL_IN_MAC, SINK_ADDRESS, SOURCE_MAC};
-use crate::host::target::{Host, RcExecTarget};
-use crate::observe::counters::DeviceDropCounterReader;
+use crate::observe::kernel_counters::DeviceDropCounterReader;
 use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 use crate::topology::remote::RemoteTestbed;
 
@@ -33,9 +33,9 @@ pub use crate::topology::firewall_under_test::FirewallWithCounters;
 
 /// The source and the sink of a run, and the machine that its firewalls are on.
 pub struct Topology {
-    local: LocalTestbed,
+    local_testbed: LocalTestbed,
     /// Firewalls are on another host.
-    remote: Option<RemoteTestbed>,
+    remote_testbed: Option<RemoteTestbed>,
     sink: Sink,
     has_probe_routes: bool,
 }
@@ -46,8 +46,13 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses (not root).
     pub fn new(session: Session, devices: FirewallDevices) -> Result<Topology, LabError> {
-        let local = LocalTestbed::new(session, devices)?;
-        Ok(Topology { local, remote: None, sink: Sink::new()?, has_probe_routes: false })
+        let local_testbed = LocalTestbed::new(session, devices)?;
+        Ok(Topology {
+            local_testbed,
+            remote_testbed: None,
+            sink: Sink::new()?,
+            has_probe_routes: false,
+        })
     }
 
     /// Lets all firewalls be on the host of the file from now on.
@@ -61,26 +66,26 @@ impl Topology {
         weir: &Path,
         version: &str,
     ) -> Result<(), LabError> {
-        self.remote = Some(RemoteTestbed::new(&self.local, hosts, weir, version)?);
+        self.remote_testbed = Some(RemoteTestbed::new(&self.local_testbed, hosts, weir, version)?);
         Ok(())
     }
 
     /// The machine that firewalls are on.
     pub(crate) fn firewall_host(&self) -> &dyn Host {
-        match &self.remote {
-            Some(remote) => &remote.host,
-            None => &*self.local.host,
+        match &self.remote_testbed {
+            Some(remote_testbed) => &remote_testbed.host,
+            None => &*self.local_testbed.host,
         }
     }
 
     /// Where frames come from.
     pub fn source_namespace(&self) -> &Namespace {
-        &self.local.source_namespace
+        &self.local_testbed.source_namespace
     }
 
     /// The sink's namespace.
     pub(crate) fn sink_namespace(&self) -> &Namespace {
-        &self.local.sink_namespace
+        &self.local_testbed.sink_namespace
     }
 
     /// What counts arrivals.
@@ -90,17 +95,20 @@ impl Topology {
 
     /// Names of every firewall's devices.
     pub(crate) fn firewall_devices(&self) -> &FirewallDevices {
-        &self.local.devices
+        &self.local_testbed.firewall_devices
     }
 
     /// The session that everything belongs to.
     pub fn session(&self) -> &Session {
-        &self.local.session
+        &self.local_testbed.session
     }
 
     /// MAC addresses of the firewall's device towards the source, and of the source.
     pub(crate) fn firewall_and_source_macs(&self) -> (Mac, Mac) {
-        let there = self.remote.as_ref().map(|remote| (remote.firewall_mac, remote.source_mac));
+        let there = self
+            .remote_testbed
+            .as_ref()
+            .map(|remote_testbed| (remote_testbed.firewall_in_mac, remote_testbed.source_mac));
         there.unwrap_or((FIREWALL_IN_MAC, SOURCE_MAC))
     }
 
@@ -131,7 +139,8 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn route_probes_through_new_firewalls(&mut self) -> Result<(), LabError> {
-        for namespace in [&self.local.source_namespace, &self.local.sink_namespace] {
+        for namespace in [&self.local_testbed.source_namespace, &self.local_testbed.sink_namespace]
+        {
             for part in ["all", "default"] {
                 namespace.set_sysctl(&format!("net.ipv4.conf.{part}.rp_filter"), "0")?;
             }
@@ -146,19 +155,19 @@ impl Topology {
         &mut self,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        match &mut self.remote {
-            Some(remote) => remote.switch_cables_to(&self.local, firewall),
+        match &mut self.remote_testbed {
+            Some(remote_testbed) => remote_testbed.switch_cables_to(&self.local_testbed, firewall),
             None => Ok(()),
         }
     }
 
     /// A namespace that rulesets are loaded in to be timed, on the firewalls' machine.
     pub(crate) fn create_load_timing_namespace(&mut self) -> Result<RcExecTarget, LabError> {
-        if let Some(remote) = &self.remote {
-            return remote.create_load_timing_namespace();
+        if let Some(remote_testbed) = &self.remote_testbed {
+            return remote_testbed.create_load_timing_namespace();
         }
-        let namespace = self.local.create_namespace_with_joined_devices()?;
-        Ok(self.local.exec_target(&namespace))
+        let namespace = self.local_testbed.create_namespace_with_joined_devices()?;
+        Ok(self.local_testbed.exec_target(&namespace))
     }
 
     /// Creates a firewall between source and sink that forwards everything, IPv6 only on request,
@@ -167,29 +176,29 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn create_firewall(&mut self, ipv6: bool) -> Result<FirewallWithCounters, LabError> {
-        if let Some(remote) = &mut self.remote {
-            return remote.create_firewall(
-                &mut self.local,
+        if let Some(remote_testbed) = &mut self.remote_testbed {
+            return remote_testbed.create_firewall(
+                &mut self.local_testbed,
                 &mut self.sink,
                 (ipv6, self.has_probe_routes),
             );
         }
-        let local = &mut self.local;
-        let link = local.create_two_link_gateway(ipv6)?;
+        let local_testbed = &mut self.local_testbed;
+        let link = local_testbed.create_two_link_gateway(ipv6)?;
         if self.has_probe_routes {
-            local.add_firewall_probe_routes(&link)?;
+            local_testbed.add_firewall_probe_routes(&link)?;
         }
         let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } = link;
-        let FirewallDevices { input, output } = &local.devices;
-        let far_index = local.sink_namespace.ifindex(&far)?;
-        self.sink.attach(&local.sink_namespace, far_index)?;
+        let FirewallDevices { input, output } = &local_testbed.firewall_devices;
+        let far_index = local_testbed.sink_namespace.ifindex(&far)?;
+        self.sink.attach(&local_testbed.sink_namespace, far_index)?;
         // Packets that the ring behind the source's device cannot accept are counted by both of its
         // ends (veth_get_stats64 in drivers/net/veth.c), so only the firewall's end is read.
         let devices = DeviceDropCounterReader::default()
             .add_devices_rx_and_tx_drops(&namespace, &[input, output])?
-            .add_devices_rx_and_tx_drops(&local.sink_namespace, &[&far])?;
-        let ifindex = local.source_namespace.ifindex(&near)?;
-        local.assemble_firewall(namespace, ifindex, devices, (near, far))
+            .add_devices_rx_and_tx_drops(&local_testbed.sink_namespace, &[&far])?;
+        let ifindex = local_testbed.source_namespace.ifindex(&near)?;
+        local_testbed.assemble_firewall(namespace, ifindex, devices, (near, far))
     }
 
     /// Creates what the path has between clients and servers. The direct path has nothing there:
@@ -203,19 +212,21 @@ impl Topology {
         ends: &mut StatelessTcpEndpoints,
         endpoints: &Endpoints,
     ) -> Result<FirewallWithCounters, LabError> {
-        let local = &mut self.local;
-        match (path, &mut self.remote) {
-            (ConnectionPath::Gateway, Some(remote)) => {
-                remote.create_stateless_tcp_firewall(local, ends, endpoints)
+        let local_testbed = &mut self.local_testbed;
+        match (path, &mut self.remote_testbed) {
+            (ConnectionPath::Gateway, Some(remote_testbed)) => {
+                remote_testbed.create_stateless_tcp_firewall(local_testbed, ends, endpoints)
             }
             (ConnectionPath::Gateway, None) => {
-                gateway::create_stateless_tcp_gateway(local, ends, endpoints)
+                gateway::create_stateless_tcp_gateway(local_testbed, ends, endpoints)
             }
             (_, Some(_)) => unreachable!("other paths over hosts are refused before a run"),
             (ConnectionPath::OneArmed, None) => {
-                connection_paths::create_one_armed_gateway(local, ends, endpoints)
+                connection_paths::create_one_armed_gateway(local_testbed, ends, endpoints)
             }
-            (ConnectionPath::Direct, None) => connection_paths::create_direct_path(local, ends),
+            (ConnectionPath::Direct, None) => {
+                connection_paths::create_direct_path(local_testbed, ends)
+            }
         }
     }
 
@@ -229,7 +240,7 @@ impl Topology {
         endpoints: &Endpoints,
         ports: u16,
     ) -> Result<FirewallWithCounters, LabError> {
-        gateway::create_kernel_socket_gateway(&mut self.local, endpoints, ports)
+        gateway::create_kernel_socket_gateway(&mut self.local_testbed, endpoints, ports)
     }
 
     /// Makes a host that is alone, with nothing but its loopback device.
@@ -237,7 +248,7 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn create_loopback_host(&mut self) -> Result<FirewallWithCounters, LabError> {
-        self.local.create_loopback_host()
+        self.local_testbed.create_loopback_host()
     }
 
     /// Joins source and sink by one link, with nothing between them; returns the index of the
@@ -246,9 +257,10 @@ impl Topology {
     /// # Errors
     /// Where the kernel refuses.
     pub fn create_direct_link(&mut self) -> Result<u32, LabError> {
-        let (near, far) = self.local.create_direct_link()?;
-        let local = &self.local;
-        self.sink.attach(&local.sink_namespace, local.sink_namespace.ifindex(&far)?)?;
-        Ok(local.source_namespace.ifindex(&near)?)
+        let (near, far) = self.local_testbed.create_direct_link()?;
+        let local_testbed = &self.local_testbed;
+        self.sink
+            .attach(&local_testbed.sink_namespace, local_testbed.sink_namespace.ifindex(&far)?)?;
+        Ok(local_testbed.source_namespace.ifindex(&near)?)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use weir_kernel::Session;
-use weir_lab::bpf_program::end_tally::ClientServerTallies;
+use weir_lab::bpf_program::client_server_tally::ClientServerTallies;
 use weir_lab::bpf_program::stateless_tcp::{
     ConnectionGeneratorResult, ConnectionPlan, StatelessTcpEndpoints,
 };

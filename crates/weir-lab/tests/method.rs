@@ -45,7 +45,10 @@ fn true_pps(subject: &str) -> f64 {
 
 fn run(steps: &[PlannedTrial], seed: u64) -> Vec<Trial> {
     let mut machine = Machine::new(seed, steps.len());
-    steps.iter().map(|step| trial(step, machine.measure(true_pps(&step.variant.subject)))).collect()
+    steps
+        .iter()
+        .map(|step| trial(step, machine.measure(true_pps(&step.subject_copy.subject))))
+        .collect()
 }
 
 fn trial(step: &PlannedTrial, pps: f64) -> Trial {
@@ -57,7 +60,7 @@ fn trial(step: &PlannedTrial, pps: f64) -> Trial {
         delivered: 1,
         seconds: 1.0,
         pps,
-        ..Trial::new(TrialKind::Rate, step.scenario.clone(), &step.variant.subject)
+        ..Trial::new(TrialKind::Rate, step.scenario.clone(), &step.subject_copy.subject)
     }
 }
 
@@ -69,7 +72,7 @@ fn interleaved(seed: u64) -> Vec<PlannedTrial> {
 /// The same trials, all of a subject before the next one begins.
 fn one_after_another(seed: u64) -> Vec<PlannedTrial> {
     let mut steps = interleaved(seed);
-    steps.sort_by(|a, b| a.variant.subject.cmp(&b.variant.subject));
+    steps.sort_by(|a, b| a.subject_copy.subject.cmp(&b.subject_copy.subject));
     steps
 }
 

@@ -24,7 +24,7 @@ pub struct CheckReport {
     /// ended early: some of these may be missing.
     pub unfinished_tables: Vec<IncompletelySearchedTable>,
     /// Boxes and index nodes that were examined: see [`LintOptions::examined_boxes_max`].
-    pub examined_boxes: u64,
+    pub examined_box_count: u64,
 }
 
 /// A table that is not searched to its end.
@@ -77,12 +77,13 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
     sort_findings_by_position(&mut findings);
     let unfinished_tables = list_unfinished_tables(&context);
-    let examined_boxes = context.tables.iter().map(|t| t.flow.examined_box_count()).sum();
-    CheckReport { findings, suppressed_count: suppressed, unfinished_tables, examined_boxes }
+    let examined_box_count =
+        context.tables.iter().map(|t| t.packet_set_flow.examined_box_count()).sum();
+    CheckReport { findings, suppressed_count: suppressed, unfinished_tables, examined_box_count }
 }
 
 fn list_unfinished_tables(context: &AnalyzedFirewall<'_>) -> Vec<IncompletelySearchedTable> {
-    let unfinished = context.tables.iter().filter(|t| t.flow.is_over_budget());
+    let unfinished = context.tables.iter().filter(|t| t.packet_set_flow.is_over_budget());
     let name = |t: &TableContext<'_>| IncompletelySearchedTable {
         family: if t.family() == Family::V4 { "v4" } else { "v6" },
         table: t.table.name.as_str(),

@@ -24,7 +24,7 @@ pub(crate) struct AnalyzedFirewall<'a> {
 pub(crate) struct TableContext<'a> {
     pub ruleset: &'a Ruleset,
     pub table: &'a Table,
-    pub flow: PacketSetFlow<'a>,
+    pub packet_set_flow: PacketSetFlow<'a>,
     /// The rule of each chain that takes every packet, if there is one.
     pub catch_all_rules: Vec<Option<CatchAllRule>>,
     /// Which chains some packet may enter.
@@ -42,18 +42,19 @@ impl<'a> AnalyzedFirewall<'a> {
         let boxes_max = u128::from(options.examined_boxes_max);
         let tables = tables.map(|(ruleset, table)| {
             let share = boxes_max * count_rules(table) / all_rules.max(1);
-            let flow = PacketSetFlow::new(firewall, ruleset, table, share as u64);
-            let catch_all = find_catch_all_rules(ruleset, table, flow.chain_graph());
-            let reachable = find_chains_packets_may_enter(table, flow.chain_graph(), &catch_all);
+            let packet_set_flow = PacketSetFlow::new(firewall, ruleset, table, share as u64);
+            let catch_all = find_catch_all_rules(ruleset, table, packet_set_flow.chain_graph());
+            let reachable =
+                find_chains_packets_may_enter(table, packet_set_flow.chain_graph(), &catch_all);
             TableContext {
                 ruleset,
                 table,
                 chains_behind_catch_all: find_chains_behind_catch_all(
-                    flow.chain_graph(),
+                    packet_set_flow.chain_graph(),
                     &catch_all,
                     &reachable,
                 ),
-                flow,
+                packet_set_flow,
                 catch_all_rules: catch_all,
                 reachable_chains: reachable,
             }

@@ -23,7 +23,7 @@ pub struct Finding {
     pub span: Span,
     /// Related positions in the same text: further affected rules, and the rules that cause the
     /// finding.
-    pub related: Vec<RelatedPlace>,
+    pub related_places: Vec<RelatedPlace>,
     /// What to do about it.
     pub help: String,
     /// Rules that a packet tries in vain because of it; 0 where it costs nothing.
@@ -51,7 +51,7 @@ impl Finding {
             place: None,
             family: None,
             span,
-            related: Vec::new(),
+            related_places: Vec::new(),
             help: String::new(),
             wasted_comparisons: 0,
             fix: None,
@@ -80,7 +80,7 @@ impl Finding {
 
     /// With another place.
     pub(crate) fn with_related_place(mut self, also: RelatedPlace) -> Finding {
-        self.related.push(also);
+        self.related_places.push(also);
         self
     }
 

@@ -89,7 +89,7 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
     // A lint that is off by default is looked for where it is named.
     for lint in all_lints().filter(|l| options.lint_ids.contains(l.id) && !l.enabled_by_default) {
         if check_options.levels.configured_or_off_level(lint) == Some(LintLevel::Allow) {
-            check_options.levels.set_lint(lint, LintLevel::ReportAs(lint.severity));
+            check_options.levels.set_level_of_lint(lint, LintLevel::ReportAs(lint.severity));
         }
     }
     let mut fixed = FixResult { firewall: firewall.clone(), ..FixResult::default() };

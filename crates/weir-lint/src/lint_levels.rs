@@ -20,23 +20,23 @@ pub enum LintLevel {
 #[derive(Clone, Debug, Default)]
 pub struct LintLevels {
     by_lint_id: HashMap<&'static str, LintLevel>,
-    level_for_all: Option<LintLevel>,
+    level_for_enabled_unnamed_lints: Option<LintLevel>,
 }
 
 impl LintLevels {
     /// Sets the level of every lint that is reported anyway.
     pub(crate) fn set_level_for_enabled_unnamed_lints(&mut self, level: LintLevel) {
-        self.level_for_all = Some(level);
+        self.level_for_enabled_unnamed_lints = Some(level);
     }
 
     /// Sets the level of a lint.
-    pub(crate) fn set_lint(&mut self, lint: &Lint, level: LintLevel) {
+    pub(crate) fn set_level_of_lint(&mut self, lint: &Lint, level: LintLevel) {
         self.by_lint_id.insert(lint.id, level);
     }
 
     /// The level that is put to a lint; `None` if its findings say themselves.
     pub fn configured_or_off_level(&self, lint: &Lint) -> Option<LintLevel> {
-        match (self.by_lint_id.get(lint.id), self.level_for_all) {
+        match (self.by_lint_id.get(lint.id), self.level_for_enabled_unnamed_lints) {
             (Some(level), _) => Some(*level),
             (None, _) if !lint.enabled_by_default => Some(LintLevel::Allow),
             (None, all) => all,

@@ -11,9 +11,9 @@ pub(crate) mod matches_with_cheaper_equivalent;
 pub(crate) mod missing_final_drop;
 pub(crate) mod overlapping_rules;
 pub(crate) mod rules_after_catch_all;
+pub(crate) mod rules_with_zero_counters;
 pub(crate) mod shadowed_rules;
 pub(crate) mod stateful_limits;
-pub(crate) mod uncounted_rules;
 pub(crate) mod unknown_modules;
 pub(crate) mod unlimited_log;
 pub(crate) mod unneeded_conntrack;
@@ -29,5 +29,5 @@ pub(crate) fn run_follow_up_lints(
     context: &AnalyzedFirewall<'_>,
     found: &[Finding],
 ) -> Vec<Finding> {
-    unneeded_conntrack::find_conntrack_of_removable_rules(context, found)
+    unneeded_conntrack::find_conntrack_used_only_by_removable_rules(context, found)
 }

@@ -63,9 +63,9 @@ fn merge_finding_group(group: Vec<Finding>) -> Option<Finding> {
         also.extend(own(&f).filter(|a| first.place.as_ref() != Some(&a.place)));
         first.severity = first.severity.max(f.severity);
         first.wasted_comparisons = first.wasted_comparisons.saturating_add(f.wasted_comparisons);
-        for other in f.related {
-            if !first.related.contains(&other) {
-                first.related.push(other);
+        for other in f.related_places {
+            if !first.related_places.contains(&other) {
+                first.related_places.push(other);
             }
         }
         if let Some(more) = f.fix {
@@ -75,8 +75,8 @@ fn merge_finding_group(group: Vec<Finding>) -> Option<Finding> {
         }
     }
     let blamed = first.place.clone();
-    let others = std::mem::take(&mut first.related).into_iter();
+    let others = std::mem::take(&mut first.related_places).into_iter();
     also.extend(others.filter(|a| Some(&a.place) != blamed.as_ref()));
-    first.related = also;
+    first.related_places = also;
     Some(first)
 }

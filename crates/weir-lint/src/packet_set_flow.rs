@@ -60,22 +60,22 @@ pub(crate) type RulePosition = (usize, usize);
 /// The rules of a table as what they do to sets of packets.
 pub(crate) struct PacketSetFlow<'a> {
     table: &'a Table,
-    match_spaces: Vec<Vec<RulePacketBoxes>>,
+    packet_boxes_of_rules: Vec<Vec<RulePacketBoxes>>,
     /// The rules that jump or go to a chain.
     callers: Vec<Vec<RulePosition>>,
     /// The jumps between the chains.
-    graph: ChainGraph<'a>,
+    chain_graph: ChainGraph<'a>,
     /// What a built-in chain may see.
-    entering_packets: Vec<Option<HyperRect>>,
+    packets_entering_builtin_chain: Vec<Option<HyperRect>>,
     /// By chain, all rules.
     overlap_indexes: Vec<OnceCell<OverlapIndex>>,
     /// By chain, those that may take packets away from others.
-    removing_rule_indexes: Vec<OnceCell<OverlapIndex>>,
+    packet_removing_rule_indexes: Vec<OnceCell<OverlapIndex>>,
     decided_boxes: Vec<OnceCell<Vec<HyperRect>>>,
     /// Nothing can be concluded: a target may do anything, or jumps form a loop.
     is_inconclusive: bool,
     /// Boxes and index nodes.
-    examined_boxes: Counter<u64>,
+    examined_box_counter: Counter<u64>,
     max_examined_boxes: u64,
 }
 
@@ -90,9 +90,9 @@ impl<'a> PacketSetFlow<'a> {
     ) -> Self {
         let mut lowering = BoxLowering::for_table(firewall, ruleset, table);
         let opaque = lowering.has_unknown_target_in_table();
-        let graph = table.chain_graph();
+        let chain_graph = table.chain_graph();
         let position = |jump: ChainJump| (jump.from, jump.rule);
-        let callers = graph.jumps_by_callee().into_iter();
+        let callers = chain_graph.jumps_by_callee().into_iter();
         let callers = callers.map(|jumps| jumps.into_iter().map(position).collect()).collect();
         let entering =
             |c: &Chain| c.policy.map(|_| lowering.packets_possible_in_builtin_chain(&c.name));
@@ -104,28 +104,30 @@ impl<'a> PacketSetFlow<'a> {
             .collect();
         let mut flow = PacketSetFlow {
             table,
-            match_spaces: reaches,
+            packet_boxes_of_rules: reaches,
             callers,
-            graph,
-            entering_packets: entering,
+            chain_graph,
+            packets_entering_builtin_chain: entering,
             overlap_indexes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
-            removing_rule_indexes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
+            packet_removing_rule_indexes: (0..table.chains.len())
+                .map(|_| OnceCell::new())
+                .collect(),
             decided_boxes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
             is_inconclusive: opaque,
-            examined_boxes: Counter::new(0),
+            examined_box_counter: Counter::new(0),
             max_examined_boxes,
         };
-        flow.is_inconclusive |= flow.graph.has_loop();
+        flow.is_inconclusive |= flow.chain_graph.has_loop();
         flow
     }
 
     pub fn rule_packet_boxes(&self, (chain, rule): RulePosition) -> &RulePacketBoxes {
-        &self.match_spaces[chain][rule]
+        &self.packet_boxes_of_rules[chain][rule]
     }
 
     /// The jumps between the chains.
     pub fn chain_graph(&self) -> &ChainGraph<'a> {
-        &self.graph
+        &self.chain_graph
     }
 
     /// The rules that jump or go to a chain.
@@ -148,10 +150,13 @@ impl<'a> PacketSetFlow<'a> {
             return Vec::new();
         }
         let cells = &self.rule_packet_boxes(at).matched_boxes;
-        let search =
-            self.removing_rule_index(at.0).rules_overlapping(cells, 0, &self.examined_boxes);
+        let search = self.packet_removing_rule_index(at.0).rules_overlapping(
+            cells,
+            0,
+            &self.examined_box_counter,
+        );
         let rules: Vec<usize> = search.take_while(|rule| *rule < at.1).collect();
-        if self.is_over_budget_after_boxes(rules.len()) {
+        if self.is_over_budget_counting_boxes(rules.len()) {
             return Vec::new();
         }
         let meets = |e: &RulePosition| {
@@ -165,7 +170,7 @@ impl<'a> PacketSetFlow<'a> {
 
     /// Boxes and index nodes that were looked at so far.
     pub fn examined_box_count(&self) -> u64 {
-        self.examined_boxes.get()
+        self.examined_box_counter.get()
     }
 
     fn rule(&self, (chain, rule): RulePosition) -> &'a Rule {
@@ -173,14 +178,14 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     /// Counts work; whether there was too much.
-    fn is_over_budget_after_boxes(&self, cells: usize) -> bool {
-        self.examined_boxes.set(self.examined_boxes.get() + cells as u64);
+    fn is_over_budget_counting_boxes(&self, cells: usize) -> bool {
+        self.examined_box_counter.set(self.examined_box_counter.get() + cells as u64);
         self.is_over_budget()
     }
 
     /// Whether there was so much work that questions are no longer answered.
     pub fn is_over_budget(&self) -> bool {
-        self.examined_boxes.get() > self.max_examined_boxes
+        self.examined_box_counter.get() > self.max_examined_boxes
     }
 
     /// Whether no packet reaches the rule that it matches, drops or evaluates a stateful match for;
@@ -218,7 +223,7 @@ impl<'a> PacketSetFlow<'a> {
         if left.is_empty() {
             return true;
         }
-        if let Some(entering) = &self.entering_packets[at.0] {
+        if let Some(entering) = &self.packets_entering_builtin_chain[at.0] {
             return !left.iter().any(|cell| cell.intersects(entering));
         }
         let callers = &self.callers[at.0];
@@ -240,7 +245,7 @@ impl<'a> PacketSetFlow<'a> {
         let reach = self.rule_packet_boxes(at);
         let both = cells.iter().flat_map(|c| reach.matched_boxes.iter().filter_map(|r| r.and(c)));
         let both: Vec<HyperRect> = both.collect();
-        (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_after_boxes(both.len()))
+        (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_counting_boxes(both.len()))
             .then_some(both)
     }
 
@@ -251,11 +256,11 @@ impl<'a> PacketSetFlow<'a> {
         cell: HyperRect,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
-        let index = self.removing_rule_index(at.0);
-        let covering = index.rules_covering(&cell, &self.examined_boxes);
+        let index = self.packet_removing_rule_index(at.0);
+        let covering = index.rules_covering(&cell, &self.examined_box_counter);
         for rule in covering.take_while(|rule| *rule < at.1) {
             let rule = (at.0, rule);
-            if self.is_over_budget_after_boxes(1) {
+            if self.is_over_budget_counting_boxes(1) {
                 return vec![cell];
             }
             if self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| taken.covers(&cell)) {
@@ -265,7 +270,7 @@ impl<'a> PacketSetFlow<'a> {
         }
         let mut left = vec![cell.clone()];
         let overlapping =
-            index.rules_overlapping(std::slice::from_ref(&cell), 0, &self.examined_boxes);
+            index.rules_overlapping(std::slice::from_ref(&cell), 0, &self.examined_box_counter);
         for rule in overlapping.take_while(|rule| *rule < at.1) {
             let rule = (at.0, rule);
             let mut cut = false;
@@ -279,7 +284,7 @@ impl<'a> PacketSetFlow<'a> {
             if left.is_empty() {
                 return left;
             }
-            if left.len() > MAX_BOXES_PER_SET || self.is_over_budget_after_boxes(left.len()) {
+            if left.len() > MAX_BOXES_PER_SET || self.is_over_budget_counting_boxes(left.len()) {
                 break;
             }
         }
@@ -305,7 +310,7 @@ impl<'a> PacketSetFlow<'a> {
         if rule.target.leaves_chain() {
             return reach.matched_boxes.iter().any(done);
         }
-        let Some(to) = self.graph.chain_entered_by_rule(at.0, at.1) else { return false };
+        let Some(to) = self.chain_graph.chain_entered_by_rule(at.0, at.1) else { return false };
         let near = reach.matched_boxes.iter().filter(|c| c.intersects(cell));
         near.into_iter().any(|jump| {
             let ends = self.boxes_decided_in_chain(to, 0).iter().filter_map(|end| end.and(jump));
@@ -325,11 +330,11 @@ impl<'a> PacketSetFlow<'a> {
         let mut ends: Vec<HyperRect> = Vec::new();
         // What may have returned before it was decided.
         let mut back: Vec<&HyperRect> = Vec::new();
-        for (i, reach) in self.match_spaces[chain].iter().enumerate() {
+        for (i, reach) in self.packet_boxes_of_rules[chain].iter().enumerate() {
             let rule = self.rule((chain, i));
             let hot = reach.dropped_boxes.iter().filter(|h| h.1).map(|h| h.0.clone());
             let mut found: Vec<HyperRect> = hot.collect();
-            match (&rule.target, self.graph.chain_entered_by_rule(chain, i)) {
+            match (&rule.target, self.chain_graph.chain_entered_by_rule(chain, i)) {
                 (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.is_exact => {
                     let ends = self.boxes_decided_in_chain(to, depth + 1);
                     let both =
@@ -362,17 +367,17 @@ impl<'a> PacketSetFlow<'a> {
 
     /// The rules of a chain that do anything to packets.
     fn overlap_index(&self, chain: usize) -> &OverlapIndex {
-        let index = || OverlapIndex::new(&self.match_spaces[chain], &|_| true);
+        let index = || OverlapIndex::new(&self.packet_boxes_of_rules[chain], &|_| true);
         self.overlap_indexes[chain].get_or_init(index)
     }
 
     /// The same for rules that may remove packets.
-    fn removing_rule_index(&self, chain: usize) -> &OverlapIndex {
+    fn packet_removing_rule_index(&self, chain: usize) -> &OverlapIndex {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
-                || !self.match_spaces[chain][rule].dropped_boxes.is_empty()
+                || !self.packet_boxes_of_rules[chain][rule].dropped_boxes.is_empty()
         };
-        let index = || OverlapIndex::new(&self.match_spaces[chain], &takes);
-        self.removing_rule_indexes[chain].get_or_init(index)
+        let index = || OverlapIndex::new(&self.packet_boxes_of_rules[chain], &takes);
+        self.packet_removing_rule_indexes[chain].get_or_init(index)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) static LINT_FAMILIES: &[&LintFamily] = &[
     &loopback_and_nat::LINT_FAMILY,
     &ipv4_ipv6_mismatch::LINT_FAMILY,
     &overlapping_rules::LINT_FAMILY,
-    &uncounted_rules::LINT_FAMILY,
+    &rules_with_zero_counters::LINT_FAMILY,
     &malformed_weir_comments::LINT_FAMILY,
 ];
 
@@ -53,13 +53,17 @@ impl LintLevels {
     ///
     /// # Errors
     /// [`UnknownLint`].
-    pub fn set_level(&mut self, id: &str, level: LintLevel) -> Result<(), UnknownLint> {
+    pub fn set_level_by_id_or_all(
+        &mut self,
+        id: &str,
+        level: LintLevel,
+    ) -> Result<(), UnknownLint> {
         if id == "all" {
             self.set_level_for_enabled_unnamed_lints(level);
             return Ok(());
         }
         let lint = find_lint(id).ok_or_else(|| UnknownLint(id.to_owned()))?;
-        self.set_lint(lint, level);
+        self.set_level_of_lint(lint, level);
         Ok(())
     }
 }

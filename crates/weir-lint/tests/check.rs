@@ -44,7 +44,7 @@ fn unreachable_chains_are_found_through_other_unreachable_ones() {
         -A FORWARD -j c\n-A a -j b\n-A b -j DROP\n-A c -p tcp -j DROP\n";
     assert_eq!(found(rules), ["unreachable-chain filter/a/policy"]);
     let all = look(&format!("*filter\n{rules}COMMIT\n"), "");
-    let also: Vec<_> = all[0].related.iter().map(|a| a.place.path_in_family()).collect();
+    let also: Vec<_> = all[0].related_places.iter().map(|a| a.place.path_in_family()).collect();
     assert_eq!(also, ["filter/b/policy"]);
 }
 
@@ -212,7 +212,7 @@ fn several_rules_together_shadow_one_and_are_named() {
     let whole = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 22 -j ACCEPT\n";
     let text = |rules: String| format!("*filter\n{rules}-A FORWARD -j DROP\nCOMMIT\n");
     let all = look(&text(format!("{halves}{rule}{whole}")), "");
-    let by: Vec<_> = all.iter().map(|f| (f.lint_id(), f.related.len())).collect();
+    let by: Vec<_> = all.iter().map(|f| (f.lint_id(), f.related_places.len())).collect();
     assert_eq!(by, [("shadowed-rule", 1), ("shadowed-rule", 2)]);
     // Without one half, a packet is left.
     let udp = halves.replace("-p tcp", "-p udp");
@@ -315,7 +315,9 @@ fn levels_of_one_lint_win_over_those_of_all() {
         -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
     let with = |asked: &[(&str, LintLevel)]| {
         let mut levels = LintLevels::default();
-        asked.iter().for_each(|(id, level)| levels.set_level(id, *level).expect("a lint"));
+        asked
+            .iter()
+            .for_each(|(id, level)| levels.set_level_by_id_or_all(id, *level).expect("a lint"));
         let options = LintOptions { levels, ..LintOptions::default() };
         let found = lint_firewall(&firewall(text, ""), &options).findings;
         found.iter().map(|f| (f.lint_id(), f.severity)).collect::<Vec<_>>()
@@ -326,7 +328,7 @@ fn levels_of_one_lint_win_over_those_of_all() {
     assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
     assert_eq!(with(&[("all", error), (never, LintLevel::Allow)]), [(duplicate, Severity::Error)]);
     assert_eq!(with(&[(never, error), ("all", LintLevel::Allow)]), [(never, Severity::Error)]);
-    assert!(LintLevels::default().set_level("no-such-lint", error).is_err());
+    assert!(LintLevels::default().set_level_by_id_or_all("no-such-lint", error).is_err());
 }
 
 #[test]
@@ -367,7 +369,8 @@ fn places(rules: &str) -> (String, Vec<String>) {
     let ids: Vec<_> = all.iter().map(Finding::lint_id).collect();
     let [f] = &all[..] else { panic!("{ids:?}") };
     let place = f.place.as_ref().expect("a place").path_in_family();
-    let also = f.related.iter().map(|a| format!("{}: {}", a.place.path_in_family(), a.label));
+    let also =
+        f.related_places.iter().map(|a| format!("{}: {}", a.place.path_in_family(), a.label));
     (format!("{} {place}", f.lint_id()), also.collect())
 }
 
@@ -430,7 +433,9 @@ fn what_programs_write_is_a_note_unless_the_lint_is_named() {
     let severity = |rules: &str, asked: Option<&str>| {
         let mut levels = LintLevels::default();
         if let Some(id) = asked {
-            levels.set_level(id, LintLevel::ReportAs(Severity::Error)).expect("a lint");
+            levels
+                .set_level_by_id_or_all(id, LintLevel::ReportAs(Severity::Error))
+                .expect("a lint");
         }
         let text = format!("*filter\n:FORWARD DROP [0:0]\n:INPUT DROP [0:0]\n{rules}COMMIT\n");
         let options = LintOptions { levels, ..LintOptions::default() };

@@ -122,8 +122,8 @@ fn compare(before: &Firewall, after: &Firewall, count: usize, counters: bool) ->
         let options =
             TrafficOptions { journey_kind: entry, max_packets: count, ..TrafficOptions::default() };
         for packet in generate_rule_boundary_packets(ruleset, &before.sets, &options) {
-            let a = old.journey(&packet, entry, &mut SeededOracle(1));
-            let b = new.journey(&packet, entry, &mut SeededOracle(1));
+            let a = old.evaluate_journey(&packet, entry, &mut SeededOracle(1));
+            let b = new.evaluate_journey(&packet, entry, &mut SeededOracle(1));
             if let Some(what) = differs(&a, &b, counters) {
                 return Some(format!("{what} for {packet:?}"));
             }

@@ -59,7 +59,7 @@ fn table(cases: &[Case]) {
     for f in cases.iter().flat_map(|c| &c.findings) {
         let program = f.program.map_or_else(|| "–".to_owned(), |p| p.to_string());
         let row = rows.entry((f.severity, program, f.lint_id())).or_default();
-        (row.0, row.1) = (row.0 + 1, row.1 + 1 + f.related.len());
+        (row.0, row.1) = (row.0 + 1, row.1 + 1 + f.related_places.len());
     }
     println!("severity  program      findings  places  kind");
     for ((severity, program, id), (findings, places)) in rows.iter().rev() {
@@ -136,7 +136,7 @@ fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RuleId>) -> Seen {
             ..TrafficOptions::default()
         };
         for packet in generate_rule_boundary_packets(ruleset, &case.firewall.sets, &options) {
-            let outcome = interpreter.journey(&packet, entry, &mut SeededOracle(1));
+            let outcome = interpreter.evaluate_journey(&packet, entry, &mut SeededOracle(1));
             seen.tried = seen.tried.max(outcome.rules_tried);
             for place in outcome.hits.iter().filter_map(|hit| hit.rule_or_policy_id(ruleset.family))
             {
@@ -165,7 +165,7 @@ fn confirm(case: &Case, drawn: &[&Finding]) -> Vec<Said> {
     let mut watched = BTreeSet::new();
     for f in drawn {
         watched.extend(f.place.clone());
-        watched.extend(f.related.iter().map(|a| a.place.clone()));
+        watched.extend(f.related_places.iter().map(|a| a.place.clone()));
         watched.extend(removed(ruleset, &removals(f)));
     }
     let seen = follow(case, ruleset, &watched);
@@ -190,10 +190,10 @@ fn removals(f: &Finding) -> Vec<RulesetEdit> {
     let Some(family) = f.family else { return Vec::new() };
     let chain =
         |p: &RuleId| RulesetEdit::RemoveChain { family, table: p.table, chain: p.chain.clone() };
-    let places = || f.place.iter().chain(f.related.iter().map(|a| &a.place));
+    let places = || f.place.iter().chain(f.related_places.iter().map(|a| &a.place));
     match f.lint_id() {
         "jump-to-empty-chain" => {
-            let jumps = f.related.iter().map(|a| a.place.clone());
+            let jumps = f.related_places.iter().map(|a| a.place.clone());
             jumps.map(|rule| RulesetEdit::RemoveRule { rule }).collect()
         }
         "unreachable-chain" => places().map(chain).collect(),
@@ -263,8 +263,8 @@ fn confirm_one(case: &Case, ruleset: &Ruleset, f: &Finding, seen: &Seen) -> Said
             let without = apply_edits(&case.firewall, &edits);
             let (old, new) = (Interpreter::new(&case.firewall), Interpreter::new(&without));
             for (packet, entry, _) in removed(ruleset, &edits).iter().flat_map(&matched) {
-                let a = old.journey(packet, *entry, &mut SeededOracle(1));
-                let b = new.journey(packet, *entry, &mut SeededOracle(1));
+                let a = old.evaluate_journey(packet, *entry, &mut SeededOracle(1));
+                let b = new.evaluate_journey(packet, *entry, &mut SeededOracle(1));
                 if !same(&a, &b) {
                     return Err(format!("{:?} becomes {:?}: {packet:?}", a.verdict, b.verdict));
                 }
@@ -308,9 +308,10 @@ fn never_set(ruleset: &Ruleset, f: &Finding) -> Said {
 /// DNAT gives packets to the port another destination.
 fn redirected(case: &Case, f: &Finding, seen: &Seen) -> Said {
     let interpreter = Interpreter::new(&case.firewall);
-    let matched = f.related.iter().filter_map(|a| seen.matched.get(&a.place));
+    let matched = f.related_places.iter().filter_map(|a| seen.matched.get(&a.place));
     let moved = |(packet, entry, _): &(weir_packet::Packet, JourneyKind, u32)| {
-        interpreter.journey(packet, *entry, &mut SeededOracle(1)).packet.daddr != packet.daddr
+        interpreter.evaluate_journey(packet, *entry, &mut SeededOracle(1)).packet.daddr
+            != packet.daddr
     };
     match matched.flatten().any(moved) {
         true => Ok("DNAT changed the destination of packets to that port"),
@@ -379,7 +380,7 @@ fn neighbours(firewall: &Firewall, ruleset: &Ruleset) -> Said {
             if let Transport::Icmp { kind: of_packet, code, .. } = &mut packet.transport {
                 (*of_packet, *code) = (kind, 0);
                 let outcome =
-                    interpreter.journey(&packet, JourneyKind::Input, &mut SeededOracle(1));
+                    interpreter.evaluate_journey(&packet, JourneyKind::Input, &mut SeededOracle(1));
                 sent += 1;
                 if outcome.verdict == Verdict::Accept {
                     return Err(format!("{packet:?} is accepted"));

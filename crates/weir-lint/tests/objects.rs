@@ -171,8 +171,8 @@ fn the_interpreter_sees_which_rule_made_a_table() {
         let mut without = with.clone();
         without.v4.as_mut().expect("a ruleset").tables[0].chains[0].rules.remove(1);
         let (a, b) = (Interpreter::new(&with), Interpreter::new(&without));
-        let a = a.journey(&packet, JourneyKind::Input, &mut RuleAnswersTrueOracle);
-        let b = b.journey(&packet, JourneyKind::Input, &mut RuleAnswersTrueOracle);
+        let a = a.evaluate_journey(&packet, JourneyKind::Input, &mut RuleAnswersTrueOracle);
+        let b = b.evaluate_journey(&packet, JourneyKind::Input, &mut RuleAnswersTrueOracle);
         assert_eq!(a.questions.len(), 2, "whether it drops, and whether it holds");
         a.first_difference(&b)
     };
@@ -208,7 +208,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
         let without = firewall(&estimated(without));
         for (a, b, bad) in [(&with, &without, "second"), (&without, &with, "first")] {
             match compare_firewalls(a, b, &options) {
-                Err(CompareError::OnlyOneLoads { which, object, .. }) => {
+                Err(CompareError::OnlyOneRulesetLoads { which, object, .. }) => {
                     assert_eq!((which, &*object), (bad, "rate estimator x"));
                 }
                 other => panic!("{other:?}"),

@@ -166,7 +166,7 @@ impl<'n> ChainGraph<'n> {
     pub fn callees_first_from(&self, start: usize) -> Result<Vec<usize>, usize> {
         let (mut order, mut closing) = (Vec::new(), None);
         let mut states = vec![DepthFirstState::Unvisited; self.len()];
-        self.depth_first_from(start, &mut states, &mut order, &mut |j| {
+        self.push_depth_first_postorder_from(start, &mut states, &mut order, &mut |j| {
             closing.get_or_insert(j.to);
         });
         closing.map_or(Ok(order), Err)
@@ -174,14 +174,14 @@ impl<'n> ChainGraph<'n> {
 
     /// All chains, each behind those that it leads to, but for the jumps that close a loop.
     pub fn all_callees_first(&self) -> Vec<usize> {
-        self.depth_first_all(&mut |_| {})
+        self.depth_first_postorder_of_all(&mut |_| {})
     }
 
     /// The jumps that close a loop in a depth-first walk through the table: none where the kernel
     /// would load it.
     pub fn back_edges(&self) -> Vec<ChainJump> {
         let mut closing = Vec::new();
-        self.depth_first_all(&mut |jump| closing.push(*jump));
+        self.depth_first_postorder_of_all(&mut |jump| closing.push(*jump));
         closing
     }
 
@@ -202,11 +202,11 @@ impl<'n> ChainGraph<'n> {
         Ok(depths[start])
     }
 
-    fn depth_first_all(&self, closes: &mut dyn FnMut(&ChainJump)) -> Vec<usize> {
+    fn depth_first_postorder_of_all(&self, closes: &mut dyn FnMut(&ChainJump)) -> Vec<usize> {
         let (mut order, mut states) = (Vec::new(), vec![DepthFirstState::Unvisited; self.len()]);
         for start in 0..self.len() {
             if states[start] == DepthFirstState::Unvisited {
-                self.depth_first_from(start, &mut states, &mut order, closes);
+                self.push_depth_first_postorder_from(start, &mut states, &mut order, closes);
             }
         }
         order
@@ -214,7 +214,7 @@ impl<'n> ChainGraph<'n> {
 
     /// Adds each chain that `start` reaches and that is new to `order` when all of its jumps are
     /// done; a jump to a chain that is still open closes a loop.
-    fn depth_first_from(
+    fn push_depth_first_postorder_from(
         &self,
         start: usize,
         states: &mut [DepthFirstState],

@@ -9,7 +9,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::credit::iptables_tool_name;
+use crate::counter_credit::iptables_tool_name;
 use crate::rule_id::RuleId;
 use crate::ruleset::{Rule, Ruleset};
 

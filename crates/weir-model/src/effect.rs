@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_written() {
         for row in TARGET_ROWS {
-            assert!(row.unknown_writes.without(row.writes).is_empty(), "{}", row.name);
+            assert!(row.unknown_value_writes.without(row.writes).is_empty(), "{}", row.name);
         }
     }
 
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn options_narrow_a_row() {
         let mapped = target_effects(&other("SET", &["map-set", "map-mark"]));
-        assert!(mapped.writes.contains(Field::Mark) && mapped.set_writes == IpsetWrites::None);
+        assert!(mapped.writes.contains(Field::Mark) && mapped.ipset_writes == IpsetWrites::None);
         let added = target_effects(&other("SET", &["add-set"]));
-        assert!(added.writes.is_empty() && added.set_writes == IpsetWrites::Named);
+        assert!(added.writes.is_empty() && added.ipset_writes == IpsetWrites::Named);
         let restored = target_effects(&other("CONNMARK", &["restore-mark"]));
         assert_eq!(restored.writes, FieldSet::from_fields(&[Field::Mark]));
         let saved = target_effects(&other("CONNMARK", &["save-mark"]));

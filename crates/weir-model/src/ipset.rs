@@ -122,7 +122,7 @@ pub struct Element {
     /// The position of its `add` line.
     pub span: Span,
     /// The original rules whose counter the element's counter is part of (weir's own sets).
-    pub credit: Vec<crate::RuleIndex>,
+    pub credited_originals: Vec<crate::OriginalRuleIndex>,
 }
 
 /// One part of an element.

@@ -9,16 +9,16 @@
 
 mod chain_graph;
 mod content_key;
+pub mod counter_credit;
 mod counters;
-pub mod credit;
 pub mod effect;
 pub mod field;
-pub mod index_table;
+pub mod index_hash_table;
 pub mod ipset;
 pub mod managing_programs;
 pub mod nft;
+mod original_rule_index;
 mod rule_id;
-mod rule_index;
 pub mod rule_match;
 mod rule_place;
 pub mod rule_test;
@@ -29,16 +29,16 @@ pub mod target;
 
 pub use chain_graph::{ChainGraph, ChainJump};
 pub use content_key::{RuleContentKey, compute_rule_content_keys};
+pub use counter_credit::{CounterLocation, CountersByOriginalRule, iptables_tool_name};
 pub use counters::Counters;
-pub use credit::{CounterLocation, CreditMap, iptables_tool_name};
 pub use effect::{
     ChangingSets, ConntrackDemand, FieldSet, Hotdrop, TargetTermination, match_effects,
     target_effects,
 };
 pub use field::{Field, FieldReading, Layer, RuleMergeClass};
 pub use ipset::{Element, ElementPart, IpSet, SetKind, SetOption};
+pub use original_rule_index::OriginalRuleIndex;
 pub use rule_id::{RuleId, RuleIdTable};
-pub use rule_index::RuleIndex;
 pub use rule_match::{
     AddrMatch, BaseMatch, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,
 };

@@ -6,7 +6,7 @@
 //! packet by packet and its counters read back.
 
 use crate::ruleset::{Hook, Policy, TableName};
-use crate::{Effect, Family, NatTarget, RuleIndex, SharedName};
+use crate::{Effect, Family, NatTarget, OriginalRuleIndex, SharedName};
 
 /// All tables of a form.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Chain {
     /// Where it is attached, for base chains.
     pub base: Option<BaseChain>,
     /// The iptables name, where it had to be changed.
-    pub comment: Option<String>,
+    pub iptables_name_comment: Option<String>,
     /// Its rules.
     pub rules: Vec<Rule>,
 }
@@ -84,7 +84,7 @@ pub enum Statement {
     /// The rule continues only if the caller says so.
     OpaqueTest(OpaqueNftTest),
     /// `counter`, and the originals it is part of.
-    Counter(Vec<CreditedOriginal>),
+    Counter(Vec<CreditedRuleOrPolicy>),
     /// A verdict.
     Verdict(Verdict),
     /// Looks the key up; a hit counts in the element and gives its verdict.
@@ -104,9 +104,9 @@ pub enum Statement {
 
 /// An original whose counter a counter is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CreditedOriginal {
+pub enum CreditedRuleOrPolicy {
     /// A rule of the table's family.
-    Rule(RuleIndex),
+    Rule(OriginalRuleIndex),
     /// The policy of the iptables table that the table stands for.
     Policy(Hook),
 }
@@ -274,7 +274,7 @@ pub const ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
 
 /// Names of route types that iptables and nft share, in the order of nft's numbers, in which it
 /// prints them.
-pub const SHARED_ROUTE_TYPE_NAMES: [&str; 8] = [
+pub const ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES: [&str; 8] = [
     "unicast",
     "local",
     "broadcast",
@@ -336,7 +336,7 @@ pub struct OpaqueNftTest {
     /// nft text of the test.
     pub text: String,
     /// The original rule.
-    pub rule: RuleIndex,
+    pub rule: OriginalRuleIndex,
     /// Which of its matches.
     pub match_index: usize,
     /// It is stateful: no second rule may have it.
@@ -382,7 +382,7 @@ pub struct VerdictMapElement {
     /// One for each part of the key.
     pub key: Vec<ElementKeyPart>,
     /// The originals that its counter is part of.
-    pub credit: Vec<CreditedOriginal>,
+    pub credited_originals: Vec<CreditedRuleOrPolicy>,
     /// Its verdict.
     pub verdict: Verdict,
 }

@@ -2,14 +2,14 @@
 //! content.
 //!
 //! Users and manifests identify a rule by its [`RuleId`]. In the credit of rules and elements,
-//! which passes copy and merge by the million, [`RuleIndex`] represents it; [`RuleIdTable`]
+//! which passes copy and merge by the million, [`OriginalRuleIndex`] represents it; [`RuleIdTable`]
 //! maps one to the other. Both are valid for one text only: inserting a rule changes those of all
 //! rules after it. The [`RuleContentKey`](crate::RuleContentKey) of a rule does not change.
 
 use std::fmt;
 
-use crate::credit::{CounterLocation, iptables_tool_name};
-use crate::rule_index::RuleIndex;
+use crate::counter_credit::{CounterLocation, iptables_tool_name};
+use crate::original_rule_index::OriginalRuleIndex;
 use crate::ruleset::{Firewall, Rule, Ruleset, TableName};
 use crate::{Family, SharedName};
 
@@ -77,8 +77,8 @@ pub struct RuleIdTable(Vec<RuleId>);
 impl RuleIdTable {
     /// Those of a ruleset as read: rules in reading order.
     pub fn from_ruleset(ruleset: &Ruleset) -> Self {
-        let credited = |(id, rule): (RuleId, &Rule)| Some((*rule.credit.first()?, id));
-        let mut ids: Vec<(RuleIndex, RuleId)> =
+        let credited = |(id, rule): (RuleId, &Rule)| Some((*rule.credited_originals.first()?, id));
+        let mut ids: Vec<(OriginalRuleIndex, RuleId)> =
             ruleset.rules_with_ids().filter_map(credited).collect();
         ids.sort_by_key(|(index, _)| *index);
         let dense = ids.iter().zip(0..).all(|((index, _), at)| index.0 == at);
@@ -87,18 +87,18 @@ impl RuleIdTable {
     }
 
     /// The identity of a rule.
-    pub fn rule_id(&self, index: RuleIndex) -> &RuleId {
+    pub fn rule_id(&self, index: OriginalRuleIndex) -> &RuleId {
         &self.0[index.0 as usize]
     }
 
     /// The identity of a rule as the manifest writes it: `iptables/filter/FORWARD/3`.
-    pub fn rule_id_text(&self, index: RuleIndex) -> String {
+    pub fn rule_id_text(&self, index: OriginalRuleIndex) -> String {
         self.rule_id(index).to_string()
     }
 
     /// The name of the first original rule that a rule stands for, where it stands for one.
     pub fn first_credited_id_text(&self, rule: &Rule) -> Option<String> {
-        rule.credit.first().map(|&index| self.rule_id_text(index))
+        rule.credited_originals.first().map(|&index| self.rule_id_text(index))
     }
 
     /// How many original rules there are.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::counters::Counters;
 use crate::ipset::IpSet;
-use crate::rule_index::RuleIndex;
+use crate::original_rule_index::OriginalRuleIndex;
 use crate::rule_match::{BaseMatch, Match};
 use crate::span::Span;
 use crate::target::Target;
@@ -248,7 +248,7 @@ pub enum Policy {
 pub struct Rule {
     /// The original rules whose counters this one's counter is part of. A rule as read credits
     /// itself; a jump that a pass made credits none.
-    pub credit: Vec<RuleIndex>,
+    pub credited_originals: Vec<OriginalRuleIndex>,
     /// The header tests that iptables evaluates first (`-s -d -i -o -p -f`).
     pub base: BaseMatch,
     /// The other matches, evaluated left to right.
@@ -260,7 +260,7 @@ pub struct Rule {
     /// Where the rule is in its text.
     pub span: Span,
     /// The position of each of `matches` (same length), then of the target.
-    pub match_spans: Vec<Span>,
+    pub match_and_target_spans: Vec<Span>,
     /// Comment lines before the rule's line.
     pub leading_comments: Vec<String>,
 }
@@ -269,13 +269,13 @@ impl Rule {
     /// A rule without tests.
     pub fn unconditional(target: Target) -> Self {
         Rule {
-            credit: Vec::new(),
+            credited_originals: Vec::new(),
             base: BaseMatch::default(),
             matches: Vec::new(),
             target,
             counters: None,
             span: Span::NONE,
-            match_spans: Vec::new(),
+            match_and_target_spans: Vec::new(),
             leading_comments: Vec::new(),
         }
     }

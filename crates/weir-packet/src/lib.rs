@@ -7,12 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod addr;
-mod build;
 pub mod checksum;
 pub mod mask;
 mod packet;
 mod parse;
 pub mod pcap;
+mod serialize;
 
 pub use addr::{Addr, Family};
 pub use packet::{

@@ -45,7 +45,7 @@ pub struct Packet {
     pub ident: u16,
     /// Bytes of IPv4 options after the network header's 20, a multiple of four up to 40. They are
     /// built as no-operation (RFC 791, section 3.1); a packet with options is not parsed.
-    pub ip_options: u8,
+    pub ip_options_len: u8,
     /// Where in its datagram this packet lies.
     pub fragment: FragmentOffsetAndFlags,
     /// Protocol number; for IPv6 the last header after extension headers.
@@ -198,7 +198,7 @@ impl Packet {
             tos: 0,
             ttl: 64,
             ident: 0,
-            ip_options: 0,
+            ip_options_len: 0,
             fragment: FragmentOffsetAndFlags::default(),
             proto,
             transport: Transport::NoParsedHeader,
@@ -235,7 +235,7 @@ impl Packet {
     /// see (`skb->len` at the network layer). A fragment of IPv6 carries its eight-byte header.
     pub fn len(&self) -> usize {
         let network = match self.family {
-            Family::V4 => 20 + usize::from(self.ip_options),
+            Family::V4 => 20 + usize::from(self.ip_options_len),
             Family::V6 if self.is_fragment() => 48,
             Family::V6 => 40,
         };

@@ -1,6 +1,6 @@
 //! Bytes to packet: the inverse of the builder.
 
-use crate::build::proto;
+use crate::serialize::proto;
 use crate::{Addr, Family, FragmentOffsetAndFlags, Packet, Transport};
 
 /// Why bytes are no packet that [`Packet`] can hold.

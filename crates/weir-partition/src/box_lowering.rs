@@ -38,7 +38,7 @@ pub struct RulePacketBoxes {
 
 /// A test that no axis represents: it is true or false independently of other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum AtomicTest {
+pub enum AxislessTest {
     /// A mask with holes, or a field without an axis.
     MaskedField {
         /// A field that every packet has.
@@ -64,7 +64,7 @@ pub struct BoxLowering<'a> {
     /// Device names of the rules; a name is a value of the two device classes.
     devices: Vec<(SharedName, bool)>,
     /// Numbers of the atoms.
-    atom_numbers: HashMap<AtomicTest, u32>,
+    axisless_test_numbers: HashMap<AxislessTest, u32>,
     /// Fields that some target of the table may change.
     changing_fields: FieldSet,
     /// Some target of the table is not known.
@@ -87,7 +87,7 @@ impl<'a> BoxLowering<'a> {
             firewall,
             // The last two values are the missing device and any other.
             devices: devices.into_iter().take(254).collect(),
-            atom_numbers: HashMap::new(),
+            axisless_test_numbers: HashMap::new(),
             // Another CPU may change the connection's mark at the same time.
             changing_fields: collect_fields_changed_within_table(table)
                 .union(FieldSet::from_fields(&[Field::CtMark])),
@@ -186,7 +186,7 @@ impl<'a> BoxLowering<'a> {
                 }
                 reach.is_exact = false;
             }
-            Test::Set { index } => self.narrow_by_atomic_set_membership(reach, rule, index),
+            Test::Set { index } => self.narrow_by_set_membership(reach, rule, index),
             Test::EitherPort { spans, negated } => {
                 self.require_transport_header(reach, from);
                 narrow_by_either_port(reach, &spans, negated);
@@ -321,8 +321,9 @@ impl<'a> BoxLowering<'a> {
             }
             // Where the test does not hold, its negation does.
             None if is_always_there => {
-                let atom = self.intern_atomic_test(AtomicTest::MaskedField { field, value, mask });
-                narrow_by_atomic_test(reach, atom, !negated);
+                let atom =
+                    self.intern_axisless_test(AxislessTest::MaskedField { field, value, mask });
+                narrow_by_axisless_test(reach, atom, !negated);
             }
             None => reach.is_exact = false,
         }
@@ -334,8 +335,8 @@ impl<'a> BoxLowering<'a> {
     }
 
     /// The atoms of the rules that were lowered so far, and their numbers.
-    pub fn numbered_atomic_tests(&self) -> impl Iterator<Item = (&AtomicTest, u32)> {
-        self.atom_numbers.iter().map(|(atom, number)| (atom, *number))
+    pub fn numbered_axisless_tests(&self) -> impl Iterator<Item = (&AxislessTest, u32)> {
+        self.axisless_test_numbers.iter().map(|(atom, number)| (atom, *number))
     }
 
     /// The device names that have codes of their own, in the order of their codes, and whether each
@@ -362,9 +363,9 @@ impl<'a> BoxLowering<'a> {
         }
     }
 
-    fn intern_atomic_test(&mut self, atom: AtomicTest) -> u32 {
-        let next = self.atom_numbers.len() as u32;
-        *self.atom_numbers.entry(atom).or_insert(next)
+    fn intern_axisless_test(&mut self, atom: AxislessTest) -> u32 {
+        let next = self.axisless_test_numbers.len() as u32;
+        *self.axisless_test_numbers.entry(atom).or_insert(next)
     }
 
     /// The values of a device class that a test of a name matches.
@@ -386,12 +387,7 @@ impl<'a> BoxLowering<'a> {
         known.then(|| CodeSet::from_codes(values.map(|(i, _)| i)))
     }
 
-    fn narrow_by_atomic_set_membership(
-        &mut self,
-        reach: &mut RulePacketBoxes,
-        rule: &Rule,
-        index: usize,
-    ) {
+    fn narrow_by_set_membership(&mut self, reach: &mut RulePacketBoxes, rule: &Rule, index: usize) {
         let Match::Set(m) = &rule.matches[index] else { return };
         let set = self.firewall.find_set(&m.name);
         let counts = |o: &SetOption| matches!(o, SetOption::Counters);
@@ -409,11 +405,11 @@ impl<'a> BoxLowering<'a> {
             reach.is_exact = false;
             return;
         }
-        let atom = self.intern_atomic_test(AtomicTest::SetMembership {
+        let atom = self.intern_axisless_test(AxislessTest::SetMembership {
             name: m.name.clone(),
             dirs: m.src_directions.clone(),
         });
-        narrow_by_atomic_test(reach, atom, !m.negated);
+        narrow_by_axisless_test(reach, atom, !m.negated);
     }
 }
 
@@ -461,9 +457,12 @@ fn narrow_to_codes(reach: &mut RulePacketBoxes, class: CodeAxis, bits: CodeSet, 
         reach.matched_boxes.iter().filter_map(|c| c.restrict_to_codes(class, bits)).collect();
 }
 
-fn narrow_by_atomic_test(reach: &mut RulePacketBoxes, atom: u32, holds: bool) {
-    reach.matched_boxes =
-        reach.matched_boxes.iter().filter_map(|c| c.restrict_by_atomic_test(atom, holds)).collect();
+fn narrow_by_axisless_test(reach: &mut RulePacketBoxes, atom: u32, holds: bool) {
+    reach.matched_boxes = reach
+        .matched_boxes
+        .iter()
+        .filter_map(|c| c.restrict_by_axisless_test(atom, holds))
+        .collect();
 }
 
 /// `--ports`: one of the two ports in the spans, or neither.

@@ -14,9 +14,9 @@
 use thiserror::Error;
 use weir_model::Rule;
 
-use crate::barrier::{BarrierReason, find_barrier_reason};
 use crate::box_lowering::{BoxLowering, RulePacketBoxes};
 use crate::hyper_rect::HyperRect;
+use crate::rule_barrier::{BarrierReason, find_barrier_reason};
 
 /// What a partition may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

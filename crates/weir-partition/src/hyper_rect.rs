@@ -180,7 +180,7 @@ pub struct HyperRect {
     spans: [Interval; NUMBER_AXIS_COUNT],
     code_sets: [CodeSet; CODE_AXIS_COUNT],
     /// Tests by number, sorted, and whether they hold.
-    atoms: Vec<(u32, bool)>,
+    axisless_tests: Vec<(u32, bool)>,
 }
 
 impl HyperRect {
@@ -193,7 +193,7 @@ impl HyperRect {
         HyperRect {
             spans: NUMBER_AXIS_FIELDS.map(span),
             code_sets: [CodeSet::ALL; CODE_AXIS_COUNT],
-            atoms: Vec::new(),
+            axisless_tests: Vec::new(),
         }
     }
 
@@ -216,8 +216,8 @@ impl HyperRect {
     }
 
     /// Its tests without an axis, by their numbers in ascending order, and whether they hold.
-    pub fn atomic_tests(&self) -> &[(u32, bool)] {
-        &self.atoms
+    pub fn axisless_tests(&self) -> &[(u32, bool)] {
+        &self.axisless_tests
     }
 
     /// Whether boxes have spans of the field: its tests are spans or masks of a number.
@@ -253,11 +253,11 @@ impl HyperRect {
     }
 
     /// The part for which a test is true (or false); `None` if there is none.
-    pub fn restrict_by_atomic_test(&self, atom: u32, holds: bool) -> Option<HyperRect> {
+    pub fn restrict_by_axisless_test(&self, atom: u32, holds: bool) -> Option<HyperRect> {
         let mut cell = self.clone();
-        match self.atoms.binary_search_by_key(&atom, |a| a.0) {
-            Ok(at) => return (self.atoms[at].1 == holds).then_some(cell),
-            Err(at) => cell.atoms.insert(at, (atom, holds)),
+        match self.axisless_tests.binary_search_by_key(&atom, |a| a.0) {
+            Ok(at) => return (self.axisless_tests[at].1 == holds).then_some(cell),
+            Err(at) => cell.axisless_tests.insert(at, (atom, holds)),
         }
         Some(cell)
     }
@@ -274,8 +274,8 @@ impl HyperRect {
         for (mine, theirs) in cell.code_sets.iter_mut().zip(&other.code_sets) {
             *mine = mine.and(*theirs);
         }
-        for (atom, holds) in &other.atoms {
-            cell = cell.restrict_by_atomic_test(*atom, *holds)?;
+        for (atom, holds) in &other.axisless_tests {
+            cell = cell.restrict_by_axisless_test(*atom, *holds)?;
         }
         Some(cell)
     }
@@ -285,9 +285,9 @@ impl HyperRect {
         self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
             && self.code_sets.iter().zip(&other.code_sets).all(|(a, b)| !a.and(*b).is_empty())
             && self
-                .atoms
+                .axisless_tests
                 .iter()
-                .all(|(atom, holds)| other.atomic_test_result(*atom) != Some(!holds))
+                .all(|(atom, holds)| other.axisless_test_result(*atom) != Some(!holds))
     }
 
     /// Whether every packet of the other is in this one.
@@ -299,14 +299,14 @@ impl HyperRect {
                 .zip(&other.code_sets)
                 .all(|(a, b)| b.and(a.complement()).is_empty())
             && self
-                .atoms
+                .axisless_tests
                 .iter()
-                .all(|(atom, holds)| other.atomic_test_result(*atom) == Some(*holds))
+                .all(|(atom, holds)| other.axisless_test_result(*atom) == Some(*holds))
     }
 
-    fn atomic_test_result(&self, atom: u32) -> Option<bool> {
-        let at = self.atoms.binary_search_by_key(&atom, |a| a.0).ok()?;
-        Some(self.atoms[at].1)
+    fn axisless_test_result(&self, atom: u32) -> Option<bool> {
+        let at = self.axisless_tests.binary_search_by_key(&atom, |a| a.0).ok()?;
+        Some(self.axisless_tests[at].1)
     }
 
     /// What of this cell the other leaves, as cells that have nothing in common, appended to `out`.
@@ -339,9 +339,9 @@ impl HyperRect {
             }
             rest.code_sets[class] = rest.code_sets[class].and(*bits);
         }
-        for (atom, holds) in &other.atoms {
-            out.extend(rest.restrict_by_atomic_test(*atom, !holds));
-            match rest.restrict_by_atomic_test(*atom, *holds) {
+        for (atom, holds) in &other.axisless_tests {
+            out.extend(rest.restrict_by_axisless_test(*atom, !holds));
+            match rest.restrict_by_axisless_test(*atom, *holds) {
                 Some(inside) => rest = inside,
                 None => return,
             }
@@ -391,12 +391,12 @@ mod tests {
     fn an_atom_parts_a_cell_in_two() {
         let all = HyperRect::all_packets(Family::V4);
         let (yes, no) =
-            (all.restrict_by_atomic_test(3, true), all.restrict_by_atomic_test(3, false));
+            (all.restrict_by_axisless_test(3, true), all.restrict_by_axisless_test(3, false));
         let (yes, no) = (yes.expect("it may hold"), no.expect("it may not"));
         assert!(!yes.intersects(&no) && all.covers(&yes) && !yes.covers(&all));
         let mut left = Vec::new();
         all.minus(&yes, &mut left);
         assert_eq!(left, [no]);
-        assert_eq!(yes.restrict_by_atomic_test(3, false), None);
+        assert_eq!(yes.restrict_by_axisless_test(3, false), None);
     }
 }

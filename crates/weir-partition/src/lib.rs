@@ -42,7 +42,6 @@
 
 #![forbid(unsafe_code)]
 
-mod barrier;
 mod bit_pattern;
 mod box_lowering;
 mod box_partition;
@@ -52,14 +51,11 @@ pub mod interval;
 mod packet_box;
 pub mod predicate_relations;
 mod prefix;
+mod rule_barrier;
 mod test_algebra;
 
-pub use self::barrier::{
-    BarrierReason, TableBarriers, can_drop_truncated, find_barrier_reason, is_count_only_rule,
-    is_stateful_rule, is_transport_header_test,
-};
 pub use self::bit_pattern::BitPattern;
-pub use self::box_lowering::{AtomicTest, BoxLowering, RulePacketBoxes};
+pub use self::box_lowering::{AxislessTest, BoxLowering, RulePacketBoxes};
 pub use self::box_partition::{BoxBudget, BoxDecision, PartitionError, RunBox, partition_run};
 pub use self::elementary_intervals::{
     ElementaryIntervals, RuleListInterner, RuleListsTooLong, split_elementary_intervals,
@@ -67,6 +63,10 @@ pub use self::elementary_intervals::{
 pub use self::hyper_rect::{CodeAxis, CodeSet, HyperRect};
 pub use self::interval::{Interval, IntervalSet};
 pub use self::prefix::Prefix;
+pub use self::rule_barrier::{
+    BarrierReason, TableBarriers, can_drop_truncated, find_barrier_reason, is_count_only_rule,
+    is_stateful_rule, is_transport_header_test,
+};
 pub use self::test_algebra::{
     TestAlgebra, is_disjoint_unnegated_device, take_tests_before_transport,
 };

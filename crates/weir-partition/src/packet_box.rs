@@ -4,7 +4,7 @@ use weir_model::rule_match::ct_state;
 use weir_model::{Field, FieldReading, Packet, SharedName};
 use weir_packet::Transport;
 
-use crate::box_lowering::{AtomicTest, BoxLowering};
+use crate::box_lowering::{AxislessTest, BoxLowering};
 use crate::hyper_rect::{
     CodeAxis, CodeSet, HyperRect, MISSING_MAC_VALUE, NUMBER_AXIS_FIELDS, header_code,
 };
@@ -28,9 +28,9 @@ impl BoxLowering<'_> {
         in_set: &dyn Fn(&SharedName, &[bool]) -> bool,
     ) -> HyperRect {
         let mut point = self.box_of_packet_fields(packet);
-        for (atom, number) in self.numbered_atomic_tests() {
+        for (atom, number) in self.numbered_axisless_tests() {
             let holds = atom.holds_for_packet(packet, in_set);
-            point = point.restrict_by_atomic_test(number, holds).expect("a value of the axis");
+            point = point.restrict_by_axisless_test(number, holds).expect("a value of the axis");
         }
         point
     }
@@ -64,7 +64,7 @@ impl BoxLowering<'_> {
     }
 }
 
-impl AtomicTest {
+impl AxislessTest {
     /// Whether it holds for a packet. `in_set` says whether a set contains the packet, by the set's
     /// name and the directions that the match names (`true` for `src`).
     pub fn holds_for_packet(
@@ -73,10 +73,10 @@ impl AtomicTest {
         in_set: &dyn Fn(&SharedName, &[bool]) -> bool,
     ) -> bool {
         match self {
-            AtomicTest::MaskedField { field, value, mask } => {
+            AxislessTest::MaskedField { field, value, mask } => {
                 read_field_or_zero(packet, *field) & mask == *value
             }
-            AtomicTest::SetMembership { name, dirs } => in_set(name, dirs),
+            AxislessTest::SetMembership { name, dirs } => in_set(name, dirs),
         }
     }
 }

@@ -11,8 +11,8 @@ use weir_model::{
     Family, Field, FieldSet, IfaceMatch, Match, Predicate, Rule, Table, Test, lower_to_tests,
 };
 
-use crate::barrier::{find_barrier_reason, is_transport_header_test};
 use crate::predicate_relations::{implies, is_disjoint};
+use crate::rule_barrier::{find_barrier_reason, is_transport_header_test};
 
 /// What can be told of the rules of one table.
 ///

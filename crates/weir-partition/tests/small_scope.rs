@@ -61,7 +61,7 @@ fn small_box() -> impl Strategy<Value = Option<HyperRect>> {
             .restrict_to_codes(CodeAxis::HeaderPresence, codes)?;
         atoms
             .into_iter()
-            .try_fold(rect, |rect, (atom, holds)| rect.restrict_by_atomic_test(atom, holds))
+            .try_fold(rect, |rect, (atom, holds)| rect.restrict_by_axisless_test(atom, holds))
     })
 }
 
@@ -78,8 +78,8 @@ fn points() -> Vec<HyperRect> {
                     CodeSet::from_codes([header as usize]),
                 )
             })
-            .and_then(|r| r.restrict_by_atomic_test(0, atoms & 1 == 1))
-            .and_then(|r| r.restrict_by_atomic_test(1, atoms & 2 == 2));
+            .and_then(|r| r.restrict_by_axisless_test(0, atoms & 1 == 1))
+            .and_then(|r| r.restrict_by_axisless_test(1, atoms & 2 == 2));
         out.push(point.expect("a point"));
     }
     out

@@ -8,7 +8,8 @@ use weir_diagram::{CompareOptions, CompareScope, ComparisonVerdict, compare_fire
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{Family, Firewall, Hook};
 use weir_passes::{
-    CheckedPassesOptions, Equivalence, Evidence, Pass, passes, run_passes_until_first_refusal,
+    CheckedPassesOptions, Equivalence, Pass, PassEqualityEvidence, passes,
+    run_passes_until_first_refusal,
 };
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::WallAndCpuClock;
@@ -41,8 +42,12 @@ fn proof(name: &str, text: &str) {
     options.pass.allow_counter_loss = true;
     let run = run_passes_until_first_refusal(&before, &all, &options, &mut |_, _| {})
         .expect("nothing is compared");
-    let acted: Vec<&str> =
-        run.steps.iter().filter(|s| s.evidence == Evidence::Trusted).map(|s| s.pass).collect();
+    let acted: Vec<&str> = run
+        .pass_reports
+        .iter()
+        .filter(|s| s.evidence == PassEqualityEvidence::Trusted)
+        .map(|s| s.pass)
+        .collect();
     let rules =
         |f: &Firewall| f.rulesets().map(|r| r.rules_with_table_and_chain().count()).sum::<usize>();
     println!(

@@ -33,7 +33,11 @@ impl ChainNameAllocator {
     }
 
     /// A name for the node below a prefix.
-    pub fn allocate_node_name(&mut self, axis: AddressAxis, prefix: Prefix) -> SharedName {
+    pub fn allocate_tree_node_chain_name(
+        &mut self,
+        axis: AddressAxis,
+        prefix: Prefix,
+    ) -> SharedName {
         let family = self.family;
         self.allocate_next_unused_by_number(|number| match family {
             Family::V4 => format!("w4:{number:05}:{}{}", axis.letter(), prefix.display(family)),
@@ -42,7 +46,7 @@ impl ChainNameAllocator {
     }
 
     /// A name for the rest of a chain after a run.
-    pub fn allocate_rest_name(&mut self) -> SharedName {
+    pub fn allocate_after_run_chain_name(&mut self) -> SharedName {
         self.allocate_numbered_with_word("rest")
     }
 
@@ -90,7 +94,7 @@ mod tests {
     fn the_longest_name_fits() {
         let mut names = ChainNameAllocator::new(Family::V4, &table(&[]));
         names.last_number = 99_998;
-        let longest = names.allocate_node_name(
+        let longest = names.allocate_tree_node_chain_name(
             AddressAxis::Source,
             Prefix::containing_addr(Family::V4, 0xfdfd_fdfd, 32),
         );
@@ -100,9 +104,9 @@ mod tests {
 
     #[test]
     fn a_name_of_the_user_is_never_given_out() {
-        let free = ChainNameAllocator::new(Family::V4, &table(&[])).allocate_rest_name();
+        let free = ChainNameAllocator::new(Family::V4, &table(&[])).allocate_after_run_chain_name();
         assert_eq!(&*free, "w4:00001:rest");
         let mut names = ChainNameAllocator::new(Family::V4, &table(&["w4:00001:rest"]));
-        assert_eq!(&*names.allocate_rest_name(), "w4:00002:rest");
+        assert_eq!(&*names.allocate_after_run_chain_name(), "w4:00002:rest");
     }
 }

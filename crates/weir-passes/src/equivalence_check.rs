@@ -77,17 +77,17 @@ pub fn compare_form_on_generated_packets<'f>(
         progress("checking", i as f64 / (1 + boundaries.len()) as f64);
         // Most of the boundaries are the ruleset's own.
         let share = if i == 0 { 1 } else { 4 };
-        for (entry, packets) in generate_firewall_check_packets(source, options, share) {
+        for (journey_kind, packets) in generate_firewall_check_packets(source, options, share) {
             for packet in packets {
-                let outcome = old.journey(&packet, entry, &mut answers);
+                let outcome = old.evaluate_journey(&packet, journey_kind, &mut answers);
                 checked += 1;
                 if let Some(FormDifference { difference: what, outcome_after: after }) =
-                    form(&packet, entry, &outcome, &mut answers)
+                    form(&packet, journey_kind, &outcome, &mut answers)
                 {
                     let (before, difference) = (describe_outcome(&outcome), what);
                     let example = Counterexample {
                         packet,
-                        entry,
+                        journey_kind,
                         difference,
                         outcome_before: before,
                         outcome_after: after,
@@ -140,7 +140,7 @@ pub fn make_iptables_form_comparer<'a>(
 {
     let new = Interpreter::new_with_sets_changed_by(after, before);
     move |packet, entry, before, answers| {
-        let outcome = new.journey(packet, entry, answers);
+        let outcome = new.evaluate_journey(packet, entry, answers);
         before.first_difference(&outcome).map(|d| FormDifference {
             difference: format!("{d:?} differs").to_lowercase(),
             outcome_after: describe_outcome(&outcome),

@@ -6,8 +6,10 @@
 //! compares both rulesets in that sense, and never in a weaker one because a packet differed.
 
 use weir_artefact::Deviation;
-use weir_artefact::manifest::CompiledRun;
-use weir_model::{Chain, ChangingSets, Family, IpSet, RuleIdTable, RuleIndex, Ruleset, TableName};
+use weir_artefact::manifest::CompiledRuleRun;
+use weir_model::{
+    Chain, ChangingSets, Family, IpSet, OriginalRuleIndex, RuleIdTable, Ruleset, TableName,
+};
 
 use crate::{CostModel, RewrittenRuleset};
 use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
@@ -58,7 +60,7 @@ pub struct PassOptions {
     /// Passes that lose counters may run.
     pub allow_counter_loss: bool,
     /// Programs whose chains may be rewritten.
-    pub rewritable_programs: Vec<ManagingProgram>,
+    pub programs_with_rewritable_chains: Vec<ManagingProgram>,
 }
 
 impl Default for PassOptions {
@@ -68,7 +70,7 @@ impl Default for PassOptions {
             levels: None,
             set_name_id: "weir".to_owned(),
             allow_counter_loss: false,
-            rewritable_programs: Vec::new(),
+            programs_with_rewritable_chains: Vec::new(),
         }
     }
 }
@@ -90,7 +92,7 @@ impl PassContext<'_> {
     /// Whether the chain may be rewritten: it is not one that another program rewrites.
     pub fn may_rewrite(&self, chain: &Chain) -> bool {
         find_preserved_program_of_chain(&chain.name)
-            .is_none_or(|p| self.options.rewritable_programs.contains(&p))
+            .is_none_or(|p| self.options.programs_with_rewritable_chains.contains(&p))
     }
 }
 
@@ -127,7 +129,7 @@ impl RewrittenRuleset {
         RewrittenRuleset {
             ruleset: ruleset.clone(),
             sets: Vec::new(),
-            compiled_runs: Vec::new(),
+            compiled_rule_runs: Vec::new(),
             unchanged_rules: Vec::new(),
             dead_rules: Vec::new(),
         }
@@ -137,12 +139,12 @@ impl RewrittenRuleset {
     pub fn record_compiled_run(
         &mut self,
         context: &PassContext<'_>,
-        first: &[RuleIndex],
+        first: &[OriginalRuleIndex],
         rules: usize,
         into: String,
     ) {
         let first = first.first().map(|&id| context.rule_ids.rule_id_text(id)).unwrap_or_default();
-        self.compiled_runs.push(CompiledRun { first, rules: rules as u32, into });
+        self.compiled_rule_runs.push(CompiledRuleRun { first, rules: rules as u32, into });
     }
 }
 

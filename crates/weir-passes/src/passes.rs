@@ -35,7 +35,7 @@ pub const ALL_PASSES: [&dyn Pass; 11] = [
 
 /// The pass that the nft form is: runs of rules that test one field become verdict maps. It is not
 /// among [`ALL_PASSES`], for what it makes is not an iptables ruleset.
-pub const FOLD_INTO_VERDICT_MAP_NAME: &str = "fold_into_verdict_map";
+pub const FOLD_INTO_VERDICT_MAP_PASS_NAME: &str = "fold_into_verdict_map";
 
 /// The pass of that name.
 ///

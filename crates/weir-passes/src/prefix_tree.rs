@@ -25,7 +25,7 @@ mod tree_plan;
 
 use std::ops::Range;
 
-use weir_artefact::manifest::{CompiledRun, UnchangedRule};
+use weir_artefact::manifest::{CompiledRuleRun, UnchangedRule};
 use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
 use weir_partition::{TableBarriers, is_count_only_rule};
 
@@ -55,7 +55,7 @@ pub fn build_prefix_trees(
     let mut out = RewrittenRuleset {
         ruleset: Ruleset { tables: Vec::new(), ..ruleset.clone() },
         sets: Vec::new(),
-        compiled_runs: Vec::new(),
+        compiled_rule_runs: Vec::new(),
         unchanged_rules: Vec::new(),
         dead_rules: Vec::new(),
     };
@@ -66,7 +66,7 @@ pub fn build_prefix_trees(
             rule_ids: places,
             names: ChainNameAllocator::new(ruleset.family, table),
             new_chains: Vec::new(),
-            compiled_runs: Vec::new(),
+            compiled_rule_runs: Vec::new(),
             unchanged_rules: Vec::new(),
         };
         let barriers = TableBarriers::of_table(table, ruleset.family);
@@ -81,7 +81,7 @@ pub fn build_prefix_trees(
         chains.append(&mut trees.new_chains);
         let table = Table { chains, ..table_without_chains(table) };
         out.ruleset.tables.push(table);
-        out.compiled_runs.append(&mut trees.compiled_runs);
+        out.compiled_rule_runs.append(&mut trees.compiled_rule_runs);
         out.unchanged_rules.append(&mut trees.unchanged_rules);
     }
     out
@@ -104,7 +104,7 @@ struct TreeBuilder<'a> {
     rule_ids: &'a RuleIdTable,
     names: ChainNameAllocator,
     new_chains: Vec<Chain>,
-    compiled_runs: Vec<CompiledRun>,
+    compiled_rule_runs: Vec<CompiledRuleRun>,
     unchanged_rules: Vec<UnchangedRule>,
 }
 
@@ -118,13 +118,13 @@ impl TreeBuilder<'_> {
     fn rewrite_chain(&mut self, chain: &Chain, barriers: &TableBarriers<'_>) -> Chain {
         let mut items = RuleWithPrefixesAndBarrier::from_chain(chain, self.family, barriers);
         reorder_count_only_rules(&mut items, self.family);
-        let compiled_before = self.compiled_runs.len();
+        let compiled_before = self.compiled_rule_runs.len();
         let rules = self.build_chain_rules(&mut items, &AddressAxis::BOTH, None, true);
-        if self.compiled_runs.len() == compiled_before {
+        if self.compiled_rule_runs.len() == compiled_before {
             return chain.clone();
         }
         // Runs are compiled from the last to the first.
-        self.compiled_runs[compiled_before..].reverse();
+        self.compiled_rule_runs[compiled_before..].reverse();
         self.record_unchanged_rules(&items);
         Chain { rules, ..chain.clone() }
     }
@@ -175,14 +175,15 @@ impl TreeBuilder<'_> {
                     let comes_back =
                         !open && run.iter().all(|i| is_not_return_or_goto(&i.rule.target));
                     if !open && !comes_back {
-                        then = Some(self.make_rest_chain(std::mem::take(&mut content)));
+                        then =
+                            Some(self.make_or_reuse_after_run_chain(std::mem::take(&mut content)));
                     }
                     let before = self.new_chains.len();
                     let behind = then.as_ref().filter(|_| !comes_back).cloned();
                     let mut at_root =
                         self.build_node_rules(&plan, run, axis, axes, behind.as_ref());
                     if report {
-                        self.record_tree(run, axis, before, at_root.len());
+                        self.record_compiled_tree(run, axis, before, at_root.len());
                     }
                     if comes_back {
                         let top = self.names.allocate_numbered_tree_root_name();
@@ -199,20 +200,20 @@ impl TreeBuilder<'_> {
     }
 
     /// A chain for what is after a run; an old one where there is nothing but a goto.
-    fn make_rest_chain(&mut self, content: Vec<Rule>) -> SharedName {
+    fn make_or_reuse_after_run_chain(&mut self, content: Vec<Rule>) -> SharedName {
         if let [only] = &content[..]
             && let Target::Goto(name) = &only.target
             && rule_test::lower_to_tests(only, self.family).is_empty()
-            && only.credit.is_empty()
+            && only.credited_originals.is_empty()
         {
             return name.clone();
         }
-        let name = self.names.allocate_rest_name();
+        let name = self.names.allocate_after_run_chain_name();
         self.new_chains.push(Chain { rules: content, ..Chain::new(name.clone(), None) });
         name
     }
 
-    fn record_tree(
+    fn record_compiled_tree(
         &mut self,
         items: &[RuleWithPrefixesAndBarrier<'_>],
         axis: AddressAxis,
@@ -227,7 +228,7 @@ impl TreeBuilder<'_> {
         let made = &self.new_chains[before..];
         let rules = made.iter().map(|c| c.rules.len()).sum::<usize>() + at_root;
         let into = format!("tree by {axis}: {} chains, {rules} rules", made.len());
-        self.compiled_runs.push(CompiledRun { first, rules: items.len() as u32, into });
+        self.compiled_rule_runs.push(CompiledRuleRun { first, rules: items.len() as u32, into });
     }
 
     /// Cuts rules into lists and trees.
@@ -315,7 +316,7 @@ impl TreeBuilder<'_> {
                 content.extend(rules.iter().map(|&r| items[r as usize].rule.clone()));
                 continue;
             }
-            let name = self.names.allocate_node_name(axis, *prefix);
+            let name = self.names.allocate_tree_node_chain_name(axis, *prefix);
             let mut way = make_unconditional_goto_rule(name.clone());
             axis.set_prefix(&mut way, self.family, *prefix);
             content.push(way);

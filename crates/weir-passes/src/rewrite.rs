@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_artefact::manifest::UnchangedRule;
 use weir_model::effect::{rule_conntrack_demand, total_conntrack_demand};
 use weir_model::{
-    Chain, Hook, Policy, Rule, RuleIndex, Ruleset, Table, TableName, iptables_tool_name,
+    Chain, Hook, OriginalRuleIndex, Policy, Rule, Ruleset, Table, TableName, iptables_tool_name,
 };
 use weir_partition::{TableBarriers, TestAlgebra};
 
@@ -65,12 +65,12 @@ pub(crate) fn rewrite_chains(
 /// fragments reassembled, stays: it switches that on by being there.
 pub(crate) fn remove_listed_dead_rules(
     ruleset: &Ruleset,
-    dead: &HashSet<RuleIndex>,
+    dead: &HashSet<OriginalRuleIndex>,
     why: &str,
     context: &PassContext<'_>,
 ) -> RewrittenRuleset {
     let mut made = RewrittenRuleset::unchanged(ruleset);
-    let is_dead = |r: &Rule| r.credit.iter().any(|id| dead.contains(id));
+    let is_dead = |r: &Rule| r.credited_originals.iter().any(|id| dead.contains(id));
     let rules = || ruleset.rules_with_table_and_chain().map(|(_, _, r)| r);
     let on = total_conntrack_demand(rules());
     let needed = total_conntrack_demand(rules().filter(|r| !is_dead(r))) != on;
@@ -80,8 +80,13 @@ pub(crate) fn remove_listed_dead_rules(
     }
     for (_, _, rule) in ruleset.rules_with_table_and_chain().filter(|(_, _, r)| is_dead(r)) {
         if !stays(rule) {
-            made.dead_rules.extend(&rule.credit);
-            made.record_compiled_run(context, &rule.credit, 1, format!("nothing: {why}"));
+            made.dead_rules.extend(&rule.credited_originals);
+            made.record_compiled_run(
+                context,
+                &rule.credited_originals,
+                1,
+                format!("nothing: {why}"),
+            );
         }
     }
     made

@@ -20,8 +20,10 @@
 mod rule_groups;
 mod set_emitter;
 
-use weir_artefact::manifest::{CompiledRun, UnchangedRule};
-use weir_model::{Chain, Family, IpSet, Rule, RuleIdTable, RuleIndex, Ruleset, SharedName, Table};
+use weir_artefact::manifest::{CompiledRuleRun, UnchangedRule};
+use weir_model::{
+    Chain, Family, IpSet, OriginalRuleIndex, Rule, RuleIdTable, Ruleset, SharedName, Table,
+};
 use weir_partition::TableBarriers;
 
 use crate::rule_runs::{self, BarrierOrFreeStretch, RuleWithPrefixesAndBarrier};
@@ -55,8 +57,8 @@ pub fn fold_into_sets(
         options,
         rule_ids: places,
         sets: Vec::new(),
-        last_number: 0,
-        compiled_runs: Vec::new(),
+        last_set_number: 0,
+        compiled_rule_runs: Vec::new(),
         unchanged_rules: Vec::new(),
         dead_rules: Vec::new(),
     };
@@ -76,14 +78,18 @@ pub fn fold_into_sets(
         });
     }
     let SetFolder {
-        sets, compiled_runs: compiled, unchanged_rules: kept, dead_rules: dead, ..
+        sets,
+        compiled_rule_runs: compiled,
+        unchanged_rules: kept,
+        dead_rules: dead,
+        ..
     } = work;
     let trailing_comments = ruleset.trailing_comments.clone();
     let ruleset = Ruleset { tables, trailing_comments, family: ruleset.family };
     RewrittenRuleset {
         ruleset,
         sets,
-        compiled_runs: compiled,
+        compiled_rule_runs: compiled,
         unchanged_rules: kept,
         dead_rules: dead,
     }
@@ -94,26 +100,26 @@ struct SetFolder<'a> {
     options: &'a SetFoldCostsAndNames,
     rule_ids: &'a RuleIdTable,
     sets: Vec<IpSet>,
-    last_number: u32,
-    compiled_runs: Vec<CompiledRun>,
+    last_set_number: u32,
+    compiled_rule_runs: Vec<CompiledRuleRun>,
     unchanged_rules: Vec<UnchangedRule>,
-    dead_rules: Vec<RuleIndex>,
+    dead_rules: Vec<OriginalRuleIndex>,
 }
 
 impl SetFolder<'_> {
     fn fold_chain(&mut self, chain: &Chain, barriers: &TableBarriers<'_>) -> Chain {
         let items = RuleWithPrefixesAndBarrier::from_chain(chain, self.family, barriers);
-        let before = self.compiled_runs.len();
+        let before = self.compiled_rule_runs.len();
         let mut rules = Vec::with_capacity(items.len());
         for segment in rule_runs::split_at_barriers(&items) {
             match segment {
                 BarrierOrFreeStretch::Barrier(i, _) => rules.push(items[i].rule.clone()),
                 BarrierOrFreeStretch::FreeStretch(range) => {
-                    self.fold_segment(&items[range], &mut rules)
+                    self.fold_stretch_without_barriers(&items[range], &mut rules)
                 }
             }
         }
-        if self.compiled_runs.len() == before {
+        if self.compiled_rule_runs.len() == before {
             return chain.clone();
         }
         for item in &items {
@@ -128,16 +134,20 @@ impl SetFolder<'_> {
 
     /// A stretch without barriers: groups in an order with the same meaning, or unchanged if no
     /// group is long enough.
-    fn fold_segment(&mut self, items: &[RuleWithPrefixesAndBarrier<'_>], out: &mut Vec<Rule>) {
+    fn fold_stretch_without_barriers(
+        &mut self,
+        items: &[RuleWithPrefixesAndBarrier<'_>],
+        out: &mut Vec<Rule>,
+    ) {
         let groups = rule_groups::group_similar_rules(items, self.family);
-        let before = self.compiled_runs.len();
+        let before = self.compiled_rule_runs.len();
         let mut rules = Vec::with_capacity(items.len());
         for g in &groups {
             if !self.fold_group(g, &mut rules) {
                 rules.extend(g.members.iter().map(|m| m.rule.clone()));
             }
         }
-        if self.compiled_runs.len() == before {
+        if self.compiled_rule_runs.len() == before {
             out.extend(items.iter().map(|i| i.rule.clone()));
         } else {
             out.append(&mut rules);
@@ -147,8 +157,8 @@ impl SetFolder<'_> {
     /// An unused name for a set.
     fn allocate_set_name(&mut self) -> SharedName {
         loop {
-            self.last_number += 1;
-            let name = format!("{}{:05}", self.options.name_prefix, self.last_number);
+            self.last_set_number += 1;
+            let name = format!("{}{:05}", self.options.name_prefix, self.last_set_number);
             assert!(name.len() <= 31, "set name {name} is too long");
             if self.options.used_names.iter().all(|t| **t != *name) {
                 return name.into();
@@ -156,10 +166,14 @@ impl SetFolder<'_> {
         }
     }
 
-    fn record_compiled_group(&mut self, group: &RuleGroup<'_>, into: String) {
+    fn record_group_as_compiled_run(&mut self, group: &RuleGroup<'_>, into: String) {
         // Rules that a pass made have no place.
         let first = group.members.iter().find_map(|m| self.rule_ids.first_credited_id_text(m.rule));
         let first = first.unwrap_or_default();
-        self.compiled_runs.push(CompiledRun { first, rules: group.members.len() as u32, into });
+        self.compiled_rule_runs.push(CompiledRuleRun {
+            first,
+            rules: group.members.len() as u32,
+            into,
+        });
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_model::effect::shared_objects::SharedObjectConfigurations;
 use weir_model::effect::{ConntrackDemand, total_conntrack_demand};
-use weir_model::{Chain, Firewall, RuleIndex, Ruleset, TableName, Target};
+use weir_model::{Chain, Firewall, OriginalRuleIndex, Ruleset, TableName, Target};
 use weir_partition::is_stateful_rule;
 
 use crate::{Equivalence, PassContext};
@@ -19,13 +19,13 @@ use crate::{Equivalence, PassContext};
 pub enum StructureViolation {
     /// An original rule has no counter, and was not reported as dead.
     #[error("no counter is left for {0}")]
-    LostCredit(String),
+    RuleCounterLost(String),
     /// Rules were merged that do not do the same, or not in the same chain.
     #[error("{0} and {1} were merged, but are not two tests before one target of one chain")]
     InvalidMerge(String, String),
     /// A rule that is stateful or unknown occurs more or less often than before.
     #[error("{rule} is stateful, and occurs {after} times instead of {before}")]
-    StatefulRuleCount {
+    StatefulRuleCountChanged {
         /// The rule.
         rule: String,
         /// How often it occurred.
@@ -60,11 +60,11 @@ pub enum StructureViolation {
 pub fn check_rules_and_chains_of_rewrite(
     before: &Ruleset,
     after: &Ruleset,
-    dead: &[RuleIndex],
+    dead: &[OriginalRuleIndex],
     equivalence: Equivalence,
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
-    check_no_credit_lost(before, after, dead, context)?;
+    check_no_rule_counter_lost(before, after, dead, context)?;
     if equivalence == Equivalence::SummedCounters {
         check_merged_rules(before, after, context)?;
     }
@@ -114,22 +114,27 @@ pub fn check_user_sets_unchanged(
     }
 }
 
-fn collect_ids_credited_by_rules(ruleset: &Ruleset) -> BTreeSet<RuleIndex> {
-    ruleset.rules_with_table_and_chain().flat_map(|(_, _, r)| r.credit.iter().copied()).collect()
+fn collect_ids_credited_by_rules(ruleset: &Ruleset) -> BTreeSet<OriginalRuleIndex> {
+    ruleset
+        .rules_with_table_and_chain()
+        .flat_map(|(_, _, r)| r.credited_originals.iter().copied())
+        .collect()
 }
 
 /// Elements of sets count for rules, too: their credit is in the context.
-fn check_no_credit_lost(
+fn check_no_rule_counter_lost(
     before: &Ruleset,
     after: &Ruleset,
-    dead: &[RuleIndex],
+    dead: &[OriginalRuleIndex],
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
     let mut left = collect_ids_credited_by_rules(after);
-    left.extend(context.sets.iter().flat_map(|s| s.elements.iter()).flat_map(|e| &e.credit));
+    left.extend(
+        context.sets.iter().flat_map(|s| s.elements.iter()).flat_map(|e| &e.credited_originals),
+    );
     left.extend(dead);
     match collect_ids_credited_by_rules(before).iter().find(|id| !left.contains(id)) {
-        Some(id) => Err(StructureViolation::LostCredit(context.rule_ids.rule_id_text(*id))),
+        Some(id) => Err(StructureViolation::RuleCounterLost(context.rule_ids.rule_id_text(*id))),
         None => Ok(()),
     }
 }
@@ -140,16 +145,17 @@ fn check_merged_rules(
     after: &Ruleset,
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
-    let mut home: HashMap<RuleIndex, (TableName, &str, &Target)> = HashMap::new();
+    let mut home: HashMap<OriginalRuleIndex, (TableName, &str, &Target)> = HashMap::new();
     for (table, chain, rule) in before.rules_with_table_and_chain() {
-        for id in &rule.credit {
+        for id in &rule.credited_originals {
             home.insert(*id, (table.name, &chain.name, &rule.target));
         }
     }
     for (_, _, rule) in after.rules_with_table_and_chain() {
-        let homes: Vec<_> = rule.credit.iter().filter_map(|id| Some((id, home.get(id)?))).collect();
+        let homes: Vec<_> =
+            rule.credited_originals.iter().filter_map(|id| Some((id, home.get(id)?))).collect();
         if let Some(w) = homes.windows(2).find(|w| w[0].1 != w[1].1) {
-            let name = |id: &RuleIndex| context.rule_ids.rule_id_text(*id);
+            let name = |id: &OriginalRuleIndex| context.rule_ids.rule_id_text(*id);
             return Err(StructureViolation::InvalidMerge(name(w[0].0), name(w[1].0)));
         }
     }
@@ -157,7 +163,7 @@ fn check_merged_rules(
 }
 
 /// Rules that keep a state or are not understood, by their credit and text, and how often they are.
-fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleIndex>, String), usize> {
+fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<OriginalRuleIndex>, String), usize> {
     let mut out = BTreeMap::new();
     for (_, _, rule) in ruleset.rules_with_table_and_chain() {
         // A set that is looked into twice answers twice the same, and so does what depends on the
@@ -166,7 +172,7 @@ fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<RuleIndex>, String),
             continue;
         }
         let text = format!("{:?} {:?}", rule.matches, rule.target);
-        *out.entry((rule.credit.clone(), text)).or_insert(0) += 1;
+        *out.entry((rule.credited_originals.clone(), text)).or_insert(0) += 1;
     }
     out
 }
@@ -183,7 +189,7 @@ fn check_stateful_rule_counts(
         if before != after {
             let rule =
                 key.0.first().map(|id| context.rule_ids.rule_id_text(*id)).unwrap_or_default();
-            return Err(StructureViolation::StatefulRuleCount { rule, before, after });
+            return Err(StructureViolation::StatefulRuleCountChanged { rule, before, after });
         }
     }
     Ok(())

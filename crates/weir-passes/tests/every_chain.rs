@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 
 use weir_model::rule_match::{Match, Negatable, TcpFlagsMatch};
 use weir_model::{
-    Addr, ChangingSets, CtState, Family, Firewall, Packet, Rule, RuleIdTable, RuleIndex, Ruleset,
-    Span,
+    Addr, ChangingSets, CtState, Family, Firewall, OriginalRuleIndex, Packet, Rule, RuleIdTable,
+    Ruleset, Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
 use weir_passes::equivalence_check::{U32EvaluatingOracle, find_counterexample_in_packets};
@@ -219,7 +219,7 @@ impl Words {
         let mut letters = std::mem::take(&mut x.rules);
         // Later letters are hit more often, for the pass that goes by it.
         for (i, rule) in letters.iter_mut().enumerate() {
-            (rule.span, rule.match_spans) = (Span::NONE, Vec::new());
+            (rule.span, rule.match_and_target_spans) = (Span::NONE, Vec::new());
             rule.counters = Some(weir_model::Counters { packets: i as u64 * 7 % 11, bytes: 0 });
         }
         Words { around, letters }
@@ -234,7 +234,7 @@ impl Words {
                 chain.rules = word.iter().map(|l| self.letters[*l].clone()).collect();
             }
             for rule in &mut chain.rules {
-                rule.credit = vec![RuleIndex(id)];
+                rule.credited_originals = vec![OriginalRuleIndex(id)];
                 id += 1;
             }
         }
@@ -450,7 +450,7 @@ impl Pass for FoldBits {
             let second = rules.remove(at + 1);
             let (a, b) = (bits(&rules[at]), bits(&second));
             let (Some(a), Some(b)) = (a, b) else { continue };
-            rules[at].credit.extend(second.credit);
+            rules[at].credited_originals.extend(second.credited_originals);
             let value = TcpFlagsMatch { mask: a.mask | b.mask, comp: a.comp };
             let flags = Some(Negatable { negated: false, value });
             rules[at].matches = vec![Match::Tcp { sport: None, dport: None, flags, option: None }];

@@ -44,7 +44,7 @@ fn print(made: &RewrittenRuleset) -> String {
         &ruleset,
         ruleset.rules_with_table_and_chain().any(|(_, _, r)| r.counters.is_some()),
     );
-    for run in &made.compiled_runs {
+    for run in &made.compiled_rule_runs {
         text += &format!("# {} and {} rules from there: {}\n", run.first, run.rules, run.into);
     }
     for kept in &made.unchanged_rules {

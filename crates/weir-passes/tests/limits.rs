@@ -2,7 +2,8 @@
 
 use weir_model::{Family, Firewall};
 use weir_passes::{
-    CheckedPassesOptions, Evidence, PacketCheckOptions, passes, run_passes_until_first_refusal,
+    CheckedPassesOptions, PacketCheckOptions, PassEqualityEvidence, passes,
+    run_passes_until_first_refusal,
 };
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -20,22 +21,24 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
     );
     let pass = passes::find_pass("remove_duplicates").expect("the pass is there");
     let by = |change: fn(&mut CheckedPassesOptions)| {
-        let check = PacketCheckOptions { seed: 1, packets: 400 };
-        let mut options = CheckedPassesOptions { check, ..CheckedPassesOptions::default() };
+        let packet_check = PacketCheckOptions { seed: 1, packets: 400 };
+        let mut options = CheckedPassesOptions { packet_check, ..CheckedPassesOptions::default() };
         options.pass.allow_counter_loss = true;
         change(&mut options);
         let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {})
             .expect("it is right");
-        assert_eq!(run.steps[0].rule_counts, (2, 1));
-        run.steps[0].evidence.clone()
+        assert_eq!(run.pass_reports[0].rule_counts, (2, 1));
+        run.pass_reports[0].evidence.clone()
     };
-    assert!(matches!(by(|_| {}), Evidence::Proven(packets) if packets > 0));
-    let steps: fn(&mut CheckedPassesOptions) = |options| options.proof_steps = 10;
-    let memory: fn(&mut CheckedPassesOptions) = |options| options.proof_bytes = 0;
+    assert!(matches!(by(|_| {}), PassEqualityEvidence::Proven(packets) if packets > 0));
+    let steps: fn(&mut CheckedPassesOptions) = |options| options.proof_steps_max = 10;
+    let memory: fn(&mut CheckedPassesOptions) = |options| options.proof_memory_bytes = 0;
     for (limit, wanted) in
         [(steps, "not proven within"), (memory, "need more than the allowed 0 MiB")]
     {
-        let Evidence::ComparedPackets(packets, why) = by(limit) else { panic!("proven, {wanted}") };
+        let PassEqualityEvidence::ComparedPackets(packets, why) = by(limit) else {
+            panic!("proven, {wanted}")
+        };
         assert!(packets > 0 && why.to_string().contains(wanted), "{why}");
     }
 }

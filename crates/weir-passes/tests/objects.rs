@@ -40,8 +40,9 @@ fn rulesets() -> [Firewall; 3] {
 fn every_pass_keeps_the_rules_that_make_what_others_use() {
     for firewall in rulesets() {
         for pass in passes::ALL_PASSES {
-            let check = PacketCheckOptions { seed: 1, packets: 100 };
-            let mut options = CheckedPassesOptions { check, ..CheckedPassesOptions::default() };
+            let packet_check = PacketCheckOptions { seed: 1, packets: 100 };
+            let mut options =
+                CheckedPassesOptions { packet_check, ..CheckedPassesOptions::default() };
             options.pass.allow_counter_loss = true;
             let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {});
             let run = run.unwrap_or_else(|e| panic!("{}: {e}", pass.name()));

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weir_model::rule_match::{Match, Negatable, PortSpan, StatefulMatch};
 use weir_model::target::ExtensionTarget;
 use weir_model::{
-    Addr, Chain, Effect, Family, Firewall, Packet, Policy, Rule, RuleIdTable, RuleIndex, Ruleset,
-    SharedName, Table, TableName, Target,
+    Addr, Chain, Effect, Family, Firewall, OriginalRuleIndex, Packet, Policy, Rule, RuleIdTable,
+    Ruleset, SharedName, Table, TableName, Target,
 };
 use weir_packet::{Transport, tcp_flag};
 use weir_passes::prefix_tree::TreeOptions;
@@ -118,7 +118,7 @@ fn firewall() -> impl Strategy<Value = Firewall> {
         let mut id = 0;
         let chains = [a, b, c, d].into_iter().enumerate().map(|(i, mut rules)| {
             for rule in &mut rules {
-                rule.credit = vec![RuleIndex(id)];
+                rule.credited_originals = vec![OriginalRuleIndex(id)];
                 id += 1;
             }
             let policy = (i == 0).then_some(Policy::Drop);
@@ -172,8 +172,8 @@ fn difference(before: &Firewall, after: &Firewall) -> Option<String> {
     let (old, new) = (Interpreter::new(before), Interpreter::new(after));
     packets().into_iter().find_map(|p| {
         let mut answers = SeededOracle(7);
-        let a = old.journey(&p, JourneyKind::Forward, &mut answers);
-        let b = new.journey(&p, JourneyKind::Forward, &mut answers);
+        let a = old.evaluate_journey(&p, JourneyKind::Forward, &mut answers);
+        let b = new.evaluate_journey(&p, JourneyKind::Forward, &mut answers);
         a.first_difference(&b).map(|d| format!("{d:?} of {p:?}:\nbefore {a:?}\nafter  {b:?}"))
     })
 }
@@ -263,7 +263,7 @@ fn a_leaf_in_the_wrong_order_is_caught() {
         let mut wrong = tree_of(fw, None);
         let chains = &mut wrong.v4.as_mut().unwrap().tables[0].chains;
         for chain in chains.iter_mut().filter(|c| c.name.starts_with("w4:")) {
-            let own = chain.rules.iter().filter(|r| !r.credit.is_empty()).count();
+            let own = chain.rules.iter().filter(|r| !r.credited_originals.is_empty()).count();
             if own == chain.rules.len() {
                 chain.rules.reverse();
             }
@@ -279,7 +279,7 @@ fn a_tree_entered_by_jumps_is_caught() {
     let fw = sample(|fw| {
         let mut wrong = tree_of(fw, None);
         for chain in &mut wrong.v4.as_mut().unwrap().tables[0].chains {
-            for rule in chain.rules.iter_mut().filter(|r| r.credit.is_empty()) {
+            for rule in chain.rules.iter_mut().filter(|r| r.credited_originals.is_empty()) {
                 if let Target::Goto(c) = &rule.target {
                     rule.target = Target::Jump(c.clone());
                 }

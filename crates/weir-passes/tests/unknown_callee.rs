@@ -28,8 +28,9 @@ fn forward_chain(firewall: &Firewall) -> &[Rule] {
 fn a_jump_to_a_chain_that_may_write_the_address_stays_in_place() {
     for pass in passes::ALL_PASSES {
         let run = |firewall: &Firewall| {
-            let check = PacketCheckOptions { seed: 1, packets: 500 };
-            let mut options = CheckedPassesOptions { check, ..CheckedPassesOptions::default() };
+            let packet_check = PacketCheckOptions { seed: 1, packets: 500 };
+            let mut options =
+                CheckedPassesOptions { packet_check, ..CheckedPassesOptions::default() };
             options.pass.allow_counter_loss = true;
             let made = weir_passes::run_passes_until_first_refusal(
                 firewall,

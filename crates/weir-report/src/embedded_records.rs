@@ -124,7 +124,7 @@ fn encode_base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn base64_is_that_of_the_rfc() {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_trial_is_a_line_with_as_many_fields_as_headings() {
-        let record = sample::sample_record();
+        let record = sample_records::sample_record();
         let text = trials_to_csv(&record);
         let mut lines = text.lines();
         let headings = lines.next().unwrap_or_default().split(',').count();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn fields_that_a_spreadsheet_would_misread_are_guarded() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         for (text, field) in [
             ("a,b", "\"a,b\""),
             ("say \"x\"", "\"say \"\"x\"\"\""),
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_json_can_be_read_back() {
-        let record = sample::sample_record();
+        let record = sample_records::sample_record();
         let value: serde_json::Value =
             serde_json::from_str(&run_and_trials_to_json(&record)).expect("it is JSON");
         let trials: Vec<Trial> =

@@ -282,11 +282,11 @@ fn format_trial_count(count_of: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn a_gain_is_said_with_its_interval() {
-        let record = sample::sample_record();
+        let record = sample_records::sample_record();
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
         assert!(sentence.starts_with("At 16,384 rules, weir’s nft form forwards "), "{sentence}");
         assert!(sentence.ends_with("] what linear forwards."), "{sentence}");
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_gain_that_trials_cannot_see_is_not_claimed() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         for trial in &mut record.trials {
             trial.pps = 1000.0;
         }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_run_without_forms_of_weir_counts_its_claims() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 in shape.");
@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn an_empty_run_says_so_and_is_invalid() {
-        let record = weir_stats::RunRecord { trials: Vec::new(), ..sample::sample_record() };
+        let record =
+            weir_stats::RunRecord { trials: Vec::new(), ..sample_records::sample_record() };
         let model = ReportModel::new(&record);
         assert!(build_headline(&model).sentence().starts_with("This run has no pair"));
         assert_eq!(assess_trust(&model).0, TrustLevel::Invalid);
@@ -329,14 +330,14 @@ mod tests {
 
     #[test]
     fn a_quiet_run_is_trusted_and_each_fault_lowers_it() {
-        let quiet = sample::sample_record();
+        let quiet = sample_records::sample_record();
         assert_eq!(assess_trust(&ReportModel::new(&quiet)), (TrustLevel::Ok, Vec::new()));
 
-        let mut interrupted = sample::sample_record();
+        let mut interrupted = sample_records::sample_record();
         interrupted.run.complete = false;
         assert_eq!(assess_trust(&ReportModel::new(&interrupted)).0, TrustLevel::Invalid);
 
-        let mut leaking = sample::sample_record();
+        let mut leaking = sample_records::sample_record();
         leaking.trials[3].leaked = 7;
         let (badge, reasons) = assess_trust(&ReportModel::new(&leaking));
         assert_eq!(badge, TrustLevel::Invalid);
@@ -352,19 +353,19 @@ mod tests {
         of_limit.unwrap().lets_through_pps = 7;
         assert_eq!(assess_trust(&ReportModel::new(&leaking)), (TrustLevel::Ok, Vec::new()));
 
-        let mut shaking = sample::sample_record();
+        let mut shaking = sample_records::sample_record();
         if let Some(floor) = &mut shaking.run.noise_floor {
             floor.ratio.hi = 1.2;
         }
         assert_eq!(assess_trust(&ReportModel::new(&shaking)).0, TrustLevel::Noisy);
 
-        let mut busy = sample::sample_record();
+        let mut busy = sample_records::sample_record();
         busy.trials.iter_mut().for_each(|trial| trial.noise.psi = 0.9);
         let (badge, notes) = assess_trust(&ReportModel::new(&busy));
         assert_eq!(badge, TrustLevel::Ok);
         assert!(notes[0].starts_with("Other tasks waited"), "{notes:?}");
 
-        let mut disturbed = sample::sample_record();
+        let mut disturbed = sample_records::sample_record();
         for trial in disturbed.trials.iter_mut().step_by(4) {
             trial.state = TrialState::Disturbed;
         }

@@ -17,7 +17,7 @@ mod number_format;
 mod page;
 mod report_model;
 #[cfg(test)]
-mod sample;
+mod sample_records;
 mod series_style;
 mod study_index;
 mod terminal_summary;

@@ -212,7 +212,7 @@ impl<'a> ReportModel<'a> {
             let Some(estimate) = self.estimate_at(quantity, subject, &scenario) else { continue };
             let selection = TrialSelection::of_first_copy(quantity, &subject.name, &scenario);
             let trials = selection
-                .matching_trials(&self.record.trials)
+                .matching_accepted_trials(&self.record.trials)
                 .filter_map(|trial| quantity.value_in_trial(trial))
                 .filter(|value| value.is_finite());
             points.push(ChartPoint {
@@ -384,11 +384,11 @@ fn axis_value_title(axis: &ScenarioAxis, value: &Coordinate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn the_axis_of_numbers_is_horizontal_and_the_others_are_facets() {
-        let record = sample::sample_record();
+        let record = sample_records::sample_record();
         let model = ReportModel::new(&record);
         assert_eq!(model.numeric_axis.map(|axis| axis.name.as_str()), Some("rules"));
         let titles: Vec<&str> = model.facets.iter().map(|facet| facet.title.as_str()).collect();
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_headline_is_the_facet_where_the_best_form_gains_least() {
-        let record = sample::sample_record();
+        let record = sample_records::sample_record();
         let model = ReportModel::new(&record);
         let headline = model.headline.expect("the sample has gains");
         assert_eq!(headline.axis_value, Some(16_384));
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn the_headline_moves_to_a_point_that_both_have() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         record.trials.retain(|trial| {
             trial.subject != "linear" || trial.scenario.coordinate("rules") != Some(&16_384.into())
         });
@@ -417,19 +417,22 @@ mod tests {
 
     #[test]
     fn connections_are_compared_where_no_frames_were_played() {
-        let followed = sample::sample_connections_record();
+        let followed = sample_records::sample_connections_record();
         let model = ReportModel::new(&followed);
         assert_eq!(
             (model.main_quantity_unit(), model.main_quantity_verb()),
             ("connections/s", "carries")
         );
         assert!(model.facets[0].title.ends_with("sources near the rules"));
-        assert_eq!(ReportModel::new(&sample::sample_record()).main_quantity_unit(), "packets/s");
+        assert_eq!(
+            ReportModel::new(&sample_records::sample_record()).main_quantity_unit(),
+            "packets/s"
+        );
     }
 
     #[test]
     fn without_trials_there_is_no_headline() {
-        let record = RunRecord { trials: Vec::new(), ..sample::sample_record() };
+        let record = RunRecord { trials: Vec::new(), ..sample_records::sample_record() };
         let model = ReportModel::new(&record);
         assert!(model.headline.is_none());
         assert_eq!(model.facets.len(), 1);

@@ -162,7 +162,7 @@ impl SeriesStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     /// Relative luminance of `#rrggbb` (WCAG 2.1).
     fn luminance(colour: &str) -> f64 {
@@ -205,8 +205,8 @@ mod tests {
             .iter()
             .flat_map(|name| {
                 [
-                    sample::sample_subject(name, false, true),
-                    sample::sample_subject(name, false, false),
+                    sample_records::sample_subject(name, false, true),
+                    sample_records::sample_subject(name, false, false),
                 ]
             })
             .collect();
@@ -224,7 +224,7 @@ mod tests {
     fn more_subjects_than_colours_differ_in_shape() {
         let names: Vec<String> = (0..16).map(|n| n.to_string()).collect();
         let subjects: Vec<RunSubject> =
-            names.iter().map(|name| sample::sample_subject(name, false, false)).collect();
+            names.iter().map(|name| sample_records::sample_subject(name, false, false)).collect();
         let styles = assign_styles(&subjects);
         for (at, style) in styles.iter().enumerate() {
             assert!(styles[..at].iter().all(|other| other != style), "subject {at}");
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn runs_of_a_subject_differ_in_dash_and_shape_and_keep_its_colour() {
-        let style = assign_styles(&[sample::sample_subject("a", false, false)])[0];
+        let style = assign_styles(&[sample_records::sample_subject("a", false, false)])[0];
         let runs: Vec<SeriesStyle> = (0..16).map(|run| style.for_run(run)).collect();
         let look = |style: &SeriesStyle| {
             (style.line_dash_css_classes(), style.render_marker(0.0, 0.0, 4.0).into_string())
@@ -244,7 +244,7 @@ mod tests {
         }
         assert_ne!(runs[0].line_dash_css_classes(), runs[1].line_dash_css_classes());
         assert_eq!(look(&style.for_run(0)), look(&style.for_run(16)), "there are sixteen");
-        let none = assign_styles(&[sample::sample_subject("none", true, false)])[0];
+        let none = assign_styles(&[sample_records::sample_subject("none", true, false)])[0];
         assert_eq!(
             (none.line_dash_css_classes(), none.for_run(0).line_dash_css_classes()),
             ("line dashed", "line")

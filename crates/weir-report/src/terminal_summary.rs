@@ -114,17 +114,17 @@ fn sanitize_for_terminal(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn a_summary_has_a_line_a_subject() {
-        let text = render_summary(&sample::sample_record());
+        let text = render_summary(&sample_records::sample_record());
         insta::assert_snapshot!(text);
     }
 
     #[test]
     fn what_is_left_out_is_named_with_its_reason() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         record.run.subjects.iter_mut().for_each(|s| (s.lacking, s.limit) = (None, None));
         assert!(!render_summary(&record).contains("left out"), "{}", render_summary(&record));
         let name = record.run.subjects[3].name.clone();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn names_cannot_command_the_terminal() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         record.run.subjects[3].name = "\u{1b}[2Jnft".to_owned();
         for trial in record.trials.iter_mut().filter(|trial| trial.subject == "nft") {
             trial.subject = "\u{1b}[2Jnft".to_owned();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_empty_run_is_a_sentence() {
-        let record = RunRecord { trials: Vec::new(), ..sample::sample_record() };
+        let record = RunRecord { trials: Vec::new(), ..sample_records::sample_record() };
         assert!(render_summary(&record).starts_with("This run has no pair"));
     }
 }

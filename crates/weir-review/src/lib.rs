@@ -16,6 +16,6 @@ pub use review::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
     ExamplePacketReview, FamilyPathReview, LocatedRuleOrPolicy, PathThroughRuleset,
     PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
-    TreatmentChange, TreatmentChangeKind, UndecidedPathCheck, compare_counters,
+    TreatmentChange, TreatmentChangeKind, UndecidedPathCheckOptions, compare_counters,
     describe_uncovered_packets,
 };

@@ -41,10 +41,10 @@ pub struct TableLookupResult {
 pub enum LookupJourneyError {
     /// A chain cannot be compiled.
     #[error(transparent)]
-    Program(#[from] LookupProgramError),
+    UncompilableChain(#[from] LookupProgramError),
     /// The engine does not take the filters of a chain.
     #[error("look up {table}/{chain}; another engine may take it, linear always does")]
-    Refused {
+    EngineRefused {
         /// Table.
         table: TableName,
         /// Chain.
@@ -57,7 +57,7 @@ pub enum LookupJourneyError {
         "internal error: the look-ups of {table}/{chain} with the engine {engine} differ from the \
          interpreter in {difference}; please report the ruleset and the packet"
     )]
-    Differs {
+    DiffersFromInterpreter {
         /// Table.
         table: TableName,
         /// Chain.
@@ -86,7 +86,7 @@ pub fn look_up_journey(
         let limits = FlattenLimits::default();
         let program = LookupProgram::compile(firewall, packet.family, (table, chain), limits)?;
         let structures = LookupStructures::build(&program, engine, &BuildLimits::default())
-            .map_err(|source| LookupJourneyError::Refused { table, chain, source })?;
+            .map_err(|source| LookupJourneyError::EngineRefused { table, chain, source })?;
         let packet = packet.as_ref();
         let walk =
             walk_by_lookups(&program, &structures, interpreter, hook, packet.clone(), oracle);
@@ -94,7 +94,12 @@ pub fn look_up_journey(
         let (verdict, log) = interpreter.walk_table(table, hook, &mut left, oracle);
         if let Some(difference) = find_lookup_difference(&walk, verdict, &log, &left) {
             let engine = engine.name();
-            return Err(LookupJourneyError::Differs { table, chain, engine, difference });
+            return Err(LookupJourneyError::DiffersFromInterpreter {
+                table,
+                chain,
+                engine,
+                difference,
+            });
         }
         tables.push(TableLookupResult {
             hook: Hook::chain_name(hook),

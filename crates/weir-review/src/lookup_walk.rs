@@ -48,8 +48,13 @@ impl RuleEvaluator for InterpreterRuleEvaluator<'_, '_> {
 
     fn apply_target(&mut self, rule: RulePlaceInTable, packet: &mut Packet) -> Option<Verdict> {
         let (rule, log) = ((self.table, rule), &mut self.log);
-        let outcome =
-            self.interpreter.apply_single_target(rule, self.hook, packet, self.oracle, log);
+        let outcome = self.interpreter.apply_single_target_uncounted(
+            rule,
+            self.hook,
+            packet,
+            self.oracle,
+            log,
+        );
         match outcome {
             SingleRuleOutcome::MatchedAndDecided(verdict) => Some(verdict),
             _ => None,
@@ -90,7 +95,7 @@ pub enum LookupDifference {
     /// What targets did.
     Effects,
     /// The questions that rules asked.
-    Questions,
+    OracleQuestions,
     /// The packet as it left.
     Packet,
 }
@@ -102,7 +107,7 @@ impl fmt::Display for LookupDifference {
             LookupDifference::CreditedRules => "the rules that count",
             LookupDifference::SetElements => "the elements of sets that count",
             LookupDifference::Effects => "the effects",
-            LookupDifference::Questions => "the questions",
+            LookupDifference::OracleQuestions => "the questions",
             LookupDifference::Packet => "the packet as it leaves",
         })
     }
@@ -128,7 +133,7 @@ pub fn walk_by_lookups<'f>(
         LookupVerdict::Decided(Policy::Drop)
         | LookupVerdict::Policy(Policy::Drop)
         | LookupVerdict::DroppedByTest => Verdict::Drop,
-        LookupVerdict::Evaluated(verdict) => verdict,
+        LookupVerdict::DecidedByEvaluator(verdict) => verdict,
         LookupVerdict::Returned => Verdict::Accept,
     };
     LookupWalkResult {
@@ -159,7 +164,7 @@ pub fn find_lookup_difference(
             LookupDifference::SetElements,
         ),
         (by_lookups.log.effects != log.effects, LookupDifference::Effects),
-        (by_lookups.log.questions != log.questions, LookupDifference::Questions),
+        (by_lookups.log.questions != log.questions, LookupDifference::OracleQuestions),
         (by_lookups.packet != *packet, LookupDifference::Packet),
     ];
     differences.into_iter().find(|d| d.0).map(|d| d.1)
@@ -168,7 +173,7 @@ pub fn find_lookup_difference(
 fn list_element_hits<'l, 'f>(
     log: &'l TraversalLog<'f>,
 ) -> impl Iterator<Item = &'l CounterHitWithCredit<'f>> {
-    log.hits.iter().filter(|hit| matches!(hit.counted_object, CountedObject::Element { .. }))
+    log.hits.iter().filter(|hit| matches!(hit.counted_object, CountedObject::IpsetElement { .. }))
 }
 
 /// A packet for which look-ups and the interpreter differ.
@@ -181,9 +186,9 @@ pub struct DifferingPacket {
     /// In what they differ first.
     pub difference: LookupDifference,
     /// What look-ups gave: the verdict and the rules that count.
-    pub by_lookups: (Verdict, Vec<RuleId>),
+    pub lookup_result: (Verdict, Vec<RuleId>),
     /// The same of the interpreter.
-    pub by_interpreter: (Verdict, Vec<RuleId>),
+    pub interpreter_result: (Verdict, Vec<RuleId>),
 }
 
 /// Sends packets through a table by the interpreter, and by the look-ups of some engines, up to the
@@ -211,8 +216,8 @@ pub fn find_differing_packet(
                 packet_index,
                 engine: structures.engine(),
                 difference,
-                by_lookups: (walk.verdict, walk.credited),
-                by_interpreter: (verdict, credited.collect()),
+                lookup_result: (walk.verdict, walk.credited),
+                interpreter_result: (verdict, credited.collect()),
             })
         })
     })

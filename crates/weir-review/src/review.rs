@@ -8,8 +8,8 @@
 
 mod compare_counters;
 mod deciding_rules;
-mod path_lines;
-mod proof_limits;
+mod packet_path_lines;
+mod packets_not_covered_by_proof;
 mod region_size;
 mod region_words;
 mod render;
@@ -30,8 +30,8 @@ use weir_syntax::iptables::print_rule;
 
 pub use self::compare_counters::compare_counters;
 use self::deciding_rules::find_deciding_rules;
-use self::path_lines::render_path_lines;
-pub use self::proof_limits::describe_uncovered_packets;
+use self::packet_path_lines::render_path_lines;
+pub use self::packets_not_covered_by_proof::describe_uncovered_packets;
 use self::region_words::TestedDevices;
 pub use self::review_types::{
     CornerCaseReview, CounterComparison, CounterDifference, DecisionsBeforeAndAfter,
@@ -39,7 +39,7 @@ pub use self::review_types::{
     PathsBeforeAndAfter, RegionFieldReview, RegionReview, Review, ReviewedRuleset, RulesetDecision,
     TreatmentChange, TreatmentChangeKind,
 };
-pub use self::undecided_paths::UndecidedPathCheck;
+pub use self::undecided_paths::UndecidedPathCheckOptions;
 use crate::explain::{trace_to_rows, verdict_words};
 
 impl Review {
@@ -47,35 +47,39 @@ impl Review {
     pub fn from_comparison(
         comparison: &Comparison,
         sides: [ReviewedRuleset<'_>; 2],
-        identity: StatefulTestPairing,
+        stateful_pairing: StatefulTestPairing,
     ) -> Review {
         let [before, after] = sides;
         let mut changes = Vec::new();
         let mut parts = Vec::new();
         let tracers = OnceCell::new();
         for part in &comparison.parts {
-            let mut review = summarize_compared_part(part);
+            let mut review = summarize_family_path_comparison(part);
             if let ComparisonVerdict::Differs(differs) = &part.verdict {
-                let tracers = tracers.get_or_init(|| WitnessTracer::for_sides(sides, identity));
+                let tracers =
+                    tracers.get_or_init(|| WitnessTracer::for_sides(sides, stateful_pairing));
                 let firewalls = sides.map(|side| side.firewall);
                 let devices = TestedDevices::of_firewalls(firewalls, part.family);
-                let reviewer = ComparedPartReviewer { part, sides, tracers, devices: &devices };
+                let reviewer =
+                    FamilyPathReviewer { path_comparison: part, sides, tracers, devices: &devices };
                 let found = reviewer.review_changes(differs);
                 review.example = Some(reviewer.build_most_important_packet_paths(differs, &found));
                 changes.extend(found.into_iter().map(|(change, _)| change));
             }
             if let ComparisonVerdict::DiffersOnPacket { example, .. } = &part.verdict {
-                let tracers = tracers.get_or_init(|| WitnessTracer::for_sides(sides, identity));
+                let tracers =
+                    tracers.get_or_init(|| WitnessTracer::for_sides(sides, stateful_pairing));
                 let firewalls = sides.map(|side| side.firewall);
                 let devices = TestedDevices::of_firewalls(firewalls, part.family);
-                let reviewer = ComparedPartReviewer { part, sides, tracers, devices: &devices };
+                let reviewer =
+                    FamilyPathReviewer { path_comparison: part, sides, tracers, devices: &devices };
                 review.example =
                     Some(reviewer.build_packet_paths(&example.witness, example.difference));
                 changes.push(reviewer.review_differing_packet(example));
             }
             if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
                 let (with, without) =
-                    if f.is_first_ruleset { (before, after) } else { (after, before) };
+                    if f.is_first_ruleset_reassembling { (before, after) } else { (after, before) };
                 review.why = Some(format!(
                     "only {} has fragments reassembled before its rules, because of {} ({}); {} \
                      sees them individually",
@@ -102,7 +106,7 @@ impl Review {
 }
 
 /// The answer of a part, without its example.
-fn summarize_compared_part(part: &FamilyPathComparison) -> FamilyPathReview {
+fn summarize_family_path_comparison(part: &FamilyPathComparison) -> FamilyPathReview {
     let mut review = FamilyPathReview {
         family: lowercase_family_name(part.family),
         path: part.path.to_string(),
@@ -139,25 +143,25 @@ struct WitnessTracer<'a> {
 impl<'a> WitnessTracer<'a> {
     fn for_sides(
         sides: [ReviewedRuleset<'a>; 2],
-        identity: StatefulTestPairing,
+        stateful_pairing: StatefulTestPairing,
     ) -> [WitnessTracer<'a>; 2] {
         let [a, b] = sides.map(|s| s.firewall);
         [(a, b), (b, a)].map(|(firewall, other)| WitnessTracer {
             interpreter: Interpreter::new_with_sets_changed_by(firewall, other),
-            state_ids: StatefulTestIdResolver::new(firewall, identity),
+            state_ids: StatefulTestIdResolver::new(firewall, stateful_pairing),
         })
     }
 }
 
 /// Words what one part of a comparison found.
-struct ComparedPartReviewer<'a> {
-    part: &'a FamilyPathComparison,
+struct FamilyPathReviewer<'a> {
+    path_comparison: &'a FamilyPathComparison,
     sides: [ReviewedRuleset<'a>; 2],
     tracers: &'a [WitnessTracer<'a>; 2],
     devices: &'a TestedDevices,
 }
 
-impl ComparedPartReviewer<'_> {
+impl FamilyPathReviewer<'_> {
     /// Each change, with the packet that shows it best.
     fn review_changes<'d>(
         &self,
@@ -227,8 +231,8 @@ impl ComparedPartReviewer<'_> {
     ) -> TreatmentChange {
         TreatmentChange {
             kind,
-            family: lowercase_family_name(self.part.family),
-            path: self.part.path.to_string(),
+            family: lowercase_family_name(self.path_comparison.family),
+            path: self.path_comparison.path.to_string(),
             before: None,
             after: None,
             share: 0.0,
@@ -239,7 +243,11 @@ impl ComparedPartReviewer<'_> {
     }
 
     fn review_region(&self, region: &Region) -> RegionReview {
-        let fields = region_words::region_fields(region, self.part.path, self.part.family);
+        let fields = region_words::region_fields(
+            region,
+            self.path_comparison.path,
+            self.path_comparison.family,
+        );
         let mut decided_by = Vec::new();
         for example in &region.examples {
             let decided = self.trace_and_find_deciding_rules(&example.witness);
@@ -260,7 +268,7 @@ impl ComparedPartReviewer<'_> {
 
     fn review_corner_case(&self, case: &CornerCaseDifference) -> CornerCaseReview {
         CornerCaseReview {
-            packets: match case.corner {
+            packets: match case.corner_case_kind {
                 CornerCaseKind::UnreadableHeader => "truncated headers",
                 CornerCaseKind::LaterFragment => "later fragments",
                 CornerCaseKind::InvalidCtState => "invalid packets",
@@ -288,14 +296,14 @@ impl ComparedPartReviewer<'_> {
 
     /// Path and family of the packets.
     fn compared_path_and_family(&self) -> (ComparedPath, Family) {
-        (self.part.path, self.part.family)
+        (self.path_comparison.path, self.path_comparison.family)
     }
 
     fn trace_witness_through_both(&self, witness: &Witness) -> [Trace<'_>; 2] {
         [0, 1].map(|i| {
             let WitnessTracer { interpreter, state_ids } = &self.tracers[i];
             let (mut answers, packet) = (witness.to_oracle(state_ids), &witness.packet);
-            match self.part.path {
+            match self.path_comparison.path {
                 ComparedPath::WholeJourney(entry) => {
                     trace_journey(interpreter, packet, entry, &mut answers)
                 }
@@ -309,7 +317,8 @@ impl ComparedPartReviewer<'_> {
 
     fn trace_and_find_deciding_rules(&self, witness: &Witness) -> DecisionsBeforeAndAfter {
         let traces = self.trace_witness_through_both(witness);
-        let [before, after] = find_deciding_rules(traces.each_ref(), self.sides, self.part.family);
+        let [before, after] =
+            find_deciding_rules(traces.each_ref(), self.sides, self.path_comparison.family);
         DecisionsBeforeAndAfter { before, after }
     }
 
@@ -343,7 +352,7 @@ impl ComparedPartReviewer<'_> {
         );
         let [before, after] = self
             .trace_witness_through_both(witness)
-            .map(|t| trace_to_path_through_ruleset(&t, self.part.family));
+            .map(|t| trace_to_path_through_ruleset(&t, self.path_comparison.family));
         PathsBeforeAndAfter { example, before, after }
     }
 }

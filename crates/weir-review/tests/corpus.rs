@@ -8,7 +8,7 @@ use weir_lint::{
     Finding, LintOptions, RulesetEdit, apply_edits, count_ruleset, lint_with_default_options,
     lint_without_grouping,
 };
-use weir_model::{Firewall, RuleIndex, Ruleset};
+use weir_model::{Firewall, OriginalRuleIndex, Ruleset};
 use weir_review::explain;
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Outcome, SeededOracle};
@@ -49,7 +49,7 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
     for (name, firewall) in rulesets() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
-        let (mut hit, mut sent) = (HashSet::<weir_model::RuleIndex>::new(), 0);
+        let (mut hit, mut sent) = (HashSet::<weir_model::OriginalRuleIndex>::new(), 0);
         let (mut making, mut walking, mut tried) = (0.0, 0.0, 0);
         for entry in JourneyKind::ALL {
             let options = TrafficOptions {
@@ -63,8 +63,8 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
             assert!(!all.is_empty(), "{name}: no packets");
             let begin = Instant::now();
             for packet in &all {
-                let outcome = interpreter.journey(packet, entry, &mut SeededOracle(1));
-                hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
+                let outcome = interpreter.evaluate_journey(packet, entry, &mut SeededOracle(1));
+                hit.extend(outcome.hits.iter().flat_map(|h| h.credited_originals.iter().copied()));
                 tried += u64::from(outcome.rules_tried);
             }
             walking += begin.elapsed().as_secs_f64();
@@ -93,7 +93,8 @@ fn traces_say_what_the_journey_says() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
         let options = TrafficOptions { max_packets: 50, ..TrafficOptions::default() };
         for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
-            let plain = interpreter.journey(&packet, options.journey_kind, &mut SeededOracle(1));
+            let plain =
+                interpreter.evaluate_journey(&packet, options.journey_kind, &mut SeededOracle(1));
             let trace =
                 trace_journey(&interpreter, &packet, options.journey_kind, &mut SeededOracle(1));
             assert_eq!(plain, trace.outcome, "{name}: {packet:?}");
@@ -140,10 +141,10 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
         let mut all = lint_without_grouping(&firewall, &LintOptions::default()).findings;
         all.retain(|f| rule_of(&firewall, f).is_some());
-        let mut by_rule: HashMap<RuleIndex, (&Finding, Vec<_>)> = HashMap::new();
+        let mut by_rule: HashMap<OriginalRuleIndex, (&Finding, Vec<_>)> = HashMap::new();
         for f in &all {
             let rule = rule_of(&firewall, f).expect("a rule");
-            by_rule.insert(rule.credit[0], (f, Vec::new()));
+            by_rule.insert(rule.credited_originals[0], (f, Vec::new()));
         }
         let edits = |f: &[Finding]| -> Vec<RulesetEdit> {
             f.iter().filter_map(|f| f.fix.as_ref()).flat_map(|x| x.edits.clone()).collect()
@@ -157,10 +158,10 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
                 ..TrafficOptions::default()
             };
             for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
-                let a = old.journey(&packet, entry, &mut SeededOracle(1));
-                let b = new.journey(&packet, entry, &mut SeededOracle(1));
+                let a = old.evaluate_journey(&packet, entry, &mut SeededOracle(1));
+                let b = new.evaluate_journey(&packet, entry, &mut SeededOracle(1));
                 assert!(same(&a, &b), "{name}: without all of them: {packet:?}");
-                for id in a.hits.iter().flat_map(|h| h.credit) {
+                for id in a.hits.iter().flat_map(|h| h.credited_originals) {
                     let Some((f, matched)) = by_rule.get_mut(id) else { continue };
                     let fix = f.fix.as_ref().expect("it can be fixed");
                     assert!(fix.changes_counters, "{name}: {f:?} counted {packet:?}");
@@ -181,8 +182,8 @@ fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
             let without = apply_edits(&firewall, &edits(&[(*f).clone()]));
             let new = Interpreter::new(&without);
             for (packet, entry) in matched {
-                let a = old.journey(packet, *entry, &mut SeededOracle(1));
-                let b = new.journey(packet, *entry, &mut SeededOracle(1));
+                let a = old.evaluate_journey(packet, *entry, &mut SeededOracle(1));
+                let b = new.evaluate_journey(packet, *entry, &mut SeededOracle(1));
                 assert!(same(&a, &b), "{name}: without {f:?}: {packet:?}");
             }
         }
@@ -236,8 +237,11 @@ fn patterns_meet_the_verdict_they_say() {
             let all = generate_pattern_packets(&firewall, &options);
             println!("{name}: {} of {}", all.len(), pattern.as_str());
             for (packet, verdict) in all {
-                let outcome =
-                    interpreter.journey(&packet, options.journey_kind, &mut AlwaysFalseOracle);
+                let outcome = interpreter.evaluate_journey(
+                    &packet,
+                    options.journey_kind,
+                    &mut AlwaysFalseOracle,
+                );
                 assert_eq!(outcome.verdict, verdict, "{name}");
             }
         }

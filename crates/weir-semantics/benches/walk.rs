@@ -60,14 +60,18 @@ fn bench(name: &str, text: &str) {
     println!("  {} packets made in {:.1?}", traffic.len(), begin.elapsed());
     let (begin, mut tried, mut hit) = (Instant::now(), 0u64, std::collections::HashSet::new());
     for packet in &traffic {
-        let outcome =
-            interpreter.journey(black_box(packet), options.journey_kind, &mut SeededOracle(1));
+        let outcome = interpreter.evaluate_journey(
+            black_box(packet),
+            options.journey_kind,
+            &mut SeededOracle(1),
+        );
         tried += u64::from(outcome.rules_tried);
     }
     let seconds = begin.elapsed().as_secs_f64();
     for packet in &traffic {
-        let outcome = interpreter.journey(packet, options.journey_kind, &mut SeededOracle(1));
-        hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
+        let outcome =
+            interpreter.evaluate_journey(packet, options.journey_kind, &mut SeededOracle(1));
+        hit.extend(outcome.hits.iter().flat_map(|h| h.credited_originals.iter().copied()));
     }
     println!(
         "  {:.0} packets/s, {:.1} ns a rule, {} rules hit",

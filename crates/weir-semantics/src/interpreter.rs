@@ -1,6 +1,7 @@
 //! The reference interpreter: one packet through a ruleset, as the kernel's legacy iptables does.
 //!
-//! [`Interpreter::new`] lowers every rule once. [`Interpreter::journey`] then evaluates packets:
+//! [`Interpreter::new`] lowers every rule once. [`Interpreter::evaluate_journey`] then evaluates
+//! packets:
 //!
 //! - *forward*: PREROUTING raw, mangle, nat; FORWARD mangle, filter, security; POSTROUTING mangle,
 //!   nat;
@@ -20,7 +21,7 @@
 //! gives them as the tables see them.
 
 mod chain_skip_index;
-mod field_test;
+mod field_test_evaluation;
 mod journey;
 mod nat_translation;
 mod packet_view;
@@ -51,8 +52,8 @@ pub struct Interpreter<'f> {
     tables: [[Option<(LoweredTable<'f>, TableSkipIndexes)>; 5]; 2],
     sets: Vec<IpsetIndex<'f>>,
     /// Whether conntrack is in use, by family.
-    uses_conntrack: [bool; 2],
-    object_config_digests: SharedObjectConfigDigests,
+    uses_conntrack_by_family: [bool; 2],
+    shared_object_config_digests: SharedObjectConfigDigests,
 }
 
 impl<'f> Interpreter<'f> {
@@ -110,18 +111,23 @@ impl<'f> Interpreter<'f> {
         });
         let configured =
             SharedObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());
-        Interpreter { tables, sets, uses_conntrack: conntrack, object_config_digests: configured }
+        Interpreter {
+            tables,
+            sets,
+            uses_conntrack_by_family: conntrack,
+            shared_object_config_digests: configured,
+        }
     }
 
     /// Whether conntrack is in use: some rule of the family's ruleset requires it.
     pub fn is_conntrack_used_by_family(&self, family: Family) -> bool {
-        self.uses_conntrack[family_index(family)]
+        self.uses_conntrack_by_family[family_index(family)]
     }
 
     /// Treats conntrack as in use in both families, whatever the rulesets require, because other
     /// programs on the host use it.
     pub fn with_conntrack_in_use(mut self) -> Self {
-        self.uses_conntrack = [true; 2];
+        self.uses_conntrack_by_family = [true; 2];
         self
     }
 
@@ -130,10 +136,10 @@ impl<'f> Interpreter<'f> {
         family: Family,
         name: TableName,
     ) -> Option<&LoweredTable<'f>> {
-        self.indexed_table(family, name).map(|(table, _)| table)
+        self.table_with_skip_indexes(family, name).map(|(table, _)| table)
     }
 
-    fn indexed_table(
+    fn table_with_skip_indexes(
         &self,
         family: Family,
         name: TableName,

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    BaseChain, Comparand, CreditedOriginal, ElementKeyPart, LoadExpression, MapKeyExpression,
+    BaseChain, Comparand, CreditedRuleOrPolicy, ElementKeyPart, LoadExpression, MapKeyExpression,
     OpaqueNftTest, Ruleset, Statement, Table, Test, Verdict, VerdictMap, ct_state, ct_status,
 };
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
@@ -37,7 +37,7 @@ pub struct NftWalkResult<'n> {
     /// How it ended.
     pub end: NftWalkEnd,
     /// The originals counted, in order, each as often as it counted.
-    pub credits: Vec<CreditedOriginal>,
+    pub credited_originals: Vec<CreditedRuleOrPolicy>,
     /// What was done, in order.
     pub effects: Vec<NftWalkEffect<'n>>,
     /// Rules begun.
@@ -103,26 +103,27 @@ impl<'n> NftEvaluator<'n> {
         packet: &mut Packet,
         answer: &mut dyn FnMut(&OpaqueNftTest, &Packet) -> bool,
     ) -> Option<NftWalkResult<'n>> {
-        let index = self
+        let indexed_table = self
             .tables
             .iter()
             .find(|t| t.table.family == packet.family && t.table.iptables_table == table)?;
         let is_at = |b: &BaseChain| b.hook == hook;
-        let base = index.table.chains.iter().position(|c| c.base.as_ref().is_some_and(is_at))?;
+        let base =
+            indexed_table.table.chains.iter().position(|c| c.base.as_ref().is_some_and(is_at))?;
         let mut run = NftWalker {
-            index,
+            indexed_table,
             packet,
             answer_opaque: answer,
-            walk: NftWalkResult {
+            result: NftWalkResult {
                 end: NftWalkEnd::Accept,
-                credits: vec![],
+                credited_originals: vec![],
                 effects: vec![],
                 rules_tried: 0,
                 max_call_depth: 0,
             },
         };
         run.run_base_chain(base);
-        Some(run.walk)
+        Some(run.result)
     }
 }
 
@@ -166,10 +167,10 @@ impl<'n> NftMapIndex<'n> {
 }
 
 struct NftWalker<'n, 'p> {
-    index: &'p NftTableIndex<'n>,
+    indexed_table: &'p NftTableIndex<'n>,
     packet: &'p mut Packet,
     answer_opaque: &'p mut dyn FnMut(&OpaqueNftTest, &Packet) -> bool,
-    walk: NftWalkResult<'n>,
+    result: NftWalkResult<'n>,
 }
 
 /// How a rule ended.
@@ -181,7 +182,7 @@ enum NftRuleEnd {
 
 impl<'n> NftWalker<'n, '_> {
     fn run_base_chain(&mut self, base: usize) {
-        let table = self.index.table;
+        let table = self.indexed_table.table;
         let Some(BaseChain { policy, .. }) = table.chains[base].base else {
             panic!("no base chain")
         };
@@ -190,19 +191,19 @@ impl<'n> NftWalker<'n, '_> {
         let mut level = 0;
         while let Some((chain, at)) = stack.pop() {
             let Some(rule) = table.chains[chain].rules.get(at) else { continue };
-            self.walk.rules_tried += 1;
+            self.result.rules_tried += 1;
             let verdict = match self.run_rule(&rule.statements) {
                 NftRuleEnd::NextRule => Verdict::Continue,
                 NftRuleEnd::Verdict(v) => v,
                 NftRuleEnd::EndWalk(end) => {
-                    self.walk.end = end;
+                    self.result.end = end;
                     return;
                 }
             };
             match verdict {
                 Verdict::Accept => return,
                 Verdict::Drop => {
-                    self.walk.end = NftWalkEnd::Drop;
+                    self.result.end = NftWalkEnd::Drop;
                     return;
                 }
                 Verdict::Continue => stack.push((chain, at + 1)),
@@ -214,16 +215,19 @@ impl<'n> NftWalker<'n, '_> {
                 Verdict::Goto(to) => stack.push((self.chain_index(&to), 0)),
             }
             level = level.max(stack.len().saturating_sub(1));
-            assert!(stack.len() < 1000 && self.walk.rules_tried < 10_000_000, "chains in a circle");
+            assert!(
+                stack.len() < 1000 && self.result.rules_tried < 10_000_000,
+                "chains in a circle"
+            );
         }
-        self.walk.max_call_depth = level;
+        self.result.max_call_depth = level;
         if policy == Policy::Drop {
-            self.walk.end = NftWalkEnd::Drop;
+            self.result.end = NftWalkEnd::Drop;
         }
     }
 
     fn chain_index(&self, name: &str) -> usize {
-        *self.index.chains.get(name).unwrap_or_else(|| panic!("chain {name} is not there"))
+        *self.indexed_table.chains.get(name).unwrap_or_else(|| panic!("chain {name} is not there"))
     }
 
     fn run_rule(&mut self, statements: &'n [Statement]) -> NftRuleEnd {
@@ -242,19 +246,21 @@ impl<'n> NftWalker<'n, '_> {
                         return NftRuleEnd::NextRule;
                     }
                 }
-                Statement::Counter(credit) => self.walk.credits.extend(credit),
+                Statement::Counter(credited_originals) => {
+                    self.result.credited_originals.extend(credited_originals)
+                }
                 Statement::Verdict(v) => return NftRuleEnd::Verdict(v.clone()),
                 Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
-                    self.walk.effects.push(NftWalkEffect::Effect(e));
+                    self.result.effects.push(NftWalkEffect::Effect(e));
                     effects::apply_effect(e, self.packet);
                 }
                 Statement::Reject(word) => {
-                    self.walk.effects.push(NftWalkEffect::Reject(word));
+                    self.result.effects.push(NftWalkEffect::Reject(word));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Reject(word));
                 }
                 Statement::Nat(target) => {
-                    self.walk.effects.push(NftWalkEffect::Nat(target));
+                    self.result.effects.push(NftWalkEffect::Nat(target));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Translated);
                 }
             }
@@ -264,10 +270,11 @@ impl<'n> NftWalker<'n, '_> {
 
     fn lookup_vmap(&mut self, key: &[MapKeyExpression], map: &str) -> NftRuleEnd {
         let Some(values) = load_map_key(key, self.packet) else { return NftRuleEnd::NextRule };
-        let map = self.index.maps.get(map).unwrap_or_else(|| panic!("map {map} is not there"));
+        let map =
+            self.indexed_table.maps.get(map).unwrap_or_else(|| panic!("map {map} is not there"));
         let Some(found) = map.find_element(&values) else { return NftRuleEnd::NextRule };
         let element = &map.map.elements[found];
-        self.walk.credits.extend(&element.credit);
+        self.result.credited_originals.extend(&element.credited_originals);
         NftRuleEnd::Verdict(element.verdict.clone())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Family, Field, Hook, Match, Packet, Rule, RuleIndex};
+use weir_model::{Addr, Family, Field, Hook, Match, OriginalRuleIndex, Packet, Rule};
 
 use crate::journey_kind::JourneyKind;
 use crate::question_digest::digest_debug_text;
@@ -27,7 +27,7 @@ pub struct OracleQuestion<'a> {
     /// Digest of what configures the objects that the rule shares with others by name, 0 without
     /// such an object: the first rule that names one makes it
     /// ([`named`](weir_model::effect::shared_objects)).
-    pub config_digest: u64,
+    pub shared_object_config_digest: u64,
     /// The packet as it is at that point.
     pub packet: &'a Packet,
 }
@@ -103,7 +103,7 @@ pub trait Oracle {
     /// Whether evaluating a match drops the packet immediately, for a reason that no field says
     /// ([`Hotdrop::Perhaps`](weir_model::Hotdrop)); or whether a target that may do so drops it.
     /// The default is no.
-    fn drops_packet(&mut self, _question: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, _question: &OracleQuestion<'_>) -> bool {
         false
     }
 
@@ -114,7 +114,12 @@ pub trait Oracle {
     }
 
     /// What the host knows of the packet's connection. The default is no.
-    fn is_fact_true(&mut self, _fact: ConnectionFact, _hook: Hook, _packet: &Packet) -> bool {
+    fn is_connection_fact_true(
+        &mut self,
+        _fact: ConnectionFact,
+        _hook: Hook,
+        _packet: &Packet,
+    ) -> bool {
         false
     }
 
@@ -183,12 +188,13 @@ pub struct SeededOracle(pub u64);
 impl Oracle for SeededOracle {
     fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
         let mut h = DefaultHasher::new();
-        (self.0, &q.rule.credit, q.content_digest, q.config_digest).hash(&mut h);
+        (self.0, &q.rule.credited_originals, q.content_digest, q.shared_object_config_digest)
+            .hash(&mut h);
         q.packet.hash(&mut h);
         h.finish() & 1 == 1
     }
 
-    fn drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
         self.hash_question(q, "drops").is_multiple_of(8)
     }
 
@@ -196,7 +202,12 @@ impl Oracle for SeededOracle {
         self.hash_question(q, "comes back").is_multiple_of(4)
     }
 
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
+    fn is_connection_fact_true(
+        &mut self,
+        fact: ConnectionFact,
+        hook: Hook,
+        packet: &Packet,
+    ) -> bool {
         let mut h = DefaultHasher::new();
         (self.0, fact, hook, packet).hash(&mut h);
         h.finish().is_multiple_of(8)
@@ -220,7 +231,8 @@ impl Oracle for SeededOracle {
 impl SeededOracle {
     fn hash_question(&self, q: &OracleQuestion<'_>, what: impl Hash) -> u64 {
         let mut h = DefaultHasher::new();
-        (self.0, &q.rule.credit, q.content_digest, q.config_digest, what).hash(&mut h);
+        (self.0, &q.rule.credited_originals, q.content_digest, q.shared_object_config_digest, what)
+            .hash(&mut h);
         q.packet.hash(&mut h);
         h.finish()
     }
@@ -230,14 +242,14 @@ impl SeededOracle {
 #[derive(Clone, Debug, Default)]
 pub struct PerRuleAnswerOracle {
     /// Answers by the first rule that the rule credits.
-    pub answers_by_rule: HashMap<RuleIndex, bool>,
+    pub answers_by_rule: HashMap<OriginalRuleIndex, bool>,
     /// The answer for rules that are not in the table.
     pub default_answer: bool,
 }
 
 impl Oracle for PerRuleAnswerOracle {
     fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
-        let known = q.rule.credit.first().and_then(|id| self.answers_by_rule.get(id));
+        let known = q.rule.credited_originals.first().and_then(|id| self.answers_by_rule.get(id));
         known.copied().unwrap_or(self.default_answer)
     }
 }

@@ -1,6 +1,8 @@
 //! The outcome of a packet: the verdict, the effects, and the rules that counted it.
 
-use weir_model::{Element, Family, Hook, Packet, RuleId, RuleIndex, SharedName, TableName, Target};
+use weir_model::{
+    Element, Family, Hook, OriginalRuleIndex, Packet, RuleId, SharedName, TableName, Target,
+};
 
 use crate::oracle::QuestionSubject;
 
@@ -43,7 +45,7 @@ pub enum CountedObject<'f> {
         chain: &'f SharedName,
     },
     /// An element of a set with counters; counted when it is tested, before the rest of the rule.
-    Element {
+    IpsetElement {
         /// Set.
         set: &'f SharedName,
         /// Element.
@@ -59,7 +61,7 @@ pub struct CounterHitWithCredit<'f> {
     /// What counted.
     pub counted_object: CountedObject<'f>,
     /// The original rules that the counter is credited to; none for policies.
-    pub credit: &'f [RuleIndex],
+    pub credited_originals: &'f [OriginalRuleIndex],
 }
 
 impl CounterHitWithCredit<'_> {
@@ -68,7 +70,7 @@ impl CounterHitWithCredit<'_> {
         let (table, chain, number) = match self.counted_object {
             CountedObject::Rule { table, chain, number } => (table, chain, Some(number)),
             CountedObject::Policy { table, chain } => (table, chain, None),
-            CountedObject::Element { .. } => return None,
+            CountedObject::IpsetElement { .. } => return None,
         };
         Some(RuleId { family, table, chain: chain.clone(), number })
     }
@@ -90,13 +92,13 @@ pub struct AppliedTarget<'f> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnsweredQuestion<'f> {
     /// The original rules of the rule.
-    pub credit: &'f [RuleIndex],
+    pub credited_originals: &'f [OriginalRuleIndex],
     /// What was asked.
     pub subject: QuestionSubject,
     /// Digest of the match's content.
     pub content_digest: u64,
     /// Digest of what configures the objects that the rule shares with others.
-    pub config_digest: u64,
+    pub shared_object_config_digest: u64,
     /// It is stateful: its evaluation is part of the meaning.
     pub stateful: bool,
     /// What the answer was.
@@ -179,8 +181,14 @@ impl Outcome<'_> {
         }
         let stateful = |o: &Outcome<'_>| -> Vec<_> {
             let kept = o.questions.iter().filter(|a| a.stateful);
-            kept.map(|a| (a.credit.to_vec(), (a.content_digest, a.config_digest), a.answer))
-                .collect()
+            kept.map(|a| {
+                (
+                    a.credited_originals.to_vec(),
+                    (a.content_digest, a.shared_object_config_digest),
+                    a.answer,
+                )
+            })
+            .collect()
         };
         if stateful(self) != stateful(other) {
             return Some(OutcomeDifference::StatefulQuestions);
@@ -192,7 +200,7 @@ impl Outcome<'_> {
     pub fn credited_counters(&self) -> Vec<CreditedCounter<'_>> {
         let mut all = Vec::with_capacity(self.hits.len());
         for hit in &self.hits {
-            all.extend(hit.credit.iter().map(|id| CreditedCounter::Rule(*id)));
+            all.extend(hit.credited_originals.iter().map(|id| CreditedCounter::Rule(*id)));
             if let CountedObject::Policy { table, chain } = hit.counted_object {
                 all.push(CreditedCounter::Policy(table, chain));
             }
@@ -206,7 +214,7 @@ impl Outcome<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CreditedCounter<'a> {
     /// A rule.
-    Rule(RuleIndex),
+    Rule(OriginalRuleIndex),
     /// A policy.
     Policy(TableName, &'a str),
 }

@@ -14,7 +14,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_model::index_table::{IndexTable, MultiplicativeHasher, hash_for_index_table};
+use weir_model::index_hash_table::{IndexHashTable, MultiplicativeHasher, hash_for_index_table};
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::{Element, ElementPart, Family, IpSet, Packet, SetOption};
 use weir_packet::Transport;
@@ -58,21 +58,21 @@ pub(crate) struct IpsetIndex<'f> {
     pub set: &'f IpSet,
     /// Built when lookups pay for it.
     element_index: OnceLock<ElementIndex>,
-    scans: AtomicU32,
+    scan_count: AtomicU32,
     /// Members of a list, by their index; `None` for a set that is not known.
-    members: Vec<Option<usize>>,
+    list_members: Vec<Option<usize>>,
     netmask: Option<u8>,
     markmask: u32,
-    pub counters: bool,
+    pub has_counters: bool,
 }
 
 /// The hash table of a set.
 #[derive(Debug)]
 struct ElementIndex {
     /// Combinations of prefix lengths, in the order the kernel tries them.
-    prefix_lens: Vec<[u8; 3]>,
+    prefix_len_combinations: Vec<[u8; 3]>,
     /// First element under a key; further ones (other devices) in `next`.
-    first_element_by_key: IndexTable,
+    first_element_by_key: IndexHashTable,
     next_with_same_key: Vec<u32>,
 }
 
@@ -93,11 +93,11 @@ impl<'f> IpsetIndex<'f> {
         let mut index = IpsetIndex {
             set,
             element_index: OnceLock::new(),
-            scans: AtomicU32::new(0),
-            members: Vec::new(),
+            scan_count: AtomicU32::new(0),
+            list_members: Vec::new(),
             netmask: None,
             markmask: u32::MAX,
-            counters: set.options.contains(&SetOption::Counters),
+            has_counters: set.options.contains(&SetOption::Counters),
         };
         for option in &set.options {
             match option {
@@ -111,7 +111,7 @@ impl<'f> IpsetIndex<'f> {
                 [ElementPart::MemberSet(name)] => set_at.get(&**name).copied(),
                 _ => None,
             };
-            index.members = set.elements.iter().map(name).collect();
+            index.list_members = set.elements.iter().map(name).collect();
         }
         index
     }
@@ -125,9 +125,9 @@ impl ElementIndex {
     fn new(set: &IpSet) -> ElementIndex {
         let combinations: HashSet<[u8; 3], BuildHasherDefault<MultiplicativeHasher>> =
             set.elements.iter().map(|e| element_prefix_lens(&e.parts)).collect();
-        let mut prefix_lens: Vec<[u8; 3]> = combinations.into_iter().collect();
-        prefix_lens.sort_unstable_by(|a, b| b.cmp(a));
-        let mut first_element_by_key = IndexTable::with_capacity(set.elements.len());
+        let mut prefix_len_combinations: Vec<[u8; 3]> = combinations.into_iter().collect();
+        prefix_len_combinations.sort_unstable_by(|a, b| b.cmp(a));
+        let mut first_element_by_key = IndexHashTable::with_capacity(set.elements.len());
         let mut next_with_same_key = vec![NO_ELEMENT; set.elements.len()];
         // Later elements first, so that a chain of equal keys is in the order of the text.
         for (i, element) in set.elements.iter().enumerate().rev() {
@@ -139,7 +139,7 @@ impl ElementIndex {
             );
             next_with_same_key[i] = next.unwrap_or(NO_ELEMENT);
         }
-        ElementIndex { prefix_lens, first_element_by_key, next_with_same_key }
+        ElementIndex { prefix_len_combinations, first_element_by_key, next_with_same_key }
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn test_membership(
         return index.lookup_packet(at, packet, dirs);
     }
     let mut unknown = false;
-    for member in &index.members {
+    for member in &index.list_members {
         match member.map(|m| test_membership(sets, m, packet, dirs)) {
             Some(found @ SetMembership::Member { .. }) => return found,
             Some(SetMembership::NotMember | SetMembership::NomatchElement { .. }) => {}
@@ -186,7 +186,7 @@ impl IpsetIndex<'_> {
             }
         }
         let is_indexed = self.element_index.get().is_some()
-            || self.scans.fetch_add(1, Ordering::Relaxed) >= SCANS_BEFORE_INDEX;
+            || self.scan_count.fetch_add(1, Ordering::Relaxed) >= SCANS_BEFORE_INDEX;
         let element = match is_indexed {
             true => self.find_by_index(parts, packet, dirs),
             false => self.find_by_scan(parts, packet, dirs),
@@ -203,7 +203,7 @@ impl IpsetIndex<'_> {
     /// The first element that matches, of those with the longest prefixes.
     fn find_by_index(&self, parts: [u128; 3], packet: &Packet, dirs: &[bool]) -> Option<u32> {
         let index = self.element_index.get_or_init(|| ElementIndex::new(self.set));
-        for lens in &index.prefix_lens {
+        for lens in &index.prefix_len_combinations {
             let key = self.mask_key_parts(parts, *lens, packet.family);
             let found = index
                 .first_element_by_key

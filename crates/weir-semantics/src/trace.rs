@@ -83,7 +83,7 @@ pub fn trace_journey<'f>(
     answers: &mut dyn Oracle,
 ) -> Trace<'f> {
     let mut recorder = TraceRecorder::default();
-    let outcome = interpreter.journey_observed(packet, entry, answers, &mut recorder);
+    let outcome = interpreter.evaluate_journey_observed(packet, entry, answers, &mut recorder);
     Trace { steps: recorder.steps, outcome }
 }
 
@@ -115,7 +115,7 @@ struct TraceRecorder<'f> {
 }
 
 impl TraceRecorder<'_> {
-    fn share_packet(&mut self, packet: &Packet) -> Arc<Packet> {
+    fn reuse_or_store_packet(&mut self, packet: &Packet) -> Arc<Packet> {
         match &self.packet {
             Some(last) if **last == *packet => Arc::clone(last),
             _ => Arc::clone(self.packet.insert(Arc::new(packet.clone()))),
@@ -125,7 +125,7 @@ impl TraceRecorder<'_> {
 
 impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
     fn on_table_entered(&mut self, hook: Hook, table: TableName, packet: &Packet) {
-        let packet = self.share_packet(packet);
+        let packet = self.reuse_or_store_packet(packet);
         self.steps.push(TraceStep::EnterTable { hook, table, packet });
         self.position = Some(TracePosition { table, chain: None, depth: 0 });
     }
@@ -148,7 +148,7 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
         };
         let failed = failed.map(|f| {
             let (in_match, _) = lower_to_tests_with_match_index(rule, packet.family)[f.test_index];
-            let packet = self.share_packet(packet);
+            let packet = self.reuse_or_store_packet(packet);
             FailedTest {
                 test_index: f.test_index,
                 match_index: in_match,

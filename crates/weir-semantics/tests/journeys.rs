@@ -3,7 +3,7 @@
 
 use weir_model::rule_match::OpaqueExtension;
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Chain, Firewall, Hook, Policy, Rule, RuleIndex, TableName, Target};
+use weir_model::{Addr, Chain, Firewall, Hook, OriginalRuleIndex, Policy, Rule, TableName, Target};
 use weir_semantics::{
     AlwaysFalseOracle, Interpreter, JourneyKind, NatQuestion, Oracle, OracleQuestion,
     OutcomeDifference, PerRuleAnswerOracle, QuestionSubject, RuleAnswersTrueOracle, SeededOracle,
@@ -37,7 +37,7 @@ fn matches_are_asked_from_left_to_right() {
     let asked = |firewall: &Firewall| {
         let interpreter = Interpreter::new(firewall);
         interpreter
-            .journey(&other_port, JourneyKind::Forward, &mut RuleAnswersTrueOracle)
+            .evaluate_journey(&other_port, JourneyKind::Forward, &mut RuleAnswersTrueOracle)
             .questions
             .len()
     };
@@ -51,8 +51,8 @@ fn moving_a_stateful_match_is_caught() {
     let after = filter("-A FORWARD -p udp -m udp --dport 9 -m limit --limit 1/sec -j DROP\n");
     let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
     let p = packet("udp dport 10");
-    let one = one.journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
-    let other = other.journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
+    let one = one.evaluate_journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
+    let other = other.evaluate_journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
     assert_eq!(one.first_difference(&one.clone()), None);
     assert_eq!(one.first_difference(&other), Some(OutcomeDifference::StatefulQuestions));
 }
@@ -67,14 +67,17 @@ fn seeded_answers_follow_the_rule_wherever_it_stands() {
     ));
     for (f, chain) in [(&mut before, "FORWARD"), (&mut after, "moved")] {
         let chain = chains(f).iter_mut().find(|c| &*c.name == chain).expect("the chain");
-        chain.rules[0].credit = vec![RuleIndex(77)];
+        chain.rules[0].credited_originals = vec![OriginalRuleIndex(77)];
     }
     let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
     let mut dropped = 0;
     for port in 0..200 {
         let p = packet(&format!("udp dport {port}"));
-        let a = one.journey(&p, JourneyKind::Forward, &mut SeededOracle(3)).verdict;
-        assert_eq!(a, other.journey(&p, JourneyKind::Forward, &mut SeededOracle(3)).verdict);
+        let a = one.evaluate_journey(&p, JourneyKind::Forward, &mut SeededOracle(3)).verdict;
+        assert_eq!(
+            a,
+            other.evaluate_journey(&p, JourneyKind::Forward, &mut SeededOracle(3)).verdict
+        );
         dropped += u32::from(a == Verdict::Drop);
     }
     assert!((50..150).contains(&dropped), "{dropped} of 200 dropped");
@@ -87,10 +90,11 @@ fn scripted_answers_are_by_rule() {
     );
     let interpreter = Interpreter::new(&f);
     let mut script = PerRuleAnswerOracle {
-        answers_by_rule: [(RuleIndex(1), true)].into(),
+        answers_by_rule: [(OriginalRuleIndex(1), true)].into(),
         default_answer: false,
     };
-    let outcome = interpreter.journey(&packet("udp dport 1"), JourneyKind::Forward, &mut script);
+    let outcome =
+        interpreter.evaluate_journey(&packet("udp dport 1"), JourneyKind::Forward, &mut script);
     assert_eq!(outcome.verdict, Verdict::Accept);
     assert_eq!(outcome.hits.len(), 1);
 }
@@ -107,12 +111,12 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
         .insert(0, Rule::unconditional(Target::Opaque(Box::new(opaque))));
     let interpreter = Interpreter::new(&f);
     let p = packet("udp dport 1");
-    let goes_on = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
+    let goes_on = interpreter.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
     assert_eq!(
         (goes_on.verdict, goes_on.questions[0].subject),
         (Verdict::Drop, QuestionSubject::Target)
     );
-    let ends = interpreter.journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
+    let ends = interpreter.evaluate_journey(&p, JourneyKind::Forward, &mut RuleAnswersTrueOracle);
     assert_eq!(ends.verdict, Verdict::Unknown);
 }
 
@@ -135,10 +139,11 @@ fn the_caller_settles_what_a_translation_leaves_open() {
     let f = firewall("*nat\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n");
     let interpreter = Interpreter::new(&f);
     let p = packet("ip saddr 192.0.2.1 udp sport 9 udp dport 1");
-    let told = interpreter.journey(&p, JourneyKind::Forward, &mut Chooses).packet;
+    let told = interpreter.evaluate_journey(&p, JourneyKind::Forward, &mut Chooses).packet;
     assert_eq!((told.saddr, told.ports()), (Addr(0xcb00_7101), Some((40_000, 1))));
     assert!(told.ct.snat);
-    let untold = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).packet;
+    let untold =
+        interpreter.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).packet;
     assert_eq!((untold.saddr, untold.ports()), (p.saddr, p.ports()));
 }
 
@@ -155,11 +160,17 @@ fn a_thousand_nested_chains_are_walked() {
     text.push_str("-A c999 -p tcp -j DROP\n");
     let f = filter(&text);
     let interpreter = Interpreter::new(&f);
-    let deep =
-        interpreter.journey(&packet("tcp dport 1"), JourneyKind::Forward, &mut AlwaysFalseOracle);
+    let deep = interpreter.evaluate_journey(
+        &packet("tcp dport 1"),
+        JourneyKind::Forward,
+        &mut AlwaysFalseOracle,
+    );
     assert_eq!((deep.verdict, deep.rules_tried), (Verdict::Drop, 1001));
-    let back =
-        interpreter.journey(&packet("udp dport 1"), JourneyKind::Forward, &mut AlwaysFalseOracle);
+    let back = interpreter.evaluate_journey(
+        &packet("udp dport 1"),
+        JourneyKind::Forward,
+        &mut AlwaysFalseOracle,
+    );
     assert_eq!(back.verdict, Verdict::Accept);
 }
 
@@ -168,13 +179,13 @@ fn a_loop_ends_in_a_drop() {
     let mut f = filter(":a - [0:0]\n:b - [0:0]\n-A FORWARD -j a\n-A a -j b\n-A b\n");
     let interpreter = Interpreter::new(&f);
     let p = packet("udp dport 1");
-    let good = interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
+    let good = interpreter.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
     assert_eq!(good.verdict, Verdict::Accept);
     for target in [Target::Jump("a".into()), Target::Goto("a".into())] {
         let b = chains(&mut f).iter_mut().find(|c| &*c.name == "b").expect("b");
         b.rules[0].target = target;
         let looped = Interpreter::new(&f);
-        let outcome = looped.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
+        let outcome = looped.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle);
         assert_eq!(outcome.verdict, Verdict::Drop);
     }
 }
@@ -205,9 +216,13 @@ fn other_users_of_conntrack_bring_the_nat_table_into_play() {
     let f = firewall("*nat\n-A PREROUTING -p udp\nCOMMIT\n");
     let p = packet("udp dport 1");
     let alone = Interpreter::new(&f);
-    assert!(alone.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).hits.is_empty());
+    assert!(
+        alone.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).hits.is_empty()
+    );
     let with = Interpreter::new(&f).with_conntrack_in_use();
-    assert!(!with.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).hits.is_empty());
+    assert!(
+        !with.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).hits.is_empty()
+    );
 }
 
 #[test]

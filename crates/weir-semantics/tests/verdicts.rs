@@ -63,7 +63,7 @@ fn check(
         "output" => JourneyKind::Output,
         other => return Err(format!("no entry {other}")),
     };
-    let outcome = interpreter.journey(&packet, entry, &mut Says(sent.answer));
+    let outcome = interpreter.evaluate_journey(&packet, entry, &mut Says(sent.answer));
     let verdict = verdict_word(outcome.verdict);
     same("verdict", &verdict, &sent.verdict.as_str())?;
     if let Some(hits) = &sent.hits {
@@ -134,7 +134,9 @@ fn hit_word(firewall: &Firewall, hit: &CounterHitWithCredit<'_>) -> String {
     if let Some(id) = hit.rule_or_policy_id(Family::V4) {
         return id.path_in_family();
     }
-    let CountedObject::Element { set, element } = hit.counted_object else { return String::new() };
+    let CountedObject::IpsetElement { set, element } = hit.counted_object else {
+        return String::new();
+    };
     let elements = firewall.find_set(set).map_or(&[][..], |s| &s.elements[..]);
     let number = elements.iter().position(|e| std::ptr::eq(e, element));
     format!("set/{set}/{}", number.map_or(0, |i| i + 1))

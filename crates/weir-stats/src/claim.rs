@@ -225,7 +225,7 @@ fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Op
         TrialSelection::of_first_copy(*quantity, &place.subject, &place.at).block_means(trials)
     });
     let mut values: Vec<u64> = TrialSelection::of_first_copy(*quantity, subject, at)
-        .matching_trials(trials)
+        .matching_accepted_trials(trials)
         .filter_map(|trial| trial.scenario.coordinate(axis)?.as_number())
         .filter(|value| (*from..=*to).contains(value))
         .collect();

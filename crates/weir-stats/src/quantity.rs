@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use self::trial_readings::{
     completed_connections_per_second, divide_count_by_trial_seconds, failed_connection_share,
-    own_socket_reply_times, probe_latency_distribution, share_of_total, snmp_counter,
+    own_socket_reply_times, probe_latency_distribution, share_of_total, snmp_counter_or_zero,
 };
 use crate::endpoint_counts;
 use crate::trial::{Trial, TrialKind};
@@ -123,7 +123,9 @@ define_quantities! {
     /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
     IcmpAnswersRatio {
         kind: Rate, title: "ICMP replies per packet", better: More,
-        read_value: |t| share_of_total(snmp_counter(t, "Icmp.OutDestUnreachs"), t.delivered),
+        read_value: |t| {
+            share_of_total(snmp_counter_or_zero(t, "Icmp.OutDestUnreachs"), t.delivered)
+        },
     }
     /// Share of packets lost at overload, of those that had to arrive.
     LostShare {

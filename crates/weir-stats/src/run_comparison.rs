@@ -179,7 +179,7 @@ fn compute_baseline_relative_logs(
 
 /// Points whose interval contains 1: the logarithms of both runs' ratios differ by 0, as far as
 /// these blocks can show.
-pub fn count_compared_points_spanning_one(points: &[ComparedPoint]) -> usize {
+pub fn count_points_compatible_with_ratio_one(points: &[ComparedPoint]) -> usize {
     points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
 }
 
@@ -327,7 +327,10 @@ mod tests {
         let points = [(0.9, 1.1), (1.0, 1.2), (1.01, 1.2), (0.8, 0.99)]
             .map(|(lo, hi)| point(Quantity::Pps, lo, hi, false));
         assert_eq!(
-            (count_compared_points_spanning_one(&points), count_compared_points_spanning_one(&[])),
+            (
+                count_points_compatible_with_ratio_one(&points),
+                count_points_compatible_with_ratio_one(&[])
+            ),
             (2, 0)
         );
     }

@@ -51,24 +51,24 @@ fn searches_file(dir: &Path) -> RecordFile {
 /// # Errors
 /// A file that is missing, that does not hold what it should, or of another format.
 pub fn load_record(dir: &Path) -> Result<RunRecord, RecordError> {
-    load_record_with(dir, RecordFile::read_sole_form)
+    load_record_with_reader(dir, RecordFile::read_sole_form)
 }
 
 /// Reads the folder of a run that may be in progress: an incomplete line is omitted.
 ///
 /// # Errors
 /// As [`load_record`].
-pub fn load_growing_record(dir: &Path) -> Result<RunRecord, RecordError> {
+pub fn load_record_of_run_in_progress(dir: &Path) -> Result<RunRecord, RecordError> {
     let whole_lines = |file: &RecordFile| {
         let mut read = file.read_preferring_plain()?;
         read.text.truncate(read.text.rfind('\n').map_or(0, |at| at + 1));
         Ok(read)
     };
-    load_record_with(dir, whole_lines)
+    load_record_with_reader(dir, whole_lines)
 }
 
 /// Reads a folder, each file of lines by `read`.
-fn load_record_with(
+fn load_record_with_reader(
     dir: &Path,
     read: fn(&RecordFile) -> Result<RecordText, RecordError>,
 ) -> Result<RunRecord, RecordError> {

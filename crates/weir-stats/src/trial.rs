@@ -75,7 +75,7 @@ pub struct Trial {
 pub enum TrialResults {
     /// Nothing: packets alone, or the time of a load.
     #[default]
-    PacketsOnly,
+    PacketSumsOrLoadTime,
     /// So many rules that were added.
     AddedRules(u64),
     /// What both ends of connections counted.
@@ -140,7 +140,7 @@ impl Trial {
             seconds: 0.0,
             pps: 0.0,
             rate_pps: 0.0,
-            results: TrialResults::PacketsOnly,
+            results: TrialResults::PacketSumsOrLoadTime,
             observations: MachineObservations::default(),
             noise: TrialNoise::default(),
             state: TrialState::Accepted,
@@ -172,7 +172,7 @@ impl From<SerializedTrial> for Trial {
             (None, Some(probe), _) => TrialResults::Probe(Box::new(probe)),
             (None, None, Some(stream)) => TrialResults::BulkTcpStream(stream),
             (None, None, None) if text.additions > 0 => TrialResults::AddedRules(text.additions),
-            (None, None, None) => TrialResults::PacketsOnly,
+            (None, None, None) => TrialResults::PacketSumsOrLoadTime,
         };
         Trial {
             number: text.number,
@@ -233,7 +233,7 @@ impl From<Trial> for SerializedTrial {
             stream: None,
         };
         match trial.results {
-            TrialResults::PacketsOnly => {}
+            TrialResults::PacketSumsOrLoadTime => {}
             TrialResults::AddedRules(additions) => text.additions = additions,
             TrialResults::Connections(connections) => text.connections = Some(*connections),
             TrialResults::Probe(probe) => text.probe = Some(*probe),

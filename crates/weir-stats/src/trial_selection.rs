@@ -34,7 +34,10 @@ impl<'a> TrialSelection<'a> {
     ///
     /// A trial of a load lies on fewer axes than one of packets (where packets come from makes
     /// no difference to it), so only the axes that both name are compared.
-    pub fn matching_trials<'t>(&self, trials: &'t [Trial]) -> impl Iterator<Item = &'t Trial> {
+    pub fn matching_accepted_trials<'t>(
+        &self,
+        trials: &'t [Trial],
+    ) -> impl Iterator<Item = &'t Trial> {
         let wanted = *self;
         let at_point = move |trial: &Trial| {
             wanted.scenario.0.iter().all(|(axis, value)| {
@@ -53,7 +56,7 @@ impl<'a> TrialSelection<'a> {
     /// One value per block: the mean of its accepted trials, the two legs of ABBA as a rule.
     pub fn block_means(&self, trials: &[Trial]) -> BTreeMap<u32, f64> {
         let mut sums: BTreeMap<u32, (f64, u32)> = BTreeMap::new();
-        for trial in self.matching_trials(trials) {
+        for trial in self.matching_accepted_trials(trials) {
             if let Some(value) = self.quantity.value_in_trial(trial) {
                 let sum = sums.entry(trial.block).or_default();
                 *sum = (sum.0 + value, sum.1 + 1);

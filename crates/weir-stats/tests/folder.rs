@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_stats::run_folder::{
-    append_trial, compress_records, load_growing_record, load_record,
+    append_trial, compress_records, load_record, load_record_of_run_in_progress,
     prepare_and_load_run_to_resume, read_trials_text, save_run_json,
 };
 use weir_stats::{
@@ -109,7 +109,7 @@ fn a_complete_run_is_read_as_before_when_it_is_compressed() {
     compress_records(&dir).unwrap();
     assert!(!dir.join("trials.jsonl").exists());
     assert_eq!(load_record(&dir).unwrap(), record);
-    assert_eq!(load_growing_record(&dir).unwrap(), record);
+    assert_eq!(load_record_of_run_in_progress(&dir).unwrap(), record);
     assert_eq!(read_trials_text(&dir).unwrap(), text);
 }
 
@@ -125,7 +125,7 @@ fn a_run_goes_on_from_either_form() {
     let path = dir.join("trials.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{text}{{\"number\": 2")).unwrap();
-    assert_eq!(load_growing_record(&dir).unwrap().trials.len(), 2);
+    assert_eq!(load_record_of_run_in_progress(&dir).unwrap().trials.len(), 2);
     assert_eq!(prepare_and_load_run_to_resume(&dir).unwrap().trials.len(), 2);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }

@@ -5,7 +5,7 @@ use weir_stats::Scenario;
 
 use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
-use crate::study::{AA_PRESET, AaControl};
+use crate::study::{AA_PRESET_NAME, AaControl};
 
 impl LoadedStudy {
     /// Makes it a study of one subject against itself: `times` as many blocks as each preset has,
@@ -20,10 +20,10 @@ impl LoadedStudy {
         study.claims.clear();
         study.probe = None;
         study.title = format!("{}: {name} against itself", study.title);
-        let has_own = study.presets.contains_key(AA_PRESET);
+        let has_own = study.presets.contains_key(AA_PRESET_NAME);
         if let Some(smoke) = study.presets.get("smoke").filter(|_| !has_own) {
             let short = smoke.reduce_to_first_axis_ends(&study.axes);
-            study.presets.insert(AA_PRESET.to_owned(), short);
+            study.presets.insert(AA_PRESET_NAME.to_owned(), short);
         }
         for preset in study.presets.values_mut() {
             // One block has no scatter to be judged by.
@@ -42,7 +42,7 @@ impl LoadedStudy {
         let idle = (is_baseline && self.study.traffic.is_none()).then(|| {
             "is a `baseline`: it loads nothing, and the study has no `[traffic]`".to_owned()
         });
-        match self.unsupported_path_reason(name).or(idle) {
+        match self.unsupported_connection_path_reason(name).or(idle) {
             Some(why) => {
                 Err(StudyError::InvalidOptions(format!("`--aa {name}`: the subject {why}")))
             }

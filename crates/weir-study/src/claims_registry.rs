@@ -5,7 +5,7 @@
 //! status is *computed* from the records of the newest complete run under `runs/`; or it says why
 //! there is nothing to compute. No status can be set by hand.
 
-mod claim_item;
+mod statement_status;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,12 @@ use weir_stats::{ClaimRecord, Estimate, claim, run_folder};
 use crate::StudyError;
 use crate::study::Study;
 use crate::study_loader::load_study;
-use crate::toml_text::{error_at_offset, parse_toml};
-use crate::value_rows::CLAIMS_ROWS;
+use crate::toml_text::{check_and_deserialize_toml, error_at_offset};
+use crate::value_rule_tables::CLAIMS_VALUE_RULES;
 
-pub use self::claim_item::{ClaimEvidence, StatementKind, StatementStatus, StatementWithStatus};
+pub use self::statement_status::{
+    ClaimEvidence, StatementKind, StatementStatus, StatementWithStatus,
+};
 
 /// The file of a study's folder that says the result of a subject against itself.
 pub const AA_TEST_FILE: &str = "aa.json";
@@ -111,7 +113,7 @@ fn evaluate_statements_of_study(folder: &Path) -> Result<StudyStatements, StudyE
     } else {
         String::new()
     };
-    let claims: ClaimsFile = parse_toml(&path, &text, CLAIMS_ROWS)?;
+    let claims: ClaimsFile = check_and_deserialize_toml(&path, &text, CLAIMS_VALUE_RULES)?;
     let loaded = match folder.join("study.toml").is_file() {
         true => Some(load_study(folder)?.study),
         false => None,

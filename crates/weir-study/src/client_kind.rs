@@ -47,7 +47,7 @@ impl ClientKind {
 
     /// Its description in a record, with the response times that it reports; nothing for weir's own
     /// sockets.
-    pub fn to_trial_client(
+    pub fn to_substitute_client_report(
         self,
         reported: DurationDistribution,
     ) -> Option<weir_stats::SubstituteClientReport> {
@@ -75,8 +75,9 @@ mod tests {
         let clients = ["sockets", "stateless", "httperf", "wrk", "wrk-kept"];
         for name in clients {
             let Text { client } = toml::from_str(&format!("client = \"{name}\"")).unwrap();
-            let recorded =
-                client.to_trial_client(DurationDistribution::default()).map(|client| client.name);
+            let recorded = client
+                .to_substitute_client_report(DurationDistribution::default())
+                .map(|client| client.name);
             assert_eq!(recorded.as_deref().unwrap_or("sockets"), name);
         }
         let unknown = toml::from_str::<Text>("client = \"ab\"").err().unwrap();

@@ -14,8 +14,8 @@ use weir_stats::ProbeKind;
 use crate::StudyError;
 use crate::connection_path::ConnectionPath;
 use crate::loaded_study::LoadedStudy;
-use crate::toml_text::{error_at_offset, parse_toml};
-use crate::value_rows::HOSTS_ROWS;
+use crate::toml_text::{check_and_deserialize_toml, error_at_offset};
+use crate::value_rule_tables::HOSTS_VALUE_RULES;
 use crate::workload::NOT_IMPLEMENTED_OVER_HOSTS;
 
 /// The hosts of a run, as their file says.
@@ -93,7 +93,8 @@ impl LabHostsFile {
     pub fn read(path: &Path) -> Result<LabHostsFile, StudyError> {
         let text =
             std::fs::read_to_string(path).map_err(StudyError::file_access_error("read", path))?;
-        let LabHostsDefinition { ends, firewall } = parse_toml(path, &text, HOSTS_ROWS)?;
+        let LabHostsDefinition { ends, firewall } =
+            check_and_deserialize_toml(path, &text, HOSTS_VALUE_RULES)?;
         let hosts = LabHostsFile { path: path.to_owned(), text, tester: ends, firewall };
         hosts.refuse_contradictory_host_settings()?;
         Ok(hosts)
@@ -138,7 +139,7 @@ impl LabHostsFile {
 fn check_study_supports_hosts(loaded: &LoadedStudy) -> Result<(), StudyError> {
     let study = &loaded.study;
     let line = |table: &str| loaded.key_offset(&[table]);
-    let workload = study.workload_row();
+    let workload = study.workload_features();
     let lacks = workload.remote_hosts.err();
     let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
     let traffic = lacks.map(|why| (line("traffic"), workload.name.to_owned(), why));

@@ -38,13 +38,13 @@ impl LoadedStudy {
     }
 
     /// What is wrong at an offset of the study's text.
-    pub(crate) fn error_at(&self, offset: usize, message: String) -> StudyError {
+    pub(crate) fn study_error_at_offset(&self, offset: usize, message: String) -> StudyError {
         error_at_offset(&self.path, &self.text, offset, message)
     }
 
     /// What is wrong at a key of the study.
-    pub(crate) fn error_at_key(&self, path: &[&str], message: String) -> StudyError {
-        self.error_at(self.key_offset(path), message)
+    pub(crate) fn study_error_at_key(&self, path: &[&str], message: String) -> StudyError {
+        self.study_error_at_offset(self.key_offset(path), message)
     }
 
     /// Offset of a key of the study, or of the innermost table of its path that is there.

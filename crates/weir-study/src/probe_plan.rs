@@ -57,9 +57,9 @@ impl ProbePlan {
     /// order.
     pub fn plan_probe_trials(&self, planned: &[PlannedTrial]) -> Vec<PlannedTrial> {
         let is_probed = |trial: &&PlannedTrial| {
-            let variant = &trial.variant;
-            let named = self.subjects.iter().any(|name| *name.get_ref() == variant.subject);
-            trial.leg == 0 && variant.copy_index == 0 && (named || self.subjects.is_empty())
+            let subject_copy = &trial.subject_copy;
+            let named = self.subjects.iter().any(|name| *name.get_ref() == subject_copy.subject);
+            trial.leg == 0 && subject_copy.copy_index == 0 && (named || self.subjects.is_empty())
         };
         let mut probes = Vec::new();
         for trial in planned.iter().filter(is_probed) {
@@ -100,10 +100,11 @@ mod tests {
 
     #[test]
     fn a_trial_says_what_it_asks() {
-        let variant = crate::trial_plan::SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
+        let subject_copy =
+            crate::trial_plan::SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
         let plain = PlannedTrial {
             scenario: weir_stats::Scenario::default(),
-            variant,
+            subject_copy,
             block: 0,
             order_in_block: 0,
             leg: 0,

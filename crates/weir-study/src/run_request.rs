@@ -39,13 +39,13 @@ impl LoadedStudy {
                 return Err(StudyError::InvalidOptions(what));
             }
         }
-        let workload = self.study.workload_row();
+        let workload = self.study.workload_features();
         if let Err(why) = workload.rate_search {
             let message = format!(
                 "{} {why}, and `--search` searches for a rate of frames: run it without `--search`",
                 workload.name
             );
-            return Err(self.error_at_key(&["traffic"], message));
+            return Err(self.study_error_at_key(&["traffic"], message));
         }
         let preset = self.find_preset(name)?;
         if preset.rate_pps > 0 {
@@ -53,7 +53,7 @@ impl LoadedStudy {
                 "preset `{name}` has a `rate_pps`, and `--search` starts from the rate without a \
                  limit: choose a preset without `rate_pps`"
             );
-            return Err(self.error_at_key(&["presets", name, "rate_pps"], message));
+            return Err(self.study_error_at_key(&["presets", name, "rate_pps"], message));
         }
         Ok(preset)
     }

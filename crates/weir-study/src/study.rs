@@ -7,11 +7,11 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_stats::{Claim, Coordinate, Paper, PaperStatedValue, Scenario};
 
+use crate::file_generator::FileGenerator;
 use crate::firewall_devices::FirewallDevices;
-use crate::generated_file::FileGenerator;
 use crate::probe_plan::ProbePlan;
 use crate::traffic::{ConnectionLoad, Traffic};
-use crate::workload::{RULESET_LOADS_ONLY, WorkloadRow};
+use crate::workload::{RULESET_LOADS_ONLY_FEATURES, WorkloadFeatures};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -63,12 +63,12 @@ pub struct Study {
 
 impl Study {
     /// What it measures, and what it can be asked for.
-    pub fn workload_row(&self) -> &'static WorkloadRow {
-        self.traffic.as_ref().map_or(&RULESET_LOADS_ONLY, Traffic::workload_row)
+    pub fn workload_features(&self) -> &'static WorkloadFeatures {
+        self.traffic.as_ref().map_or(&RULESET_LOADS_ONLY_FEATURES, Traffic::workload_features)
     }
 
     /// How its frames are made, where it plays frames.
-    pub fn frames_source(&self) -> Option<&FileGenerator> {
+    pub fn frames_generator(&self) -> Option<&FileGenerator> {
         Some(&self.traffic.as_ref()?.frames()?.source)
     }
 
@@ -132,7 +132,7 @@ impl Default for NoiseLimits {
 }
 
 /// The preset of a subject against itself: a study's own, or else its smoke at two points.
-pub const AA_PRESET: &str = "aa";
+pub const AA_PRESET_NAME: &str = "aa";
 
 /// How long and how often.
 #[derive(Clone, Debug, Deserialize)]

@@ -58,18 +58,20 @@ impl LoadedStudy {
 
     /// Whether an axis of the traffic is there, and has values that its field gives a meaning.
     fn check_traffic_axis(&self, axis: &TrafficAxis<'_>) -> Result<(), StudyError> {
-        let TrafficAxis { name, field, offset, numbers } = axis;
-        let at = offset.unwrap_or_else(|| self.key_offset(&["traffic", field]));
+        let TrafficAxis { name, traffic_field, offset, allowed_numbers } = axis;
+        let at = offset.unwrap_or_else(|| self.key_offset(&["traffic", traffic_field]));
         self.check_axis_exists(name, at)?;
-        let Some(numbers) = numbers else { return Ok(()) };
-        let is_one =
-            |value: &Coordinate| value.as_number().is_some_and(|number| numbers.contains(&number));
+        let Some(allowed_numbers) = allowed_numbers else { return Ok(()) };
+        let is_one = |value: &Coordinate| {
+            value.as_number().is_some_and(|number| allowed_numbers.contains(&number))
+        };
         let Some(value) = self.study.axes[*name].values.iter().find(|value| !is_one(value)) else {
             return Ok(());
         };
-        let (first, last) = (numbers.start(), numbers.end());
-        let message = format!("axis `{name}` has {value}: `{field}` takes {first} to {last}");
-        Err(self.error_at(at, message))
+        let (first, last) = (allowed_numbers.start(), allowed_numbers.end());
+        let message =
+            format!("axis `{name}` has {value}: `{traffic_field}` takes {first} to {last}");
+        Err(self.study_error_at_offset(at, message))
     }
 
     /// Whether each title of a value is that of one on its axis.
@@ -78,7 +80,7 @@ impl LoadedStudy {
             for titled in axis.titles.keys() {
                 if !axis.values.iter().any(|value| value.to_string() == *titled) {
                     let message = format!("axis `{name}` has no value `{titled}` to be titled");
-                    return Err(self.error_at_key(&["axes", name, "titles", titled], message));
+                    return Err(self.study_error_at_key(&["axes", name, "titles", titled], message));
                 }
             }
         }
@@ -93,7 +95,7 @@ impl LoadedStudy {
             None => Ok(()),
             Some(name) => {
                 let message = format!("no claim `{name}`; there are {}", join_names(ids()));
-                Err(self.error_at_key(&["paper_values"], message))
+                Err(self.study_error_at_key(&["paper_values"], message))
             }
         }
     }
@@ -105,7 +107,7 @@ impl LoadedStudy {
         let is_taken =
             |axis: &&str| self.study.axes.keys().any(|own| own.eq_ignore_ascii_case(axis));
         let taken = [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS].into_iter().find(is_taken);
-        let workload = self.study.workload_row();
+        let workload = self.study.workload_features();
         let message = match (taken, workload.latency_probe) {
             (Some(axis), _) => format!("`[probe]` reserves the axis `{axis}`"),
             (None, Err(why)) => {
@@ -113,7 +115,7 @@ impl LoadedStudy {
             }
             (None, Ok(())) => return Ok(()),
         };
-        Err(self.error_at_key(&["probe"], message))
+        Err(self.study_error_at_key(&["probe"], message))
     }
 
     fn check_claim(&self, claim: &Claim, at: usize) -> Result<(), StudyError> {
@@ -133,7 +135,7 @@ impl LoadedStudy {
             }
             None if claim.needs.is_none() => {
                 let message = format!("claim `{}` has neither `test` nor `needs`", claim.id);
-                Err(self.error_at(at, message))
+                Err(self.study_error_at_offset(at, message))
             }
             None => Ok(()),
         }
@@ -145,18 +147,19 @@ impl LoadedStudy {
         }
         let known = join_names(self.subjects.0.keys().map(String::as_str));
         let message = format!("no subject `{name}`; there are {known}");
-        Err(self.error_at(at, message))
+        Err(self.study_error_at_offset(at, message))
     }
 
     /// Another client can only replace sockets.
     pub(crate) fn check_subject_client(&self, name: &str, at: usize) -> Result<(), StudyError> {
         let client = self.subjects.0[name].client;
-        let has_sockets = self.study.connection_load().is_some_and(|c| c.sockets.is_some());
+        let has_sockets =
+            self.study.connection_load().is_some_and(|c| c.kernel_socket_clients.is_some());
         if client == ClientKind::Sockets || has_sockets {
             return Ok(());
         }
         let message = format!("subject `{name}` has a `client`: that needs kind `sockets`");
-        Err(self.error_at(at, message))
+        Err(self.study_error_at_offset(at, message))
     }
 
     pub(crate) fn check_axis_exists(&self, name: &str, at: usize) -> Result<(), StudyError> {
@@ -165,7 +168,7 @@ impl LoadedStudy {
         }
         let known = join_names(self.study.axes.keys().map(String::as_str));
         let message = format!("no axis `{name}`; there are {known}");
-        Err(self.error_at(at, message))
+        Err(self.study_error_at_offset(at, message))
     }
 
     fn check_axis_value_exists(
@@ -179,7 +182,7 @@ impl LoadedStudy {
             return Ok(());
         }
         let message = format!("axis `{axis}` has no value {value}");
-        Err(self.error_at(at, message))
+        Err(self.study_error_at_offset(at, message))
     }
 
     fn check_scenario(&self, point: &Scenario, at: usize) -> Result<(), StudyError> {
@@ -187,7 +190,7 @@ impl LoadedStudy {
             Some(probing) if [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS].contains(&axis.as_str()) => {
                 let found = probing.includes_probe_axis_value(axis, value);
                 let message = || format!("`[probe]` has no {axis} `{value}`");
-                found.then_some(()).ok_or_else(|| self.error_at(at, message()))
+                found.then_some(()).ok_or_else(|| self.study_error_at_offset(at, message()))
             }
             _ => self.check_axis_value_exists(axis, value, at),
         })

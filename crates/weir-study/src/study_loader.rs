@@ -6,9 +6,9 @@ use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
 use crate::study::Study;
 use crate::subject::Subjects;
-use crate::toml_text::{error_at_offset, find_key_offset, parse_edited_toml};
-use crate::traffic::{Traffic, nest_traffic_in_kind};
-use crate::value_rows::STUDY_ROWS;
+use crate::toml_text::{check_edit_and_deserialize_toml, error_at_offset, find_key_offset};
+use crate::traffic::{Traffic, nest_traffic_fields_under_kind};
+use crate::value_rule_tables::STUDY_VALUE_RULES;
 
 /// Reads a study from its folder or its file.
 ///
@@ -22,10 +22,15 @@ pub fn load_study(path: &Path) -> Result<LoadedStudy, StudyError> {
     let path = if path.is_dir() { path.join("study.toml") } else { path.to_owned() };
     let text =
         std::fs::read_to_string(&path).map_err(StudyError::file_access_error("read", &path))?;
-    let mut study: Study = parse_edited_toml(&path, &text, STUDY_ROWS, nest_traffic_in_kind)?;
+    let mut study: Study = check_edit_and_deserialize_toml(
+        &path,
+        &text,
+        STUDY_VALUE_RULES,
+        nest_traffic_fields_under_kind,
+    )?;
     if let Some(devices) = study.traffic.as_ref().and_then(Traffic::required_devices) {
         if let Some(at) = find_key_offset(&text, &["devices"]) {
-            let (workload, input) = (study.workload_row().name, &devices.input);
+            let (workload, input) = (study.workload_features().name, &devices.input);
             let message = format!(
                 "{workload} has its own devices, `{input}` and `{}`: remove `[devices]`",
                 devices.output

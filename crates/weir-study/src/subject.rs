@@ -28,7 +28,7 @@ use crate::client_kind::ClientKind;
 use crate::connection_path::ConnectionPath;
 use crate::program_search_path::ProgramSearchPath;
 use crate::toml_text;
-use crate::value_rows::SUBJECTS_ROWS;
+use crate::value_rule_tables::SUBJECTS_VALUE_RULES;
 
 /// A way to put a ruleset in force.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -125,7 +125,7 @@ impl Subjects {
     fn read_subjects_file(path: &Path) -> Result<(Subjects, String), StudyError> {
         let text =
             std::fs::read_to_string(path).map_err(StudyError::file_access_error("read", path))?;
-        let subjects = toml_text::parse_toml(path, &text, SUBJECTS_ROWS)?;
+        let subjects = toml_text::check_and_deserialize_toml(path, &text, SUBJECTS_VALUE_RULES)?;
         Ok((subjects, text))
     }
 }

@@ -7,34 +7,34 @@ use toml::de::DeTable;
 
 use crate::StudyError;
 use crate::toml_value_error::TomlValueError;
-use crate::value_rules::{FirstInvalidValues, ValueRow, find_first_invalid_values};
+use crate::value_rules::{FirstInvalidValues, ValueRuleAtPath, find_first_invalid_values};
 
-/// Reads TOML text whose values obey `rows`; errors have file and line.
-pub(crate) fn parse_toml<T: DeserializeOwned>(
+/// Reads TOML text whose values obey `path_rules`; errors have file and line.
+pub(crate) fn check_and_deserialize_toml<T: DeserializeOwned>(
     path: &Path,
     text: &str,
-    rows: &[ValueRow],
+    path_rules: &[ValueRuleAtPath],
 ) -> Result<T, StudyError> {
-    parse_edited_toml(path, text, rows, |_| Ok(()))
+    check_edit_and_deserialize_toml(path, text, path_rules, |_| Ok(()))
 }
 
-/// Reads TOML text whose values obey `rows` and are edited afterwards; they keep their places in
-/// the text.
-pub(crate) fn parse_edited_toml<T: DeserializeOwned>(
+/// Reads TOML text whose values obey `path_rules` and are edited afterwards; they keep their places
+/// in the text.
+pub(crate) fn check_edit_and_deserialize_toml<T: DeserializeOwned>(
     path: &Path,
     text: &str,
-    rows: &[ValueRow],
+    path_rules: &[ValueRuleAtPath],
     edit: impl FnOnce(&mut DeTable<'_>) -> Result<(), TomlValueError>,
 ) -> Result<T, StudyError> {
     let parse = || {
         let mut table = DeTable::parse(text)?;
-        let FirstInvalidValues { refused, undeclared } =
-            find_first_invalid_values(table.get_ref(), rows);
+        let FirstInvalidValues { refused, undeclared_number } =
+            find_first_invalid_values(table.get_ref(), path_rules);
         refused.map_or(Ok(()), Err)?;
         edit(table.get_mut())?;
         let value = T::deserialize(toml::Deserializer::from(table))?;
         // After fields that do not exist, whose numbers have no range either.
-        undeclared.map_or(Ok(value), Err)
+        undeclared_number.map_or(Ok(value), Err)
     };
     parse()
         .map_err(|TomlValueError { offset, message }| error_at_offset(path, text, offset, message))

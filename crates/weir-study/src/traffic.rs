@@ -1,13 +1,13 @@
 //! What a study sends through its firewalls.
 //!
 //! Each kind has a file here: the struct whose fields are those of `[traffic]`, their check, and
-//! the [`WorkloadRow`] that states what the kind can be asked for. [`Traffic`] lists the kinds.
-//! What else a study needs to know of its traffic is in the trait [`TrafficKind`], which each kind
-//! implements.
+//! the [`WorkloadFeatures`] that states what the kind can be asked for. [`Traffic`] lists the
+//! kinds. What else a study needs to know of its traffic is in the trait [`TrafficKind`], which
+//! each kind implements.
 //!
 //! The fields depend on `kind`, which may be given after them and is `frames` without it. Serde
 //! reads such an enum (`tag = "kind"`) from values without their places in the text, and errors
-//! would have no line. So [`nest_traffic_in_kind`] changes the parsed table instead:
+//! would have no line. So [`nest_traffic_fields_under_kind`] changes the parsed table instead:
 //! `kind = "sockets"` with its fields becomes `sockets = { … }`, which serde reads place by place.
 
 pub mod concurrent;
@@ -15,11 +15,11 @@ pub(crate) mod connection_load;
 pub mod connections;
 pub mod frames;
 pub mod loopback;
+mod serde_variant_names;
 pub mod sockets;
 pub(crate) mod traffic_axis;
 pub(crate) mod traffic_kind;
-mod udp_packet;
-mod variant_names;
+mod udp_packet_lengths;
 
 use std::borrow::Cow;
 
@@ -29,16 +29,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::firewall_devices::FirewallDevices;
 use crate::toml_value_error::TomlValueError;
+use crate::traffic::serde_variant_names::{list_field_names_of_variant, list_variant_names};
 use crate::traffic::traffic_axis::TrafficAxis;
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::traffic::variant_names::{list_field_names_of_variant, list_variant_names};
-use crate::workload::WorkloadRow;
+use crate::workload::WorkloadFeatures;
 
 pub use connection_load::{
     ConcurrencyTarget, ConnectionLoad, FIRST_KERNEL_SOCKET_CLIENT_PORT, KernelSocketClients,
 };
-pub use udp_packet::IPV4_UDP_HEADER_BYTES;
-pub(crate) use udp_packet::MAX_UDP_PACKET_BYTES;
+pub use udp_packet_lengths::IPV4_UDP_HEADER_BYTES;
+pub(crate) use udp_packet_lengths::MAX_UDP_PACKET_BYTES;
 
 /// The kind without `kind`.
 const DEFAULT_TRAFFIC_KIND: &str = "frames";
@@ -78,8 +78,8 @@ define_traffic_kinds! {
 
 impl Traffic {
     /// What it can be asked for.
-    pub fn workload_row(&self) -> &'static WorkloadRow {
-        self.as_traffic_kind().workload_row()
+    pub fn workload_features(&self) -> &'static WorkloadFeatures {
+        self.as_traffic_kind().workload_features()
     }
 
     /// Its frames, where it sends some.
@@ -110,7 +110,9 @@ impl Traffic {
 ///
 /// # Errors
 /// At its place: a kind that does not exist, a field that the kind does not take.
-pub(crate) fn nest_traffic_in_kind(study: &mut DeTable<'_>) -> Result<(), TomlValueError> {
+pub(crate) fn nest_traffic_fields_under_kind(
+    study: &mut DeTable<'_>,
+) -> Result<(), TomlValueError> {
     let Some(traffic) = study.get_mut("traffic") else { return Ok(()) };
     let span = traffic.span();
     let DeValue::Table(fields) = traffic.get_mut() else {
@@ -141,8 +143,8 @@ pub(crate) fn nest_traffic_in_kind(study: &mut DeTable<'_>) -> Result<(), TomlVa
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::toml_text::parse_edited_toml;
-    use crate::value_rows::STUDY_ROWS;
+    use crate::toml_text::check_edit_and_deserialize_toml;
+    use crate::value_rule_tables::STUDY_VALUE_RULES;
 
     #[derive(Debug, Deserialize)]
     struct TrafficOnly {
@@ -153,7 +155,12 @@ pub(crate) mod tests {
     pub(crate) fn read(text: &str) -> Result<Traffic, String> {
         let text = format!("[traffic]\n{text}");
         let path = std::path::Path::new("study.toml");
-        let read = parse_edited_toml::<TrafficOnly>(path, &text, STUDY_ROWS, nest_traffic_in_kind);
+        let read = check_edit_and_deserialize_toml::<TrafficOnly>(
+            path,
+            &text,
+            STUDY_VALUE_RULES,
+            nest_traffic_fields_under_kind,
+        );
         read.map(|study| study.traffic).map_err(|error| error.to_string())
     }
 
@@ -206,8 +213,8 @@ pub(crate) mod tests {
             ("kind = \"sockets\"\nrate_axis = \"x\"", [false, false, false, false, true]),
             ("kind = \"loopback\"", [false, false, false, false, false]),
         ];
-        let rows = workloads.iter().map(|(text, _)| read(text).unwrap().workload_row());
-        let rows: Vec<&WorkloadRow> = rows.collect();
+        let rows = workloads.iter().map(|(text, _)| read(text).unwrap().workload_features());
+        let rows: Vec<&WorkloadFeatures> = rows.collect();
         for (row, (text, expected)) in rows.iter().zip(workloads) {
             let features = [
                 row.rate_search,

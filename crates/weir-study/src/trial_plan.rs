@@ -26,7 +26,7 @@ pub struct PlannedTrial {
     /// Where.
     pub scenario: Scenario,
     /// What.
-    pub variant: SubjectCopy,
+    pub subject_copy: SubjectCopy,
     /// Which pass.
     pub block: u32,
     /// Place in the pass.
@@ -63,12 +63,14 @@ pub fn plan_block(
     for scenario in points {
         let mut variants = variants(scenario);
         random.shuffle(&mut variants);
-        let there = variants.iter().map(|variant| (0, variant));
-        for (leg, variant) in there.chain(variants.iter().rev().map(|variant| (1, variant))) {
+        let there = variants.iter().map(|subject_copy| (0, subject_copy));
+        for (leg, subject_copy) in
+            there.chain(variants.iter().rev().map(|subject_copy| (1, subject_copy)))
+        {
             let order = steps.len() as u32;
             steps.push(PlannedTrial {
                 scenario: scenario.clone(),
-                variant: variant.clone(),
+                subject_copy: subject_copy.clone(),
                 block,
                 order_in_block: order,
                 leg,
@@ -107,8 +109,8 @@ mod tests {
         for point in steps.chunks(6) {
             assert!(point.iter().all(|step| step.scenario == point[0].scenario));
             let mirrored: Vec<&SubjectCopy> =
-                point.iter().rev().map(|step| &step.variant).collect();
-            let forward: Vec<&SubjectCopy> = point.iter().map(|step| &step.variant).collect();
+                point.iter().rev().map(|step| &step.subject_copy).collect();
+            let forward: Vec<&SubjectCopy> = point.iter().map(|step| &step.subject_copy).collect();
             assert_eq!(forward, mirrored);
             assert_eq!(point.iter().map(|step| step.leg).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
         }
@@ -121,7 +123,7 @@ mod tests {
         let points = list_grid_points(&axes());
         assert_eq!(plan_block(&points, variants, 0, 1), plan_block(&points, variants, 0, 1));
         let names = |steps: Vec<PlannedTrial>| -> Vec<(Scenario, SubjectCopy)> {
-            steps.into_iter().map(|step| (step.scenario, step.variant)).collect()
+            steps.into_iter().map(|step| (step.scenario, step.subject_copy)).collect()
         };
         assert_ne!(
             names(plan_block(&points, variants, 0, 1)),

@@ -1,9 +1,10 @@
 //! What the values of a file may be: tables of rules, and the one walk that applies them.
 //!
 //! Serde checks the types of values. That a length is a finite number of seconds, that a name can
-//! be that of a device, or that a list names nothing twice, is stated here: a [`ValueRow`] has the
-//! path of a value and its [`ValueRule`], and [`find_first_invalid_values`] applies the rows to the parsed
-//! text, where every value still has its place. The rows are in [`crate::value_rows`].
+//! be that of a device, or that a list names nothing twice, is stated here: a [`ValueRuleAtPath`]
+//! has the path of a value and its [`ValueRule`], and [`find_first_invalid_values`] applies the
+//! rows to the parsed text, where every value still has its place. The rows are in
+//! [`crate::value_rule_tables`].
 //!
 //! A number that serde accepts and that has no row is refused as well, so that a new field cannot
 //! be used before its range is declared.
@@ -17,7 +18,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use crate::toml_value_error::TomlValueError;
 
 pub(crate) use self::text_rules::{
-    check_axis_names, check_coordinate, check_device_name, check_file_name, check_not_blank,
+    check_axis_names, check_axis_value_text, check_device_name, check_file_name, check_not_blank,
     check_subject_names,
 };
 
@@ -25,7 +26,7 @@ pub(crate) use self::text_rules::{
 ///
 /// The path has one segment for each level: the name of a key, `*` for any key, `[]` for each
 /// element of an array.
-pub(crate) struct ValueRow {
+pub(crate) struct ValueRuleAtPath {
     pub(crate) path: &'static str,
     pub(crate) rule: ValueRule,
 }
@@ -47,7 +48,7 @@ pub(crate) enum ValueRule {
     /// A table with at least one of these numbers, which do not descend.
     Interval(&'static str, &'static str),
     /// A table whose first interval contains its second one; both have a `min`, a `max` or both.
-    Contains(&'static str, &'static str),
+    IntervalContains(&'static str, &'static str),
     /// A table in which the second number, if both are there, is above the first.
     Ascending(&'static str, &'static str),
 }
@@ -87,7 +88,7 @@ enum PathStep<'a> {
     Element,
 }
 
-impl ValueRow {
+impl ValueRuleAtPath {
     fn matches_path(&self, path: &[PathStep<'_>]) -> bool {
         let mut segments = self.path.split('.').filter(|segment| !segment.is_empty());
         let fits = path.iter().all(|step| match (step, segments.next()) {
@@ -105,27 +106,27 @@ pub(crate) struct FirstInvalidValues {
     /// The first value that a rule refuses.
     pub(crate) refused: Option<TomlValueError>,
     /// The first number without a rule.
-    pub(crate) undeclared: Option<TomlValueError>,
+    pub(crate) undeclared_number: Option<TomlValueError>,
 }
 
-/// The first value of a parsed text that breaks a rule of `rows`, and the first number that has
-/// none.
+/// The first value of a parsed text that breaks a rule of `path_rules`, and the first number that
+/// has none.
 pub(crate) fn find_first_invalid_values(
     table: &DeTable<'_>,
-    rows: &[ValueRow],
+    path_rules: &[ValueRuleAtPath],
 ) -> FirstInvalidValues {
-    let mut walk = ValueWalk { rows, found: FirstInvalidValues::default() };
+    let mut walk = ValueWalk { path_rules, found: FirstInvalidValues::default() };
     walk.visit_table(table, 0, &mut Vec::new());
     walk.found
 }
 
 struct ValueWalk<'r> {
-    rows: &'r [ValueRow],
+    path_rules: &'r [ValueRuleAtPath],
     found: FirstInvalidValues,
 }
 
 impl ValueWalk<'_> {
-    fn refuse(&mut self, offset: usize, message: String) {
+    fn record_first_refusal(&mut self, offset: usize, message: String) {
         let error = || TomlValueError::new(&(offset..offset), message);
         self.found.refused.get_or_insert_with(error);
     }
@@ -143,25 +144,28 @@ impl ValueWalk<'_> {
     fn visit_table<'v>(&mut self, table: &'v DeTable<'_>, at: usize, path: &mut Vec<PathStep<'v>>) {
         for (key, value) in table {
             if key.get_ref().contains('\0') {
-                self.refuse(key.span().start, "a key contains the character NUL".to_owned());
+                self.record_first_refusal(
+                    key.span().start,
+                    "a key contains the character NUL".to_owned(),
+                );
             }
             path.push(PathStep::Key(key.get_ref()));
             self.visit_value(value.get_ref(), value.span().start, path);
             path.pop();
         }
         // After the values alone: an interval is about numbers in their ranges.
-        for row in self.rows.iter().filter(|row| row.matches_path(path)) {
+        for row in self.path_rules.iter().filter(|row| row.matches_path(path)) {
             if let Err((offset, message)) = check_table(&row.rule, table) {
-                self.refuse(offset.unwrap_or(at), message);
+                self.record_first_refusal(offset.unwrap_or(at), message);
             }
         }
     }
 
     fn visit_array<'v>(&mut self, array: &'v DeArray<'_>, at: usize, path: &mut Vec<PathStep<'v>>) {
-        let name = describe_value(path);
-        for row in self.rows.iter().filter(|row| row.matches_path(path)) {
+        let name = describe_value_at_path(path);
+        for row in self.path_rules.iter().filter(|row| row.matches_path(path)) {
             if let Err((offset, message)) = check_array(&row.rule, array, &name) {
-                self.refuse(offset.unwrap_or(at), message);
+                self.record_first_refusal(offset.unwrap_or(at), message);
             }
         }
         for value in array {
@@ -172,40 +176,41 @@ impl ValueWalk<'_> {
     }
 
     fn visit_text(&mut self, text: &str, at: usize, path: &[PathStep<'_>]) {
-        let name = describe_value(path);
+        let name = describe_value_at_path(path);
         // No argument, variable or file name of a command can have it.
         if text.contains('\0') {
-            self.refuse(at, format!("{name} contains the character NUL: remove it"));
+            self.record_first_refusal(at, format!("{name} contains the character NUL: remove it"));
         }
-        for row in self.rows.iter().filter(|row| row.matches_path(path)) {
+        for row in self.path_rules.iter().filter(|row| row.matches_path(path)) {
             if let ValueRule::Text(check) = row.rule
                 && let Err(why) = check(text)
             {
-                self.refuse(at, format!("{name} is {text:?}: {why}"));
+                self.record_first_refusal(at, format!("{name} is {text:?}: {why}"));
             }
         }
     }
 
     fn visit_number(&mut self, value: &DeValue<'_>, at: usize, path: &[PathStep<'_>]) {
-        let name = describe_value(path);
-        let mut ranges = self.rows.iter().filter(|row| row.matches_path(path)).filter_map(|row| {
-            if let ValueRule::Number(range) = row.rule { Some(range) } else { None }
-        });
+        let name = describe_value_at_path(path);
+        let mut ranges =
+            self.path_rules.iter().filter(|row| row.matches_path(path)).filter_map(|row| {
+                if let ValueRule::Number(range) = row.rule { Some(range) } else { None }
+            });
         let Some(range) = ranges.next() else {
             let message = format!("no range is declared for the number {name}");
             let error = || TomlValueError::new(&(at..at), message);
-            self.found.undeclared.get_or_insert_with(error);
+            self.found.undeclared_number.get_or_insert_with(error);
             return;
         };
         if number_of_value(value).is_none_or(|number| !range.contains(number)) {
             let written = text_of_value(value);
-            self.refuse(at, format!("{name} is {written}: it takes {range}"));
+            self.record_first_refusal(at, format!("{name} is {written}: it takes {range}"));
         }
     }
 }
 
 /// The name of a value in a message.
-fn describe_value(path: &[PathStep<'_>]) -> String {
+fn describe_value_at_path(path: &[PathStep<'_>]) -> String {
     let key = path.iter().rev().find_map(|step| match step {
         PathStep::Key(key) => Some(*key),
         PathStep::Element => None,
@@ -280,7 +285,7 @@ fn check_table(rule: &ValueRule, table: &DeTable<'_>) -> Result<(), PlaceAndReas
             )),
             _ => Ok(()),
         },
-        ValueRule::Contains(outer, inner) => {
+        ValueRule::IntervalContains(outer, inner) => {
             let end = |table_key: &str, end: &str| {
                 number_of_value(table.get(table_key)?.get_ref().get(end)?.get_ref())
             };
@@ -331,19 +336,19 @@ fn check_array(rule: &ValueRule, array: &DeArray<'_>, name: &str) -> Result<(), 
 mod tests {
     use super::*;
 
-    const ROWS: &[ValueRow] = &[
-        ValueRow {
+    const ROWS: &[ValueRuleAtPath] = &[
+        ValueRuleAtPath {
             path: "presets.*.seconds",
             rule: ValueRule::Number(NumberRange { min: 0.5, max: 600.0, or_zero: false }),
         },
-        ValueRow {
+        ValueRuleAtPath {
             path: "rate",
             rule: ValueRule::Number(NumberRange { min: 10.0, max: 20.0, or_zero: true }),
         },
-        ValueRow { path: "names", rule: ValueRule::DistinctElements { or_none: false } },
-        ValueRow { path: "claims", rule: ValueRule::DistinctInKey("id") },
-        ValueRow { path: "claims.[].within", rule: ValueRule::Interval("min", "max") },
-        ValueRow {
+        ValueRuleAtPath { path: "names", rule: ValueRule::DistinctElements { or_none: false } },
+        ValueRuleAtPath { path: "claims", rule: ValueRule::DistinctInKey("id") },
+        ValueRuleAtPath { path: "claims.[].within", rule: ValueRule::Interval("min", "max") },
+        ValueRuleAtPath {
             path: "claims.[].within.*",
             rule: ValueRule::Number(NumberRange { min: -1e9, max: 1e9, or_zero: false }),
         },
@@ -410,7 +415,7 @@ mod tests {
         let table = DeTable::parse("rate = 15\n[new]\nfield = 1").unwrap();
         let found = find_first_invalid_values(table.get_ref(), ROWS);
         assert!(found.refused.is_none());
-        let message = found.undeclared.unwrap().message;
+        let message = found.undeclared_number.unwrap().message;
         assert_eq!(message, "no range is declared for the number `field`");
     }
 }

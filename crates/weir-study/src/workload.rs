@@ -1,8 +1,8 @@
 //! What each workload can be asked for.
 //!
-//! A [`WorkloadRow`] is next to the fields of its kind of traffic, in `traffic`. Whatever an option
-//! of a run, a part of the study or a field of a preset requests is looked up in it before anything
-//! is generated or measured: a run must not measure something else than requested.
+//! A [`WorkloadFeatures`] is next to the fields of its kind of traffic, in `traffic`. Whatever an
+//! option of a run, a part of the study or a field of a preset requests is looked up in it before
+//! anything is generated or measured: a run must not measure something else than requested.
 
 /// Whether a workload has a feature, and else why not: the end of a sentence that begins with its
 /// name.
@@ -10,7 +10,7 @@ pub type FeatureSupport = Result<(), &'static str>;
 
 /// A workload: its name, and the features that it supports.
 #[derive(Debug, PartialEq, Eq)]
-pub struct WorkloadRow {
+pub struct WorkloadFeatures {
     /// Its name in messages.
     pub name: &'static str,
     /// `--search`.
@@ -33,7 +33,7 @@ pub(crate) const NEEDS_NO_CONNTRACK_ENTRIES: &str = "opens no connections that n
 pub(crate) const NOT_IMPLEMENTED_OVER_HOSTS: &str = "is not implemented over hosts";
 
 /// No traffic: only loads are timed.
-pub static RULESET_LOADS_ONLY: WorkloadRow = WorkloadRow {
+pub static RULESET_LOADS_ONLY_FEATURES: WorkloadFeatures = WorkloadFeatures {
     name: "a study without `[traffic]`",
     rate_search: Err(SENDS_NO_FRAMES),
     remote_hosts: Ok(()),

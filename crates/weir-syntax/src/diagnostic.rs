@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use weir_model::Span;
 
-use crate::escape::{control_char_escape, escape_control_chars};
+use crate::terminal_escape::{control_char_escape, escape_control_chars};
 
 /// One error in a text: what, where, and the cure.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Diagnostic {
     /// How it is headed.
     pub severity: DiagnosticSeverity,
     /// Other places that have to do with it, with what is at their markers.
-    pub related: Vec<(Span, String)>,
+    pub related_spans: Vec<(Span, String)>,
 }
 
 /// How a diagnostic is headed.
@@ -48,7 +48,7 @@ impl Diagnostic {
             label: String::new(),
             help: None,
             severity: DiagnosticSeverity::Error,
-            related: Vec::new(),
+            related_spans: Vec::new(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Diagnostic {
 
     /// With another place, and words at its marker.
     pub fn with_related_span(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.related.push((span, label.into()));
+        self.related_spans.push((span, label.into()));
         self
     }
 
@@ -119,7 +119,7 @@ fn render_one_diagnostic(
 ) -> String {
     let file = escape_control_chars(file);
     let places = [(d.span, &d.label, AnnotationKind::Primary)].into_iter();
-    let also = d.related.iter().map(|(span, label)| (*span, label, AnnotationKind::Context));
+    let also = d.related_spans.iter().map(|(span, label)| (*span, label, AnnotationKind::Context));
     let windows: Vec<SourceExcerpt<'_>> = places
         .chain(also)
         .map(|(span, label, kind)| excerpt_around_span(text, span, label, kind))

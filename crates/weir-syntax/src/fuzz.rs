@@ -104,7 +104,7 @@ fn strip_spans_and_fill_counters(mut ruleset: Ruleset) -> Ruleset {
         chain.counters.get_or_insert_default();
         for rule in &mut chain.rules {
             rule.span = Span::NONE;
-            rule.match_spans.fill(Span::NONE);
+            rule.match_and_target_spans.fill(Span::NONE);
             rule.counters.get_or_insert_default();
         }
     }

@@ -29,7 +29,7 @@ use crate::Diagnostic;
 ///
 /// What comes out is what the kernel would hold: chains sorted as the tools print them, built-in
 /// chains all there, comma lists expanded, `-I` and `-D` applied, each rule with its own
-/// [`RuleIndex`](weir_model::RuleIndex) and its span in the text.
+/// [`OriginalRuleIndex`](weir_model::OriginalRuleIndex) and its span in the text.
 ///
 /// # Errors
 /// All errors of the text, in its order.

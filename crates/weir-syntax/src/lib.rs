@@ -19,7 +19,6 @@
 
 mod append_text;
 mod diagnostic;
-mod escape;
 #[doc(hidden)]
 pub mod fuzz;
 mod intern;
@@ -31,6 +30,7 @@ pub mod packet;
 mod strtod;
 mod strtoul;
 mod system_name_tables;
+mod terminal_escape;
 
 pub use diagnostic::{Diagnostic, DiagnosticSeverity, render_diagnostics};
-pub use escape::escape_control_chars;
+pub use terminal_escape::escape_control_chars;

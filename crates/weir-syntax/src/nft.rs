@@ -23,7 +23,7 @@
 //! ```
 
 mod action_parser;
-mod comparison;
+mod comparison_parser;
 mod normal_form;
 mod opaque_test_parser;
 mod print;

@@ -28,7 +28,7 @@ use weir_packet::PktType;
 use self::draft::PacketDraft;
 pub use self::error::PacketParseError;
 use self::name_lookup::{
-    icmp_type_number, parse_protocol_name_or_number, service_port, tcp_flag_bit,
+    builtin_service_port, icmp_type_number, parse_protocol_name_or_number, tcp_flag_bit,
 };
 pub use self::print::print_packet;
 
@@ -146,7 +146,7 @@ impl<'t> PacketWordsParser<'t> {
             "meta" => {}
             "pkttype" => self.parse_pkttype(word)?,
             "fragment" => self.parse_fragment_clause(word)?,
-            "truncated" => self.draft.truncated_bytes = Some(self.parse_number(word, 19)?),
+            "truncated" => self.draft.bytes_before_truncation = Some(self.parse_number(word, 19)?),
             "length" => {
                 let from = self.position;
                 let length = self.parse_number::<u32>(word, 65_535)?;
@@ -182,7 +182,7 @@ impl<'t> PacketWordsParser<'t> {
             Field::always_present_number_fields().filter(|field| field.row().layer == layer);
         let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
         let value: u64 = self.parse_number(word, field.max_value(family) as u64)?;
-        self.draft.always_present_number_fields.push((field, value.into()));
+        self.draft.given_number_fields.push((field, value.into()));
         Ok(true)
     }
 
@@ -242,7 +242,7 @@ impl<'t> PacketWordsParser<'t> {
                 help: "IPv4 options are a multiple of four bytes, up to 40".to_owned(),
             });
         }
-        self.draft.ip_options = bytes;
+        self.draft.ip_options_len = bytes;
         Ok(())
     }
 
@@ -262,9 +262,7 @@ impl<'t> PacketWordsParser<'t> {
                     "options" if family == Family::V4 => self.parse_ip_options_length(word)?,
                     "dscp" => {
                         let value = self.parse_number::<u32>(word, 63)?;
-                        self.draft
-                            .always_present_number_fields
-                            .push((Field::Tos, u128::from(value) << 2));
+                        self.draft.given_number_fields.push((Field::Tos, u128::from(value) << 2));
                     }
                     "length" | "protocol" | "nexthdr" => {
                         let text = if word.text == "nexthdr" { "proto" } else { word.text };
@@ -343,7 +341,7 @@ impl<'t> PacketWordsParser<'t> {
     fn parse_port(&mut self, keyword: PacketWord<'_>) -> PacketParseResult<u16> {
         let mark = self.position;
         if let Some(word) = self.next_word()
-            && let Some(port) = service_port(word.text)
+            && let Some(port) = builtin_service_port(word.text)
         {
             return Ok(port);
         }

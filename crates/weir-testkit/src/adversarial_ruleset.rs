@@ -59,9 +59,9 @@ pub struct AdversarialRuleset {
     /// What is in it: shape and size.
     pub shapes: Vec<(AdversarialShape, usize)>,
     /// `iptables-save` text.
-    pub rules: String,
+    pub iptables_save_text: String,
     /// `ipset save` text.
-    pub sets: String,
+    pub ipset_save_text: String,
 }
 
 /// The ruleset of a seed. No shape has more than `size_max` rules or chains.
@@ -87,79 +87,97 @@ fn write_adversarial_ruleset(
     shapes: &[(AdversarialShape, usize)],
     rng: TestRng,
 ) -> AdversarialRuleset {
-    let mut writer =
-        ShapeWriter { rng, tables: Default::default(), sets: String::new(), chains: 0 };
+    let mut writer = ShapeWriter {
+        rng,
+        tables: Default::default(),
+        ipset_save_text: String::new(),
+        next_chain_number: 0,
+    };
     for (shape, size) in shapes {
         writer.write_shape(*shape, *size);
     }
-    let mut rules = String::new();
-    for (table, builtin) in TABLES.iter().enumerate() {
-        let TableLines { chains, rules: lines } = &writer.tables[table];
+    let mut iptables_save_text = String::new();
+    for (table, builtin) in TABLES_AND_BUILTIN_CHAINS.iter().enumerate() {
+        let TableLines { chain_declarations, rule_lines: lines } = &writer.tables[table];
         if lines.is_empty() {
             continue;
         }
         let (name, builtin) = builtin;
-        let _ = writeln!(rules, "*{name}");
+        let _ = writeln!(iptables_save_text, "*{name}");
         for chain in *builtin {
-            let _ = writeln!(rules, ":{chain} ACCEPT [0:0]");
+            let _ = writeln!(iptables_save_text, ":{chain} ACCEPT [0:0]");
         }
-        let _ = writeln!(rules, "{chains}{lines}COMMIT");
+        let _ = writeln!(iptables_save_text, "{chain_declarations}{lines}COMMIT");
     }
-    AdversarialRuleset { shapes: shapes.to_vec(), rules, sets: writer.sets }
+    AdversarialRuleset {
+        shapes: shapes.to_vec(),
+        iptables_save_text,
+        ipset_save_text: writer.ipset_save_text,
+    }
 }
 
 /// The tables that are written, with their built-in chains.
-const TABLES: [(&str, &[&str]); 3] = [
+const TABLES_AND_BUILTIN_CHAINS: [(&str, &[&str]); 3] = [
     ("mangle", &["PREROUTING", "FORWARD"]),
     ("nat", &["PREROUTING", "POSTROUTING"]),
     ("filter", &["INPUT", "FORWARD"]),
 ];
-const MANGLE: usize = 0;
-const NAT: usize = 1;
-const FILTER: usize = 2;
+const MANGLE_TABLE_INDEX: usize = 0;
+const NAT_TABLE_INDEX: usize = 1;
+const FILTER_TABLE_INDEX: usize = 2;
 
 #[derive(Default)]
 struct TableLines {
-    chains: String,
-    rules: String,
+    chain_declarations: String,
+    rule_lines: String,
 }
 
 struct ShapeWriter {
     rng: TestRng,
-    tables: [TableLines; TABLES.len()],
-    sets: String,
+    tables: [TableLines; TABLES_AND_BUILTIN_CHAINS.len()],
+    ipset_save_text: String,
     /// Number of the next chain.
-    chains: usize,
+    next_chain_number: usize,
 }
 
 impl ShapeWriter {
     fn write_shape(&mut self, shape: AdversarialShape, size: usize) {
         match shape {
             AdversarialShape::LimitedLogs => {
-                self.write_each(size, FILTER, ShapeWriter::limited_log)
+                self.append_generated_rules(size, FILTER_TABLE_INDEX, ShapeWriter::limited_log_rule)
             }
-            AdversarialShape::LimitedMarks => {
-                self.write_each(size, MANGLE, ShapeWriter::limited_mark)
+            AdversarialShape::LimitedMarks => self.append_generated_rules(
+                size,
+                MANGLE_TABLE_INDEX,
+                ShapeWriter::limited_mark_rule,
+            ),
+            AdversarialShape::U32Marks => {
+                self.append_generated_rules(size, MANGLE_TABLE_INDEX, ShapeWriter::u32_mark_rule)
             }
-            AdversarialShape::U32Marks => self.write_each(size, MANGLE, ShapeWriter::u32_mark),
             AdversarialShape::MarkFanOut => self.write_mark_fan_out(size.min(60)),
-            AdversarialShape::NegatedMultiports => {
-                self.write_each(size, FILTER, ShapeWriter::negated_multiport)
+            AdversarialShape::NegatedMultiports => self.append_generated_rules(
+                size,
+                FILTER_TABLE_INDEX,
+                ShapeWriter::negated_multiport_rule,
+            ),
+            AdversarialShape::ManyFields => {
+                self.append_generated_rules(size, FILTER_TABLE_INDEX, ShapeWriter::many_fields_rule)
             }
-            AdversarialShape::ManyFields => self.write_each(size, FILTER, ShapeWriter::many_fields),
             AdversarialShape::ChangingSets => self.write_changing_sets(size),
             AdversarialShape::DeepChains => self.write_deep_chains(size.min(60)),
             AdversarialShape::Nat => self.write_nat(size),
             AdversarialShape::CopiedMarks => {
-                self.write_each(size, MANGLE, ShapeWriter::copied_mark)
+                self.append_generated_rules(size, MANGLE_TABLE_INDEX, ShapeWriter::copied_mark_rule)
             }
-            AdversarialShape::StatefulVerdicts => {
-                self.write_each(size, FILTER, ShapeWriter::stateful_verdict)
-            }
+            AdversarialShape::StatefulVerdicts => self.append_generated_rules(
+                size,
+                FILTER_TABLE_INDEX,
+                ShapeWriter::stateful_verdict_rule,
+            ),
         }
     }
 
-    fn write_each(
+    fn append_generated_rules(
         &mut self,
         size: usize,
         table: usize,
@@ -167,23 +185,23 @@ impl ShapeWriter {
     ) {
         for i in 0..size {
             let rule = rule(self, i);
-            self.append("FORWARD", table, &rule);
+            self.append_rule("FORWARD", table, &rule);
         }
     }
 
-    fn append(&mut self, chain: &str, table: usize, rule: &str) {
-        let _ = writeln!(self.tables[table].rules, "-A {chain} {rule}");
+    fn append_rule(&mut self, chain: &str, table: usize, rule: &str) {
+        let _ = writeln!(self.tables[table].rule_lines, "-A {chain} {rule}");
     }
 
-    fn limited_log(&mut self, i: usize) -> String {
+    fn limited_log_rule(&mut self, i: usize) -> String {
         let test = self.pick_often_none(&["-i eth0", "-p tcp", "-s 10.0.0.0/9", "-d 10.1.0.0/16"]);
         format!("{test}-m limit --limit 5/min -j LOG --log-prefix \"n{i} \"")
     }
 
-    fn limited_mark(&mut self, i: usize) -> String {
+    fn limited_mark_rule(&mut self, i: usize) -> String {
         let test = self.pick_often_none(&["-p udp", "-s 10.0.0.0/9", "-m mark --mark 0x1/0x1"]);
         let probability = 1 + self.rng.number_below(9);
-        let mark = self.mark();
+        let mark = self.random_mark_operand();
         format!(
             "{test}-m limit --limit {}/min -m statistic --mode random --probability 0.{probability} \
              -j MARK --set-xmark {mark}",
@@ -191,21 +209,21 @@ impl ShapeWriter {
         )
     }
 
-    fn u32_mark(&mut self, _: usize) -> String {
-        let tests = [self.u32_test(), self.u32_test()].concat();
+    fn u32_mark_rule(&mut self, _: usize) -> String {
+        let tests = [self.random_u32_match(), self.random_u32_match()].concat();
         let test = self.pick_often_none(&["-m mark --mark 0x2/0x6", "-p tcp"]);
-        let mark = self.mark();
+        let mark = self.random_mark_operand();
         format!("{test}{tests}-j MARK --set-xmark {mark}")
     }
 
-    fn u32_test(&mut self) -> String {
+    fn random_u32_match(&mut self) -> String {
         let offset = 4 * (8 + self.rng.number_below(50));
         let value = self.rng.number_below(256);
         format!("-m u32 --u32 \"{offset}&0xFF=0x{value:x}\" ")
     }
 
     /// A value and mask of the mark.
-    fn mark(&mut self) -> String {
+    fn random_mark_operand(&mut self) -> String {
         let bit = 1_u32 << self.rng.number_below(32);
         match self.rng.number_below(4) {
             0 => format!("0x0/0x{bit:x}"),
@@ -215,7 +233,7 @@ impl ShapeWriter {
         }
     }
 
-    fn negated_multiport(&mut self, _: usize) -> String {
+    fn negated_multiport_rule(&mut self, _: usize) -> String {
         let mut ports: Vec<usize> = (0..15).map(|_| 1 + self.rng.number_below(65_000)).collect();
         ports.sort_unstable();
         ports.dedup();
@@ -227,22 +245,22 @@ impl ShapeWriter {
         format!("{source}-p {protocol} -m multiport ! --{side} {} -j {target}", ports.join(","))
     }
 
-    fn many_fields(&mut self, _: usize) -> String {
+    fn many_fields_rule(&mut self, _: usize) -> String {
         let mut rule = String::new();
         if self.rng.chance_percent(60) {
-            let _ = write!(rule, "-s {} ", self.prefix());
+            let _ = write!(rule, "-s {} ", self.random_ipv4_prefix());
         }
         if self.rng.chance_percent(60) {
-            let _ = write!(rule, "-d {} ", self.prefix());
+            let _ = write!(rule, "-d {} ", self.random_ipv4_prefix());
         }
         if self.rng.chance_percent(30) {
             let _ = write!(rule, "-i eth{} ", self.rng.number_below(4));
         }
         if self.rng.chance_percent(50) {
-            let (low, high) = self.port_range();
+            let (low, high) = self.random_port_range();
             let _ = write!(rule, "-p tcp -m tcp --dport {low}:{high} ");
             if self.rng.chance_percent(40) {
-                let (low, high) = self.port_range();
+                let (low, high) = self.random_port_range();
                 let _ = write!(rule, "--sport {low}:{high} ");
             }
         }
@@ -263,31 +281,31 @@ impl ShapeWriter {
         format!("{rule}-j {target}")
     }
 
-    fn prefix(&mut self) -> String {
+    fn random_ipv4_prefix(&mut self) -> String {
         let length = 1 + self.rng.number_below(32);
         let addr = (self.rng.next_u64() as u32) & (u32::MAX << (32 - length));
         format!("{}/{length}", std::net::Ipv4Addr::from(addr))
     }
 
-    fn port_range(&mut self) -> (usize, usize) {
+    fn random_port_range(&mut self) -> (usize, usize) {
         let low = self.rng.number_below(60_000);
         (low, low + self.rng.number_below(5_000))
     }
 
-    fn copied_mark(&mut self, i: usize) -> String {
+    fn copied_mark_rule(&mut self, i: usize) -> String {
         let test = self.pick_often_none(&["-m mark --mark 0x1/0x1", "-p tcp", "-i eth0"]);
         let target = match self.rng.number_below(6) {
             0 => "CONNMARK --save-mark --nfmask 0xff --ctmask 0xff".to_owned(),
             1 => "CONNMARK --restore-mark --nfmask 0xff00 --ctmask 0xff".to_owned(),
             2 => "TTL --ttl-dec 1".to_owned(),
             3 => format!("DSCP --set-dscp 0x{:02x}", i % 64),
-            _ => format!("MARK --set-xmark {}", self.mark()),
+            _ => format!("MARK --set-xmark {}", self.random_mark_operand()),
         };
         let ttl = if self.rng.chance_percent(20) { "-m ttl --ttl-gt 7 " } else { "" };
         format!("{test}{ttl}-j {target}")
     }
 
-    fn stateful_verdict(&mut self, i: usize) -> String {
+    fn stateful_verdict_rule(&mut self, i: usize) -> String {
         let test = self.pick_often_none(&["-p tcp", "-s 10.0.0.0/9"]);
         let stateful = match self.rng.number_below(4) {
             0 => format!("-m recent --name r{} --rcheck --seconds 60 ", i % 8),
@@ -311,68 +329,72 @@ impl ShapeWriter {
 
     /// Numbers of so many new chains of a table.
     fn declare_chains(&mut self, table: usize, count: usize) -> std::ops::Range<usize> {
-        let first = self.chains;
-        self.chains += count;
-        for chain in first..self.chains {
-            let _ = writeln!(self.tables[table].chains, ":c{chain} - [0:0]");
+        let first = self.next_chain_number;
+        self.next_chain_number += count;
+        for chain in first..self.next_chain_number {
+            let _ = writeln!(self.tables[table].chain_declarations, ":c{chain} - [0:0]");
         }
-        first..self.chains
+        first..self.next_chain_number
     }
 
     fn write_mark_fan_out(&mut self, count: usize) {
-        let chains = self.declare_chains(MANGLE, count);
-        self.append("FORWARD", MANGLE, &format!("-j c{}", chains.start));
+        let chains = self.declare_chains(MANGLE_TABLE_INDEX, count);
+        self.append_rule("FORWARD", MANGLE_TABLE_INDEX, &format!("-j c{}", chains.start));
         for chain in chains.clone() {
             let name = format!("c{chain}");
             for next in [chain + 1, chain + 2] {
                 if next < chains.end {
                     let test = match self.rng.chance_percent(50) {
-                        true => self.u32_test(),
-                        false => format!("-m mark --mark {} ", self.tested_mark()),
+                        true => self.random_u32_match(),
+                        false => format!("-m mark --mark {} ", self.random_one_bit_mark_operand()),
                     };
-                    self.append(&name, MANGLE, &format!("{test}-j c{next}"));
+                    self.append_rule(&name, MANGLE_TABLE_INDEX, &format!("{test}-j c{next}"));
                 }
             }
-            let rule = format!("{}-j MARK --set-xmark {}", self.u32_test(), self.mark());
-            self.append(&name, MANGLE, &rule);
+            let rule = format!(
+                "{}-j MARK --set-xmark {}",
+                self.random_u32_match(),
+                self.random_mark_operand()
+            );
+            self.append_rule(&name, MANGLE_TABLE_INDEX, &rule);
         }
     }
 
-    fn tested_mark(&mut self) -> String {
+    fn random_one_bit_mark_operand(&mut self) -> String {
         let bit = 1_u32 << self.rng.number_below(8);
         format!("0x{bit:x}/0x{bit:x}")
     }
 
     fn write_deep_chains(&mut self, depth: usize) {
-        let chains = self.declare_chains(FILTER, depth);
-        self.append("FORWARD", FILTER, &format!("-j c{}", chains.start));
+        let chains = self.declare_chains(FILTER_TABLE_INDEX, depth);
+        self.append_rule("FORWARD", FILTER_TABLE_INDEX, &format!("-j c{}", chains.start));
         for chain in chains.clone() {
             let name = format!("c{chain}");
             if chain + 1 < chains.end {
                 for _ in 0..2 {
-                    let rule = format!("-s {} -j c{}", self.prefix(), chain + 1);
-                    self.append(&name, FILTER, &rule);
+                    let rule = format!("-s {} -j c{}", self.random_ipv4_prefix(), chain + 1);
+                    self.append_rule(&name, FILTER_TABLE_INDEX, &rule);
                 }
             }
             let rule = match self.rng.chance_percent(40) {
-                true => self.limited_log(chain),
-                false => self.many_fields(chain),
+                true => self.limited_log_rule(chain),
+                false => self.many_fields_rule(chain),
             };
-            self.append(&name, FILTER, &rule);
+            self.append_rule(&name, FILTER_TABLE_INDEX, &rule);
         }
     }
 
     fn write_changing_sets(&mut self, size: usize) {
         let sets = 1 + size / 20;
-        let first = self.chains;
-        self.chains += sets;
+        let first = self.next_chain_number;
+        self.next_chain_number += sets;
         for set in first..first + sets {
-            let _ = writeln!(self.sets, "create s{set} hash:net family inet");
+            let _ = writeln!(self.ipset_save_text, "create s{set} hash:net family inet");
             for _ in 0..1 + self.rng.number_below(20) {
                 let length = 8 + self.rng.number_below(25);
                 let addr = (self.rng.next_u64() as u32) & (u32::MAX << (32 - length));
                 let addr = std::net::Ipv4Addr::from(addr);
-                let _ = writeln!(self.sets, "add s{set} {addr}/{length} -exist");
+                let _ = writeln!(self.ipset_save_text, "add s{set} {addr}/{length} -exist");
             }
         }
         for _ in 0..size {
@@ -387,14 +409,14 @@ impl ShapeWriter {
                 _ => "ACCEPT".to_owned(),
             };
             let rule = format!("-m set {not}--match-set s{set} {side} -j {target}");
-            self.append("FORWARD", FILTER, &rule);
+            self.append_rule("FORWARD", FILTER_TABLE_INDEX, &rule);
         }
     }
 
     fn write_nat(&mut self, size: usize) {
         for i in 0..size {
             let (port, host) = (1 + self.rng.number_below(65_000), self.rng.number_below(250));
-            let prefix = self.prefix();
+            let prefix = self.random_ipv4_prefix();
             let rule = match self.rng.number_below(3) {
                 0 => format!(
                     "-d {prefix} -p tcp -m tcp --dport {port} -j DNAT --to-destination 10.0.0.{host}-10.0.0.254"
@@ -405,13 +427,14 @@ impl ShapeWriter {
                     i % 4
                 ),
             };
-            self.append("PREROUTING", NAT, &rule);
+            self.append_rule("PREROUTING", NAT_TABLE_INDEX, &rule);
             if self.rng.chance_percent(40) {
-                let rule = format!("-s {} -j SNAT --to-source 192.0.2.{host}", self.prefix());
-                self.append("POSTROUTING", NAT, &rule);
+                let rule =
+                    format!("-s {} -j SNAT --to-source 192.0.2.{host}", self.random_ipv4_prefix());
+                self.append_rule("POSTROUTING", NAT_TABLE_INDEX, &rule);
             }
             let rule = format!("-d 10.0.{}.{host} -j DROP", i % 4);
-            self.append("FORWARD", FILTER, &rule);
+            self.append_rule("FORWARD", FILTER_TABLE_INDEX, &rule);
         }
     }
 }
@@ -428,6 +451,6 @@ mod tests {
             assert!(all.iter().any(|r| r.shapes.iter().any(|(s, _)| *s == shape)), "{shape:?}");
         }
         assert_eq!(all[7], generate_adversarial_ruleset(7, 200));
-        assert_ne!(all[7].rules, all[8].rules);
+        assert_ne!(all[7].iptables_save_text, all[8].iptables_save_text);
     }
 }

@@ -82,7 +82,7 @@ pub fn run_console_session(
 type ConsoleStepRunner<'a> = &'a dyn Fn(ConsoleStep<'_>) -> String;
 
 enum ConsoleStep<'a> {
-    CommandText(&'a str),
+    RunCommand(&'a str),
     WriteFile { name: &'a str, text: &'a str },
 }
 
@@ -109,7 +109,7 @@ fn run_markdown_to_corrected_text(
             body.push_str(line);
         }
         if info == "console" {
-            let block = ConsoleBlock { file, first_line: at + 2, body: &body };
+            let block = ConsoleBlock { file, first_line_number: at + 2, body: &body };
             blessed.push_str(&block.run_commands_to_corrected_body(sh, &mut differences));
         } else {
             let name = info.split(' ').find_map(|word| word.strip_prefix("file="));
@@ -128,7 +128,7 @@ fn run_markdown_to_corrected_text(
 struct ConsoleBlock<'a> {
     file: &'a Path,
     /// Line of the body's first line, from 1.
-    first_line: usize,
+    first_line_number: usize,
     body: &'a str,
 }
 
@@ -158,7 +158,7 @@ impl ConsoleBlock<'_> {
             while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with("$ ")) {
                 expected.push(line);
             }
-            let actual = sh(ConsoleStep::CommandText(&command));
+            let actual = sh(ConsoleStep::RunCommand(&command));
             blessed.push_str(&shown);
             if is_expected_output(&expected, &actual) {
                 expected.iter().for_each(|line| blessed.extend([line, "\n"]));
@@ -166,7 +166,7 @@ impl ConsoleBlock<'_> {
                 blessed.push_str(&actual);
                 differences.push(ConsoleDifference {
                     file: self.file.to_owned(),
-                    line: self.first_line + at,
+                    line: self.first_line_number + at,
                     command,
                     expected: expected.join("\n"),
                     actual: actual.trim_end().to_owned(),
@@ -218,7 +218,7 @@ impl ConsoleTempFolder {
 
     fn run_step(&self, step: ConsoleStep<'_>, programs: &Path, env: &[(&str, &str)]) -> String {
         let command = match step {
-            ConsoleStep::CommandText(command) => command,
+            ConsoleStep::RunCommand(command) => command,
             ConsoleStep::WriteFile { name, text } => {
                 let is_name = !name.contains('/') && name != "..";
                 assert!(is_name, "file={name}: a name, not a path");

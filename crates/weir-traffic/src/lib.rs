@@ -14,8 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+mod boundary_packet_maker;
 mod packet_constraints;
-mod packet_maker;
 mod packet_mutation;
 mod random_packets;
 mod reach_hints;
@@ -23,6 +23,6 @@ mod rule_paths;
 mod traffic_options;
 mod traffic_pattern;
 
-pub use self::packet_maker::generate_rule_boundary_packets;
+pub use self::boundary_packet_maker::generate_rule_boundary_packets;
 pub use self::traffic_options::TrafficOptions;
 pub use self::traffic_pattern::{PacketPatternOptions, TrafficPattern, generate_pattern_packets};

@@ -35,7 +35,7 @@ pub(crate) enum FragmentOrTruncation {
 pub(crate) struct PacketConstraints {
     pub family: Family,
     pub journey_kind: JourneyKind,
-    pub packet_cut: FragmentOrTruncation,
+    pub fragment_or_truncation: FragmentOrTruncation,
     field_tests: Vec<(Field, Predicate, bool)>,
     /// Fields that have this value, whatever the tests say.
     forced_values: Vec<(Field, u128)>,
@@ -64,7 +64,7 @@ impl PacketConstraints {
         PacketConstraints {
             family,
             journey_kind: entry,
-            packet_cut: FragmentOrTruncation::WholePacket,
+            fragment_or_truncation: FragmentOrTruncation::WholePacket,
             field_tests: tests,
             forced_values: exact,
             forced_devices: devices,
@@ -83,7 +83,7 @@ impl PacketConstraints {
         for test in lower_to_tests(rule, self.family) {
             match test {
                 Test::Field { field: Field::Ttl, predicate, negated } => {
-                    self.require_ttl(hook, predicate, negated);
+                    self.require_ttl_as_seen_at_hook(hook, predicate, negated);
                 }
                 Test::Field { field, predicate, negated } => {
                     if predicate == Predicate::Present {
@@ -139,7 +139,7 @@ impl PacketConstraints {
     }
 
     /// Forwarding takes one off before FORWARD and POSTROUTING see the packet.
-    fn require_ttl(&mut self, hook: Hook, predicate: Predicate, negated: bool) {
+    fn require_ttl_as_seen_at_hook(&mut self, hook: Hook, predicate: Predicate, negated: bool) {
         let later = self.is_ttl_decremented_at_hook(hook);
         let predicate = match predicate {
             Predicate::InSpans(spans) if later => {
@@ -352,7 +352,7 @@ impl PacketConstraints {
     /// Makes a fragment or a truncated packet of it, where required.
     fn fragment_or_truncate(&self, p: &mut Packet, rng: &mut Rng) -> Option<()> {
         let later = self.solve_field(Field::IsLaterFragment, 0, rng)? == 1;
-        let shape = match self.packet_cut {
+        let shape = match self.fragment_or_truncation {
             FragmentOrTruncation::WholePacket if later => FragmentOrTruncation::LaterFragment(185),
             other => other,
         };
@@ -399,7 +399,7 @@ impl PacketConstraints {
         rng: &mut Rng,
     ) -> Option<()> {
         if !self.has_test_or_forced_value(Field::Length)
-            || matches!(self.packet_cut, FragmentOrTruncation::TruncatedHeader(_))
+            || matches!(self.fragment_or_truncation, FragmentOrTruncation::TruncatedHeader(_))
         {
             return Some(());
         }

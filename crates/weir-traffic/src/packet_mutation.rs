@@ -30,7 +30,9 @@ impl PacketMutation {
             PacketMutation::Unchanged => {}
             PacketMutation::SetField(field, value) => constraints.force_value(*field, *value),
             PacketMutation::SetDevice(field, name) => constraints.force_device(*field, name),
-            PacketMutation::FragmentOrTruncate(shape) => constraints.packet_cut = *shape,
+            PacketMutation::FragmentOrTruncate(shape) => {
+                constraints.fragment_or_truncation = *shape
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ impl<'r> ChainReachHints<'r> {
         reached: &ReachableRule<'r>,
         rng: &mut Rng,
     ) {
-        let helped = self.successful_hints.get(&(reached.walk_index, reached.chain_index));
+        let helped = self.successful_hints.get(&(reached.table_hook_index, reached.chain_index));
         if let Some((help, _)) = helped.copied() {
             self.apply_hint(help, constraints, paths, reached, rng);
         }
@@ -77,13 +77,13 @@ impl<'r> ChainReachHints<'r> {
             constraints.force_device(Field::Oif, &self.unnamed_devices.1);
         }
         if let Some(rule) = help.return_rule {
-            let hook = paths.walks[reached.walk_index].hook;
+            let hook = paths.table_hook_paths[reached.table_hook_index].hook;
             constraints.require_lowered_tests_of_rule(rule, hook, &HashMap::new(), rng);
         }
     }
 
     /// The outcome of a packet.
     pub fn packet_outcome(&self, packet: &Packet, entry: JourneyKind) -> Outcome<'r> {
-        self.interpreter.journey(packet, entry, &mut AlwaysFalseOracle)
+        self.interpreter.evaluate_journey(packet, entry, &mut AlwaysFalseOracle)
     }
 }

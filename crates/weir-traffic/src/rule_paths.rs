@@ -9,13 +9,13 @@ use weir_semantics::{JourneyKind, tables_at_hook};
 /// A rule that a journey may reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReachableRule<'r> {
-    /// Which table at which hook, an index into [`RulePaths::walks`].
-    pub walk_index: usize,
+    /// Which table at which hook, an index into [`RulePaths::table_hook_paths`].
+    pub table_hook_index: usize,
     /// Chain, an index into the table's chains.
     pub chain_index: usize,
     pub rule: &'r Rule,
     /// Number from 1.
-    pub number: u32,
+    pub number_in_chain: u32,
 }
 
 /// One table at one hook, and how its chains are reached.
@@ -32,7 +32,7 @@ pub(crate) struct TableHookPaths<'r> {
 /// All that a journey may reach.
 #[derive(Debug)]
 pub(crate) struct RulePaths<'r> {
-    pub walks: Vec<TableHookPaths<'r>>,
+    pub table_hook_paths: Vec<TableHookPaths<'r>>,
     /// Rules in the order of the journey.
     pub rules: Vec<ReachableRule<'r>>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct RulePaths<'r> {
 impl<'r> RulePaths<'r> {
     /// Follows every jump from the built-in chains of the entry.
     pub fn new(ruleset: &'r Ruleset, entry: JourneyKind) -> Self {
-        let mut paths = RulePaths { walks: Vec::new(), rules: Vec::new() };
+        let mut paths = RulePaths { table_hook_paths: Vec::new(), rules: Vec::new() };
         for hook in entry.hooks() {
             for name in tables_at_hook(*hook) {
                 if let Some(table) = ruleset.table(name) {
@@ -62,21 +62,21 @@ impl<'r> RulePaths<'r> {
                 jumps[jump.to].push((jump.from, &table.chains[jump.from].rules[jump.rule]));
             }
         }
-        let walk = self.walks.len();
+        let walk = self.table_hook_paths.len();
         let users = table.chains.iter().filter(|c| c.policy.is_none());
         let returns = users
             .map(|c| (&*c.name, c.rules.iter().filter(|r| r.target == Target::Return).collect()))
             .collect();
         for (chain, _) in order {
             let rules = table.chains[chain].rules.iter().zip(1..);
-            self.rules.extend(rules.map(|(rule, number)| ReachableRule {
-                walk_index: walk,
+            self.rules.extend(rules.map(|(rule, number_in_chain)| ReachableRule {
+                table_hook_index: walk,
                 chain_index: chain,
                 rule,
-                number,
+                number_in_chain,
             }));
         }
-        self.walks.push(TableHookPaths {
+        self.table_hook_paths.push(TableHookPaths {
             hook,
             table: table.name,
             jumps_to_chain: jumps,
@@ -86,12 +86,12 @@ impl<'r> RulePaths<'r> {
 
     /// The rules by which a packet returns from a user chain.
     pub fn return_rules_of_chain(&self, walk: usize, chain: &str) -> &[&'r Rule] {
-        self.walks[walk].return_rules.get(chain).map_or(&[], |r| r)
+        self.table_hook_paths[walk].return_rules.get(chain).map_or(&[], |r| r)
     }
 
     /// The jumps that lead to a chain, nearest first; if there are several paths, one of them.
     pub fn pick_jump_path(&self, reached: &ReachableRule<'r>, rng: &mut Rng) -> Vec<&'r Rule> {
-        let jumps = &self.walks[reached.walk_index].jumps_to_chain;
+        let jumps = &self.table_hook_paths[reached.table_hook_index].jumps_to_chain;
         let mut way = Vec::new();
         let mut chain = reached.chain_index;
         while let Some((from, rule)) = rng.pick_if_any(&jumps[chain]) {

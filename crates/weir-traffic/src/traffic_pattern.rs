@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use weir_model::{
-    Addr, ElementPart, Family, Field, Firewall, IpSet, Packet, Predicate, RuleIndex, TableName,
-    Test, lower_to_tests,
+    Addr, ElementPart, Family, Field, Firewall, IpSet, OriginalRuleIndex, Packet, Predicate,
+    TableName, Test, lower_to_tests,
 };
 use weir_packet::Transport;
 use weir_random::Rng;
@@ -104,14 +104,14 @@ pub fn generate_pattern_packets(
 ) -> Vec<(Packet, Verdict)> {
     let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
-    let mut defaults = random_packets::choose_most_named_devices(ruleset, 1500);
+    let mut packet_defaults = random_packets::choose_most_named_devices(ruleset, 1500);
     if let Some((iif, oif)) = &options.fixed_devices {
-        (defaults.iif, defaults.oif) = (iif.clone(), oif.clone());
+        (packet_defaults.iif, packet_defaults.oif) = (iif.clone(), oif.clone());
     }
     let mut maker = PatternPacketMaker {
         options,
         sets_by_name: &sets,
-        defaults,
+        packet_defaults,
         interpreter: Interpreter::new(firewall),
         listed_addrs: ListedAddrs::new(firewall, options.family),
         seen_packets: HashSet::new(),
@@ -135,7 +135,7 @@ const TRIES_PER_PACKET: usize = 32;
 struct PatternPacketMaker<'a> {
     options: &'a PacketPatternOptions,
     sets_by_name: &'a HashMap<&'a str, &'a IpSet>,
-    defaults: DefaultDevicesAndMaxBytes,
+    packet_defaults: DefaultDevicesAndMaxBytes,
     interpreter: Interpreter<'a>,
     listed_addrs: ListedAddrs,
     seen_packets: HashSet<Packet>,
@@ -149,7 +149,7 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     fn evaluate_packet(&self, packet: &Packet) -> Outcome<'a> {
-        self.interpreter.journey(packet, self.options.journey_kind, &mut AlwaysFalseOracle)
+        self.interpreter.evaluate_journey(packet, self.options.journey_kind, &mut AlwaysFalseOracle)
     }
 
     fn push_unseen_packet(&mut self, packet: Packet, verdict: Verdict) {
@@ -178,7 +178,7 @@ impl<'a> PatternPacketMaker<'a> {
             let reached = rules[sums.partition_point(|s| *s < at).min(rules.len() - 1)];
             let Some(packet) = self.build_unconfirmed_rule_packet(paths, reached) else { continue };
             let outcome = self.evaluate_packet(&packet);
-            if hits_credited_rule(&outcome, &reached.rule.credit) {
+            if hits_credited_rule(&outcome, &reached.rule.credited_originals) {
                 let verdict = outcome.verdict;
                 self.push_unseen_packet(packet, verdict);
             }
@@ -191,7 +191,7 @@ impl<'a> PatternPacketMaker<'a> {
         paths: &RulePaths<'_>,
         reached: &ReachableRule<'_>,
     ) -> Option<Packet> {
-        let hook = paths.walks[reached.walk_index].hook;
+        let hook = paths.table_hook_paths[reached.table_hook_index].hook;
         let mut constraints = self.fixed_device_and_proto_constraints();
         let way = paths.pick_jump_path(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
@@ -204,7 +204,7 @@ impl<'a> PatternPacketMaker<'a> {
                 return None;
             }
         }
-        let mut packet = constraints.build_packet(&self.defaults, &mut self.rng)?;
+        let mut packet = constraints.build_packet(&self.packet_defaults, &mut self.rng)?;
         self.randomize_sport(&mut packet, &constraints);
         Some(packet)
     }
@@ -230,11 +230,16 @@ impl<'a> PatternPacketMaker<'a> {
 
     /// Packets that the last rule of the built-in filter chain takes, or else its policy.
     fn generate_last_rule_packets(&mut self, paths: &RulePaths<'_>) {
-        let filter = |w: usize| paths.walks[w].table == TableName::Filter;
+        let filter = |w: usize| paths.table_hook_paths[w].table == TableName::Filter;
         let last = paths.rules.iter().rfind(|r| {
-            let base =
-                paths.rules.iter().find(|b| b.walk_index == r.walk_index).map(|b| b.chain_index);
-            filter(r.walk_index) && Some(r.chain_index) == base && r.rule.target.is_terminating()
+            let base = paths
+                .rules
+                .iter()
+                .find(|b| b.table_hook_index == r.table_hook_index)
+                .map(|b| b.chain_index);
+            filter(r.table_hook_index)
+                && Some(r.chain_index) == base
+                && r.rule.target.is_terminating()
         });
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
             if self.has_enough_packets() {
@@ -244,7 +249,7 @@ impl<'a> PatternPacketMaker<'a> {
                 Some(reached) => self.build_unconfirmed_rule_packet(paths, reached),
                 None => self
                     .fixed_device_and_proto_constraints()
-                    .build_packet(&self.defaults, &mut self.rng),
+                    .build_packet(&self.packet_defaults, &mut self.rng),
             };
             let Some(mut packet) = packet else { continue };
             if last.is_none() {
@@ -252,7 +257,7 @@ impl<'a> PatternPacketMaker<'a> {
             }
             let outcome = self.evaluate_packet(&packet);
             let ends = match last {
-                Some(reached) => hits_credited_rule(&outcome, &reached.rule.credit),
+                Some(reached) => hits_credited_rule(&outcome, &reached.rule.credited_originals),
                 None => ends_in_filter_policy(&outcome),
             };
             if ends {
@@ -270,7 +275,7 @@ impl<'a> PatternPacketMaker<'a> {
             }
             let Some(mut packet) = self
                 .fixed_device_and_proto_constraints()
-                .build_packet(&self.defaults, &mut self.rng)
+                .build_packet(&self.packet_defaults, &mut self.rng)
             else {
                 return;
             };
@@ -329,8 +334,9 @@ fn set_sport(packet: &mut Packet, port: u16) {
     }
 }
 
-fn hits_credited_rule(outcome: &Outcome<'_>, credit: &[RuleIndex]) -> bool {
-    !credit.is_empty() && outcome.hits.iter().any(|h| h.credit.first() == credit.first())
+fn hits_credited_rule(outcome: &Outcome<'_>, credited_originals: &[OriginalRuleIndex]) -> bool {
+    !credited_originals.is_empty()
+        && outcome.hits.iter().any(|h| h.credited_originals.first() == credited_originals.first())
 }
 
 fn ends_in_filter_policy(outcome: &Outcome<'_>) -> bool {

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weir_model::rule_match::{AddrMatch, Negatable, ProtoMatch, StatefulMatch};
 use weir_model::target::Effect;
 use weir_model::{
-    Addr, Chain, Family, FieldReading, Firewall, Match, Packet, Policy, PortSpan, Rule, RuleIndex,
-    Ruleset, Table, TableName, Target, Test, lower_to_tests,
+    Addr, Chain, Family, FieldReading, Firewall, Match, OriginalRuleIndex, Packet, Policy,
+    PortSpan, Rule, Ruleset, Table, TableName, Target, Test, lower_to_tests,
 };
 use weir_semantics::{
     CountedObject, Interpreter, OutcomeDifference, RuleAnswersTrueOracle, SeededOracle,
@@ -92,7 +92,7 @@ fn firewall() -> impl Strategy<Value = Firewall> {
             chain.rules = rules;
         }
         let all = table.chains.iter_mut().flat_map(|c| &mut c.rules);
-        all.zip(0..).for_each(|(rule, id)| rule.credit = vec![RuleIndex(id)]);
+        all.zip(0..).for_each(|(rule, id)| rule.credited_originals = vec![OriginalRuleIndex(id)]);
         let mut ruleset = Ruleset::new(Family::V4);
         ruleset.tables.push(table);
         Firewall { v4: Some(ruleset), v6: None, sets: Vec::new() }
@@ -106,7 +106,7 @@ fn chains(firewall: &mut Firewall) -> &mut Vec<Chain> {
 /// FORWARD with one rule that counts.
 fn one_rule(rule: Rule) -> Firewall {
     let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
-    forward.rules.push(Rule { credit: vec![RuleIndex(0)], ..rule });
+    forward.rules.push(Rule { credited_originals: vec![OriginalRuleIndex(0)], ..rule });
     let mut ruleset = Ruleset::new(Family::V4);
     ruleset.tables.push(Table {
         name: TableName::Filter,
@@ -135,8 +135,8 @@ fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, OutcomeDifference)>
     let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
     let ruleset = a.v4.as_ref().expect("a v4 ruleset");
     generate_rule_boundary_packets(ruleset, &[], &options).into_iter().find_map(|p| {
-        let one = before.journey(&p, options.journey_kind, &mut SeededOracle(7));
-        let other = after.journey(&p, options.journey_kind, &mut SeededOracle(7));
+        let one = before.evaluate_journey(&p, options.journey_kind, &mut SeededOracle(7));
+        let other = after.evaluate_journey(&p, options.journey_kind, &mut SeededOracle(7));
         one.first_difference(&other).map(|d| (p, d))
     })
 }
@@ -167,7 +167,7 @@ proptest! {
         c0.rules.retain(|r| r.target != Target::Return);
         let inlined = c0.rules.clone();
         let mut jump = Rule::unconditional(Target::Jump("c0".into()));
-        jump.credit = Vec::new();
+        jump.credited_originals = Vec::new();
         let mut after = before.clone();
         chains(&mut before)[0].rules.insert(0, jump);
         for rule in inlined.into_iter().rev() {
@@ -214,8 +214,9 @@ proptest! {
         let interpreter = Interpreter::new(&firewall);
         let options = TrafficOptions { max_packets: 300, ..TrafficOptions::default() };
         for p in generate_rule_boundary_packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
-            let outcome = interpreter.journey(&p, options.journey_kind, &mut RuleAnswersTrueOracle);
-            let hit = outcome.hits.iter().any(|h| h.credit == rule.credit);
+            let mut oracle = RuleAnswersTrueOracle;
+            let outcome = interpreter.evaluate_journey(&p, options.journey_kind, &mut oracle);
+            let hit = outcome.hits.iter().any(|h| h.credited_originals == rule.credited_originals);
             prop_assert_eq!(hit, holds(&rule, &p), "{:?}", p);
         }
     }
@@ -232,7 +233,8 @@ proptest! {
         let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
         let all = generate_rule_boundary_packets(before.v4.as_ref().expect("v4"), &[], &options);
         let reaches = all.iter().any(|p| {
-            let outcome = interpreter.journey(p, options.journey_kind, &mut SeededOracle(7));
+            let kind = options.journey_kind;
+            let outcome = interpreter.evaluate_journey(p, kind, &mut SeededOracle(7));
             outcome.hits.iter().any(|h| matches!(h.counted_object, CountedObject::Policy { .. }))
         });
         let found = difference(&before, &after);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_model::{Family, Firewall, Packet, RuleIndex};
+use weir_model::{Family, Firewall, OriginalRuleIndex, Packet};
 use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
@@ -24,12 +24,13 @@ fn traffic(firewall: &Firewall, options: &TrafficOptions) -> Vec<Packet> {
     generate_rule_boundary_packets(ruleset, &firewall.sets, options)
 }
 
-fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<RuleIndex> {
+fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<OriginalRuleIndex> {
     let interpreter = Interpreter::new(firewall);
     let mut hit = HashSet::new();
     for packet in traffic(firewall, options) {
-        let outcome = interpreter.journey(&packet, options.journey_kind, &mut SeededOracle(1));
-        hit.extend(outcome.hits.iter().flat_map(|h| h.credit.iter().copied()));
+        let outcome =
+            interpreter.evaluate_journey(&packet, options.journey_kind, &mut SeededOracle(1));
+        hit.extend(outcome.hits.iter().flat_map(|h| h.credited_originals.iter().copied()));
     }
     hit
 }
@@ -61,7 +62,7 @@ fn a_range_written_backwards_is_hit_by_nothing() {
     let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
     let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
     let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
-    assert_eq!(hit(&f, &options), HashSet::from([RuleIndex(1)]));
+    assert_eq!(hit(&f, &options), HashSet::from([OriginalRuleIndex(1)]));
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn elements_of_sets_are_met() {
     let interpreter = Interpreter::new(&f);
     let mut dropped = HashSet::new();
     for p in traffic(&f, &options) {
-        if interpreter.journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).verdict
+        if interpreter.evaluate_journey(&p, JourneyKind::Forward, &mut AlwaysFalseOracle).verdict
             == Verdict::Drop
         {
             dropped.insert(p.saddr.0 & 0xff);
@@ -180,7 +181,7 @@ fn a_pattern_ends_where_it_says() {
     let f = firewall(ROWS);
     let interpreter = Interpreter::new(&f);
     let tried = |p: &Packet| {
-        interpreter.journey(p, JourneyKind::Forward, &mut AlwaysFalseOracle).rules_tried
+        interpreter.evaluate_journey(p, JourneyKind::Forward, &mut AlwaysFalseOracle).rules_tried
     };
     for kind in TrafficPattern::ALL {
         assert_eq!(pattern(kind).len(), 64, "{}", kind.as_str());

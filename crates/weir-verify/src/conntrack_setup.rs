@@ -11,7 +11,7 @@ pub(crate) fn build_conntrack_entries_of_packet(
     packet: &Packet,
     master_port: u32,
 ) -> Vec<ConntrackEntry> {
-    let Some(tuple) = conntrack_tuple(packet) else { return Vec::new() };
+    let Some(tuple) = conntrack_tuple_of_packet(packet) else { return Vec::new() };
     let original = if packet.ct.is_reply_direction { tuple.invert() } else { tuple };
     let entry = ConntrackEntry {
         original,
@@ -52,7 +52,7 @@ fn master_tuple(family: Family, master_port: u32) -> ConntrackTuple {
     ConntrackTuple { family, saddr: Addr(saddr), daddr: Addr(daddr), proto: 6, l4_key: key }
 }
 
-pub(crate) fn conntrack_tuple(packet: &Packet) -> Option<ConntrackTuple> {
+pub(crate) fn conntrack_tuple_of_packet(packet: &Packet) -> Option<ConntrackTuple> {
     if packet.fragment.offset != 0 || packet.fragment.more_fragments {
         return None;
     }
@@ -101,7 +101,7 @@ pub(crate) fn quote_new_connection_in_icmp_error(
     inner.transport = Transport::Udp { sport, dport: 53 };
     inner.payload = vec![0; 8];
     packet.payload = inner.to_bytes();
-    let original = conntrack_tuple(&inner).expect("UDP has ports");
+    let original = conntrack_tuple_of_packet(&inner).expect("UDP has ports");
     // nf_nat_icmp_reply_translation drops redirects of a connection that nat has not decided on.
     ConntrackEntry {
         original,

@@ -13,26 +13,26 @@ use weir_kernel::Namespace;
 use weir_kernel::ipset_counters::IpsetCounterReader;
 use weir_kernel::nft_counters::{NftTableCounterReader, RuleCounterValue};
 use weir_kernel::xtables_counters::{PacketByteCount, TableCounterReader};
-use weir_model::{CounterLocation, CreditMap, Family, Firewall, RuleId, TableName};
+use weir_model::{CounterLocation, CountersByOriginalRule, Family, Firewall, RuleId, TableName};
 
 use crate::VerifyError;
 
 /// Which counters add up to which original, and how to read them.
 #[derive(Debug)]
 pub(crate) struct CreditCounters {
-    firewall: Namespace,
-    tables: Vec<CountedIptablesTable>,
-    nft: Vec<CountedNftTable>,
-    sets: Option<IpsetCounterReader>,
+    firewall_namespace: Namespace,
+    iptables_tables: Vec<CountedIptablesTable>,
+    nft_tables: Vec<CountedNftTable>,
+    ipset_reader: Option<IpsetCounterReader>,
     /// Sets with counters: name, and where the readings of its elements are, in their order.
-    counted_elements: Vec<(String, Vec<usize>)>,
+    reading_indices_by_ipset: Vec<(String, Vec<usize>)>,
     /// Where each counter that the tools print is in [`readings`](Self::readings).
-    reading_index: HashMap<CounterLocation, usize>,
+    reading_index_by_location: HashMap<CounterLocation, usize>,
     /// For each original, the readings that add up to it; none where it is counted with another.
-    readings_by_original: Vec<Vec<usize>>,
+    reading_indices_by_original: Vec<Vec<usize>>,
     /// For each original, the one that it is counted with: the first of those that share counters,
     /// mostly itself.
-    pub counted_with: Vec<usize>,
+    pub first_original_with_same_counters: Vec<usize>,
     readings: Vec<PacketByteCount>,
 }
 
@@ -41,7 +41,7 @@ struct CountedIptablesTable {
     family: Family,
     counters: TableCounterReader,
     /// Where its readings begin.
-    first_reading: usize,
+    first_reading_index: usize,
 }
 
 /// An nft table.
@@ -58,13 +58,13 @@ struct CountedNftTable {
 #[derive(Debug)]
 pub(crate) struct OriginalRulesAndPolicies {
     /// `iptables/filter/FORWARD/3`.
-    pub keys: Vec<String>,
+    pub rule_and_policy_ids: Vec<String>,
     position_by_id: HashMap<RuleId, usize>,
 }
 
 impl OriginalRulesAndPolicies {
     pub fn new(firewall: &Firewall) -> OriginalRulesAndPolicies {
-        let (mut keys, mut at) = (Vec::new(), HashMap::new());
+        let (mut rule_and_policy_ids, mut at) = (Vec::new(), HashMap::new());
         for ruleset in firewall.rulesets() {
             for table in &ruleset.tables {
                 for chain in &table.chains {
@@ -73,13 +73,13 @@ impl OriginalRulesAndPolicies {
                         .map(|i| RuleId::for_rule_at_index(of.0, of.1, of.2, i));
                     let policy = chain.policy.map(|_| RuleId::for_policy(of.0, of.1, of.2));
                     for id in rules.chain(policy) {
-                        keys.push(id.to_string());
-                        at.insert(id, keys.len() - 1);
+                        rule_and_policy_ids.push(id.to_string());
+                        at.insert(id, rule_and_policy_ids.len() - 1);
                     }
                 }
             }
         }
-        OriginalRulesAndPolicies { keys, position_by_id: at }
+        OriginalRulesAndPolicies { rule_and_policy_ids, position_by_id: at }
     }
 
     /// Where an original stands in the order.
@@ -89,16 +89,16 @@ impl OriginalRulesAndPolicies {
 
     /// Whether an original is a rule or a policy of a table of that name.
     pub fn is_in_table(&self, at: usize, table: TableName) -> bool {
-        self.keys[at].split('/').nth(1) == Some(table.as_str())
+        self.rule_and_policy_ids[at].split('/').nth(1) == Some(table.as_str())
     }
 
     /// The credit map of the original itself: every rule counts for itself.
-    pub fn identity_credit_map(&self) -> CreditMap {
+    pub fn identity_credit_map(&self) -> CountersByOriginalRule {
         let own = self
             .position_by_id
             .iter()
-            .map(|(id, i)| (self.keys[*i].clone(), vec![CounterLocation::from(id)]));
-        CreditMap(own.collect())
+            .map(|(id, i)| (self.rule_and_policy_ids[*i].clone(), vec![CounterLocation::from(id)]));
+        CountersByOriginalRule(own.collect())
     }
 }
 
@@ -113,20 +113,20 @@ impl CreditCounters {
     /// Where the map names a counter that is not there, or none for an original.
     pub fn new(
         name: &str,
-        firewall: &Namespace,
+        firewall_namespace: &Namespace,
         originals: &OriginalRulesAndPolicies,
-        map: &CreditMap,
+        map: &CountersByOriginalRule,
         summed: &[SummedCounterGroup],
     ) -> Result<CreditCounters, VerifyError> {
         let mut credits = CreditCounters {
-            firewall: firewall.clone(),
-            tables: Vec::new(),
-            nft: Vec::new(),
-            sets: None,
-            counted_elements: Vec::new(),
-            reading_index: HashMap::new(),
-            readings_by_original: Vec::new(),
-            counted_with: Vec::new(),
+            firewall_namespace: firewall_namespace.clone(),
+            iptables_tables: Vec::new(),
+            nft_tables: Vec::new(),
+            ipset_reader: None,
+            reading_indices_by_ipset: Vec::new(),
+            reading_index_by_location: HashMap::new(),
+            reading_indices_by_original: Vec::new(),
+            first_original_with_same_counters: Vec::new(),
             readings: Vec::new(),
         };
         let shared: HashMap<&str, &SummedCounterGroup> =
@@ -135,7 +135,7 @@ impl CreditCounters {
         let all = map.0.values().flatten().chain(summed.iter().flat_map(|s| &s.counters));
         credits.open_counter_readers(all)?;
         credits.read_counters_of_families(&[Family::V4, Family::V6])?;
-        for (at, key) in originals.keys.iter().enumerate() {
+        for (at, key) in originals.rule_and_policy_ids.iter().enumerate() {
             let (class, counters) = match (map.0.get(key), shared.get(key.as_str())) {
                 (Some(counters), _) => (at, &counters[..]),
                 (None, Some(summed)) => match *firsts.entry(*summed).or_insert(at) {
@@ -149,13 +149,15 @@ impl CreditCounters {
                     });
                 }
             };
-            credits.counted_with.push(class);
+            credits.first_original_with_same_counters.push(class);
             let find = |c: &CounterLocation| {
-                credits.reading_index.get(c).copied().ok_or_else(|| {
+                credits.reading_index_by_location.get(c).copied().ok_or_else(|| {
                     VerifyError::CounterNotInKernel { way: name.into(), counter: format!("{c:?}") }
                 })
             };
-            credits.readings_by_original.push(counters.iter().map(find).collect::<Result<_, _>>()?);
+            credits
+                .reading_indices_by_original
+                .push(counters.iter().map(find).collect::<Result<_, _>>()?);
         }
         Ok(credits)
     }
@@ -193,7 +195,7 @@ impl CreditCounters {
         self.assign_readings_to_nft_elements()?;
         for (tool, table) in names {
             let family = family_of_tool(tool);
-            let counters = TableCounterReader::open(&self.firewall, family, table)?;
+            let counters = TableCounterReader::open(&self.firewall_namespace, family, table)?;
             let first = self.readings.len();
             for (i, place) in counters.rule_and_policy_positions().iter().enumerate() {
                 let (tool, table) = (tool.to_owned(), table.to_owned());
@@ -202,13 +204,17 @@ impl CreditCounters {
                     Some(number) => CounterLocation::Rule { tool, table, chain, number },
                     None => CounterLocation::Policy { tool, table, chain },
                 };
-                self.reading_index.insert(counter, first + i);
+                self.reading_index_by_location.insert(counter, first + i);
             }
             self.readings.resize(
                 first + counters.rule_and_policy_positions().len(),
                 PacketByteCount::default(),
             );
-            self.tables.push(CountedIptablesTable { family, counters, first_reading: first });
+            self.iptables_tables.push(CountedIptablesTable {
+                family,
+                counters,
+                first_reading_index: first,
+            });
         }
         Ok(())
     }
@@ -218,44 +224,45 @@ impl CreditCounters {
         family: &str,
         name: &str,
     ) -> Result<&mut CountedNftTable, VerifyError> {
-        let known = self.nft.iter().position(|t| t.family == family && t.name == name);
+        let known = self.nft_tables.iter().position(|t| t.family == family && t.name == name);
         let at = match known {
             Some(at) => at,
             None => {
-                let counters = NftTableCounterReader::open(&self.firewall, family, name)?;
+                let counters = NftTableCounterReader::open(&self.firewall_namespace, family, name)?;
                 let (family, name) = (family.to_owned(), name.to_owned());
-                self.nft.push(CountedNftTable { family, name, counters, maps: Vec::new() });
-                self.nft.len() - 1
+                self.nft_tables.push(CountedNftTable { family, name, counters, maps: Vec::new() });
+                self.nft_tables.len() - 1
             }
         };
-        Ok(&mut self.nft[at])
+        Ok(&mut self.nft_tables[at])
     }
 
     /// Which elements there are, and their order.
     fn assign_readings_to_ipset_elements(&mut self) -> Result<(), VerifyError> {
         let mut printed = Vec::new();
-        let text = self.firewall.run_command(&["ipset", "save"], b"")?;
+        let text = self.firewall_namespace.run_command(&["ipset", "save"], b"")?;
         listing_parser::parse_ipset_counters(&String::from_utf8_lossy(&text), &mut printed);
         for (counter, count) in printed {
             let CounterLocation::Element { set, .. } = &counter else { continue };
-            if self.counted_elements.last().is_none_or(|(name, _)| name != set) {
-                self.counted_elements.push((set.clone(), Vec::new()));
+            if self.reading_indices_by_ipset.last().is_none_or(|(name, _)| name != set) {
+                self.reading_indices_by_ipset.push((set.clone(), Vec::new()));
             }
             let at = self.readings.len();
-            self.counted_elements.last_mut().expect("just pushed").1.push(at);
+            self.reading_indices_by_ipset.last_mut().expect("just pushed").1.push(at);
             self.readings.push(count);
-            self.reading_index.insert(counter, at);
+            self.reading_index_by_location.insert(counter, at);
         }
-        self.sets = Some(IpsetCounterReader::open(&self.firewall)?);
+        self.ipset_reader = Some(IpsetCounterReader::open(&self.firewall_namespace)?);
         Ok(())
     }
 
     /// Which key of a map is printed how.
     fn assign_readings_to_nft_elements(&mut self) -> Result<(), VerifyError> {
-        for table in self.nft.iter_mut().filter(|t| !t.maps.is_empty()) {
+        for table in self.nft_tables.iter_mut().filter(|t| !t.maps.is_empty()) {
             let (family, name) = (&table.family, &table.name);
-            let text =
-                self.firewall.run_command(&["nft", "-nn", "list", "table", family, name], b"")?;
+            let text = self
+                .firewall_namespace
+                .run_command(&["nft", "-nn", "list", "table", family, name], b"")?;
             let printed =
                 listing_parser::parse_counted_nft_elements(&String::from_utf8_lossy(&text));
             for (map, keys) in &mut table.maps {
@@ -271,7 +278,7 @@ impl CreditCounters {
                         set: map.clone(),
                         element: element.key.clone(),
                     };
-                    self.reading_index.insert(counter, at);
+                    self.reading_index_by_location.insert(counter, at);
                 }
             }
         }
@@ -280,14 +287,14 @@ impl CreditCounters {
 
     /// Reads the counters that packets of these families can count in.
     fn read_counters_of_families(&mut self, families: &[Family]) -> Result<(), VerifyError> {
-        for table in self.tables.iter_mut().filter(|t| families.contains(&t.family)) {
+        for table in self.iptables_tables.iter_mut().filter(|t| families.contains(&t.family)) {
             let counts = table.counters.read_counters()?;
-            self.readings[table.first_reading..table.first_reading + counts.len()]
+            self.readings[table.first_reading_index..table.first_reading_index + counts.len()]
                 .copy_from_slice(&counts);
         }
-        if let Some(sets) = &mut self.sets {
-            for (set, at) in &self.counted_elements {
-                let counts = sets.read_element_counters(set)?;
+        if let Some(ipset_reader) = &mut self.ipset_reader {
+            for (set, at) in &self.reading_indices_by_ipset {
+                let counts = ipset_reader.read_element_counters(set)?;
                 if counts.len() != at.len() {
                     return Err(VerifyError::SetChanged { set: set.clone() });
                 }
@@ -299,12 +306,12 @@ impl CreditCounters {
         let is_read = |t: &&mut CountedNftTable| {
             families.contains(&if t.family == "ip6" { Family::V6 } else { Family::V4 })
         };
-        for table in self.nft.iter_mut().filter(is_read) {
+        for table in self.nft_tables.iter_mut().filter(is_read) {
             for RuleCounterValue { chain, number, count } in table.counters.read_rule_counters()? {
                 let (family, table) = (table.family.clone(), table.name.clone());
                 let counter = CounterLocation::NftRule { family, table, chain, number };
                 let next = self.readings.len();
-                let at = *self.reading_index.entry(counter).or_insert(next);
+                let at = *self.reading_index_by_location.entry(counter).or_insert(next);
                 if at == next {
                     self.readings.push(PacketByteCount::default());
                 }
@@ -347,6 +354,6 @@ impl CreditCounters {
                 bytes: a.bytes + b.bytes,
             })
         };
-        Ok(self.readings_by_original.iter().map(sum).collect())
+        Ok(self.reading_indices_by_original.iter().map(sum).collect())
     }
 }

@@ -9,7 +9,7 @@ const DIAGRAM_MEMORY_BYTES: usize = 512 << 20;
 const DIAGRAM_STEPS_MAX: u64 = 100_000_000;
 
 /// How the diagram differs from the interpreter, if it does; or why it was not evaluated.
-pub(crate) type DiagramCheck = Result<Option<String>, &'static str>;
+pub(crate) type DiagramDisagreementOrSkipReason = Result<Option<String>, &'static str>;
 
 /// The diagrams of a ruleset, where they are wanted.
 pub(crate) struct FamilyDiagrams<'f>(Vec<(Family, Option<DiagramLookup<'f>>)>);
@@ -38,18 +38,18 @@ impl<'f> FamilyDiagrams<'f> {
         packet: &Packet,
         entry: JourneyKind,
         answers: &mut dyn Oracle,
-    ) -> (Outcome<'f>, Option<DiagramCheck>) {
+    ) -> (Outcome<'f>, Option<DiagramDisagreementOrSkipReason>) {
         let Some((_, lookup)) = self.0.iter().find(|(f, _)| *f == packet.family) else {
-            return (interpreter.journey(packet, entry, answers), None);
+            return (interpreter.evaluate_journey(packet, entry, answers), None);
         };
         let Some(lookup) = lookup else {
             return (
-                interpreter.journey(packet, entry, answers),
+                interpreter.evaluate_journey(packet, entry, answers),
                 Some(Err(DIAGRAM_TOO_LARGE_REASON)),
             );
         };
         let mut overhearing = lookup.recording_oracle(answers);
-        let outcome = interpreter.journey(packet, entry, &mut overhearing);
+        let outcome = interpreter.evaluate_journey(packet, entry, &mut overhearing);
         let heard = overhearing.into_recorded_answers();
         let looked = lookup.find_disagreement(packet, entry, &outcome, &heard);
         (outcome, Some(looked))

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use weir_model::effect::{target_effects, target_module_name};
 use weir_model::rule_match::{ExtensionValue, UnmodelledInputMatch};
 use weir_model::target::{ExtensionTarget, NatTarget};
-use weir_model::{Addr, Effect, Family, Field, Match, RuleIndex, Target};
+use weir_model::{Addr, Effect, Family, Field, Match, OriginalRuleIndex, Target};
 use weir_packet::{Packet, Transport};
 use weir_semantics::{
     JourneyKind, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
@@ -25,49 +25,54 @@ use crate::testbed::LINK_ADDRS_AS_NUMBERS;
 pub(crate) struct KernelOracle<'a> {
     path: &'a PacketPath,
     /// The original destination, and where the host redirects it.
-    arrival: (Addr, JourneyKind),
+    daddr_and_journey_on_arrival: (Addr, JourneyKind),
     /// Whether each rule's own counter counted this packet; `None` where it was not asked.
-    rule_counts: Option<&'a HashMap<RuleIndex, u64>>,
+    rule_counts: Option<&'a HashMap<OriginalRuleIndex, u64>>,
     /// Something was asked that only the kernel can say, and on which more depends than the
     /// counter of the rule that asked.
     pub needs_kernel_answer: bool,
     /// Rules on which nothing depends but their own counter, taken as true.
-    pub uncertain_rules: Vec<RuleIndex>,
+    pub uncertain_rules: Vec<OriginalRuleIndex>,
     /// What is taken for granted of rules on which more depends, until counters contradict.
-    guesses: Option<&'a LastKernelAnswerByRule>,
+    guessed_answers: Option<&'a LastKernelAnswerByRule>,
     /// Answers to what the counters leave open, in the order of the questions; then `false`.
     scripted_answers: &'a [bool],
     /// How many questions the counters left open.
-    pub open_questions: usize,
+    pub open_question_count: usize,
     /// Why it is not known what happened to this packet, if so.
     pub unknown_cause: Option<String>,
 }
 
 /// What the kernel last answered each rule.
-pub(crate) type LastKernelAnswerByRule = HashMap<(Family, RuleIndex), bool>;
+pub(crate) type LastKernelAnswerByRule = HashMap<(Family, OriginalRuleIndex), bool>;
 
 impl<'a> KernelOracle<'a> {
-    /// What the namespaces decide. `is_local`: the host without rules took the packet as its own.
-    pub fn from_namespaces(path: &'a PacketPath, packet: &Packet, is_local: bool) -> Self {
-        let to = if is_local { JourneyKind::Input } else { path.journey_kind };
+    /// What the namespaces decide. `is_delivered_locally`: the host without rules took the packet
+    /// as its own.
+    pub fn from_namespaces(
+        path: &'a PacketPath,
+        packet: &Packet,
+        is_delivered_locally: bool,
+    ) -> Self {
+        let to = if is_delivered_locally { JourneyKind::Input } else { path.journey_kind };
         let (open, maybe) = (false, Vec::new());
         let arrived = (packet.daddr, to);
-        let (counted, guesses, script, left_open, unknown) = (None, None, &[][..], 0, None);
+        let (counted, guessed_answers, script, left_open, unknown) = (None, None, &[][..], 0, None);
         KernelOracle {
             path,
-            arrival: arrived,
+            daddr_and_journey_on_arrival: arrived,
             rule_counts: counted,
             needs_kernel_answer: open,
             uncertain_rules: maybe,
-            guesses,
+            guessed_answers,
             scripted_answers: script,
-            open_questions: left_open,
+            open_question_count: left_open,
             unknown_cause: unknown,
         }
     }
 
     /// And what the kernel's counters said.
-    pub fn with_counters(self, counted: &'a HashMap<RuleIndex, u64>) -> Self {
+    pub fn with_counters(self, counted: &'a HashMap<OriginalRuleIndex, u64>) -> Self {
         KernelOracle { rule_counts: Some(counted), ..self }
     }
 
@@ -77,8 +82,8 @@ impl<'a> KernelOracle<'a> {
     }
 
     /// And, where that leaves something open, guesses.
-    pub fn with_guesses(self, guesses: &'a LastKernelAnswerByRule) -> Self {
-        KernelOracle { guesses: Some(guesses), ..self }
+    pub fn with_guesses(self, guessed_answers: &'a LastKernelAnswerByRule) -> Self {
+        KernelOracle { guessed_answers: Some(guessed_answers), ..self }
     }
 }
 
@@ -89,14 +94,18 @@ impl Oracle for KernelOracle<'_> {
         {
             return answer;
         }
-        let id = question.rule.credit.first();
+        let id = question.rule.credited_originals.first();
         if let Some(counted) = self.rule_counts {
             let counts = id.and_then(|id| counted.get(id)).is_some_and(|n| *n > 0);
             if counts || !may_later_match_drop(question) {
                 return counts;
             }
-            self.open_questions += 1;
-            return self.scripted_answers.get(self.open_questions - 1).copied().unwrap_or(false);
+            self.open_question_count += 1;
+            return self
+                .scripted_answers
+                .get(self.open_question_count - 1)
+                .copied()
+                .unwrap_or(false);
         }
         match id {
             Some(id) if affects_only_own_counter(question) && !may_later_match_drop(question) => {
@@ -105,13 +114,14 @@ impl Oracle for KernelOracle<'_> {
             }
             _ => {
                 self.needs_kernel_answer = true;
-                let guess = self.guesses.zip(id).and_then(|(g, id)| g.get(&(question.family, *id)));
+                let guess =
+                    self.guessed_answers.zip(id).and_then(|(g, id)| g.get(&(question.family, *id)));
                 guess.copied().unwrap_or(false)
             }
         }
     }
 
-    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         let dropped = match question.match_in_question() {
             Some(m) => hotdrop_prediction::match_drops_packet(m, question.packet),
             None => hotdrop_prediction::target_drops_packet(&question.rule.target, question.packet),
@@ -143,7 +153,7 @@ impl Oracle for KernelOracle<'_> {
     }
 
     fn route_packet(&mut self, packet: &Packet, wish: JourneyKind) -> JourneyKind {
-        let (daddr, to) = self.arrival;
+        let (daddr, to) = self.daddr_and_journey_on_arrival;
         if packet.daddr == daddr { to } else { wish }
     }
 }
@@ -282,7 +292,7 @@ fn evaluate_rpfilter(
     let has = |name: &str| host.options.iter().any(|o| o.name == name);
     let is_other = match packet.family {
         Family::V4 => classify_addrtype(packet.saddr, path) == Some("UNICAST"),
-        Family::V6 => packet.saddr.0 >> 125 == 0b001 && !path.is_own_address,
+        Family::V6 => packet.saddr.0 >> 125 == 0b001 && !path.treats_all_addresses_as_own,
     };
     let plain = is_other
         && !has("loose")
@@ -326,7 +336,7 @@ fn classify_addrtype(addr: Addr, path: &PacketPath) -> Option<&'static str> {
         224..=239 => "MULTICAST",
         127 if addr.0 & 0xff_ffff == 0xff_ffff || addr.0 & 0xff_ffff == 0 => return None,
         127 => "LOCAL",
-        _ if own || path.is_own_address => "LOCAL",
+        _ if own || path.treats_all_addresses_as_own => "LOCAL",
         _ => "UNICAST",
     })
 }
@@ -349,7 +359,7 @@ mod tests {
         let rows = TARGET_ROWS.iter().filter(|r| r.termination == TargetTermination::Never);
         for row in rows {
             let target = Target::from_written_options(row.name, Vec::new());
-            for field in row.unknown_writes.iter() {
+            for field in row.unknown_value_writes.iter() {
                 let is_computed = compute_written_value(&target, field, 0, &packet).is_some();
                 let is_of_host = VALUES_OF_THE_HOST.contains(&(row.name, field));
                 assert!(is_computed != is_of_host, "{}: {field:?} is unknown", row.name);

@@ -31,24 +31,42 @@ pub(crate) struct PacketPath {
     pub iif: String,
     pub oif: String,
     /// Every address is the host's own, as `addrtype` sees it (INPUT only).
-    pub is_own_address: bool,
+    pub treats_all_addresses_as_own: bool,
 }
 
 impl PacketPath {
-    pub fn from_packet(packet: &Packet, entry: JourneyKind, is_own_address: bool) -> PacketPath {
+    pub fn from_packet(
+        packet: &Packet,
+        entry: JourneyKind,
+        treats_all_addresses_as_own: bool,
+    ) -> PacketPath {
         let (iif, oif) = match entry {
             JourneyKind::Forward => (packet.iif.clone(), packet.oif.clone()),
             JourneyKind::Input => (packet.iif.clone(), String::new()),
             JourneyKind::Output => (String::new(), packet.oif.clone()),
         };
-        let is_own_address = is_own_address && entry == JourneyKind::Input;
-        PacketPath { family: packet.family, journey_kind: entry, iif, oif, is_own_address }
+        let treats_all_addresses_as_own =
+            treats_all_addresses_as_own && entry == JourneyKind::Input;
+        PacketPath {
+            family: packet.family,
+            journey_kind: entry,
+            iif,
+            oif,
+            treats_all_addresses_as_own,
+        }
     }
 
     /// The order in which paths are tried: routes rarely change, names of devices often.
     pub fn sort_key(&self) -> (Family, u8, bool, bool, &str, &str) {
         let back = self.iif == self.oif;
-        (self.family, self.journey_kind as u8, self.is_own_address, back, &self.iif, &self.oif)
+        (
+            self.family,
+            self.journey_kind as u8,
+            self.treats_all_addresses_as_own,
+            back,
+            &self.iif,
+            &self.oif,
+        )
     }
 }
 
@@ -62,7 +80,7 @@ pub(crate) struct PreparedPacket {
     /// Connections that must be there before.
     pub conntrack_entries: Vec<conntrack::ConntrackEntry>,
     /// The host without rules took it as its own.
-    pub is_local: bool,
+    pub is_delivered_locally: bool,
 }
 
 /// Packets that follow the same path at the same time.
@@ -162,14 +180,14 @@ impl BatchMaker {
             packet,
             frame,
             conntrack_entries: connections,
-            is_local: entry == JourneyKind::Input,
+            is_delivered_locally: entry == JourneyKind::Input,
         }
     }
 }
 
 /// Whether no packet before belongs to the same connection, in either direction.
 fn insert_unseen_connection(packet: &Packet, connections: &mut HashSet<ConntrackTuple>) -> bool {
-    let Some(tuple) = conntrack_setup::conntrack_tuple(packet) else { return true };
+    let Some(tuple) = conntrack_setup::conntrack_tuple_of_packet(packet) else { return true };
     let reversed = tuple.invert();
     if connections.contains(&tuple) || connections.contains(&reversed) {
         return false;

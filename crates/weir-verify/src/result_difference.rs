@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use weir_artefact::Deviation;
 use weir_kernel::xtables_counters::PacketByteCount;
 use weir_model::effect::target_effects;
-use weir_model::{Effect, Field, RuleIndex, TableName, Target};
+use weir_model::{Effect, Field, OriginalRuleIndex, TableName, Target};
 use weir_packet::{CtState, Family, FragmentOffsetAndFlags, Packet, Transport};
 use weir_semantics::{AppliedTarget, Outcome, Verdict};
 
 use crate::counters::{CreditCounters, OriginalRulesAndPolicies};
-use crate::diagram_check::DiagramCheck;
+use crate::diagram_check::DiagramDisagreementOrSkipReason;
 use crate::packet_batch::{GRE_BYTES_NEEDED_BY_NAT, GRE_PROTOCOL};
 use crate::testbed::PacketAtLastHook;
 
@@ -32,11 +32,11 @@ pub(crate) struct ExpectedResult {
     /// Ports and addresses are the kernel's choice.
     pub is_translated: bool,
     /// It is dropped in silence.
-    pub is_dropped: bool,
+    pub is_silently_dropped: bool,
     /// Conntrack is kept from it.
     pub is_untracked: bool,
     /// How the diagram differs from this, if it was evaluated.
-    pub diagram_check: Option<DiagramCheck>,
+    pub diagram_check: Option<DiagramDisagreementOrSkipReason>,
 }
 
 impl ExpectedResult {
@@ -44,7 +44,7 @@ impl ExpectedResult {
     pub fn from_outcome(
         outcome: &Outcome<'_>,
         sent: &Packet,
-        uncertain_rules: &[RuleIndex],
+        uncertain_rules: &[OriginalRuleIndex],
         originals: &OriginalRulesAndPolicies,
     ) -> ExpectedResult {
         let family = sent.family;
@@ -54,7 +54,8 @@ impl ExpectedResult {
             else {
                 continue;
             };
-            let is_open = hit.credit.first().is_some_and(|id| uncertain_rules.contains(id));
+            let is_open =
+                hit.credited_originals.first().is_some_and(|id| uncertain_rules.contains(id));
             if is_open { open.push(at) } else { hits.push(at) }
         }
         let is_nat = |t: &Target| matches!(t, Target::Nat(_));
@@ -66,7 +67,7 @@ impl ExpectedResult {
             byte_bounds: (sent.len() as u64, sent.len().max(outcome.packet.len()) as u64),
             packet: outcome.packet.clone(),
             is_translated: outcome.effects.iter().any(|e| is_nat(e.target)),
-            is_dropped: outcome.verdict == Verdict::Drop,
+            is_silently_dropped: outcome.verdict == Verdict::Drop,
             is_untracked: has_notrack_effect(outcome),
             diagram_check: None,
         }
@@ -152,18 +153,19 @@ impl ExpectedCounts {
         expected: impl IntoIterator<Item = &'e ExpectedResult>,
         credits: &CreditCounters,
     ) -> ExpectedCounts {
-        let none = vec![PacketByteCount::default(); credits.counted_with.len()];
+        let none =
+            vec![PacketByteCount::default(); credits.first_original_with_same_counters.len()];
         let mut tally = ExpectedCounts { min_counts: none.clone(), max_counts: none };
         for e in expected {
             for at in &e.hits {
                 add_packet_to_count(
-                    &mut tally.min_counts[credits.counted_with[*at]],
+                    &mut tally.min_counts[credits.first_original_with_same_counters[*at]],
                     e.byte_bounds.0,
                 );
             }
             for at in e.hits.iter().chain(&e.possible_hits) {
                 add_packet_to_count(
-                    &mut tally.max_counts[credits.counted_with[*at]],
+                    &mut tally.max_counts[credits.first_original_with_same_counters[*at]],
                     e.byte_bounds.1,
                 );
             }
@@ -190,7 +192,8 @@ impl ExpectedCounts {
         seen: &[PacketByteCount],
         originals: &OriginalRulesAndPolicies,
     ) -> Vec<String> {
-        let all = originals.keys.iter().zip(self.zip_min_max_and_observed_counts(seen));
+        let all =
+            originals.rule_and_policy_ids.iter().zip(self.zip_min_max_and_observed_counts(seen));
         all.filter(|(_, (least, most, seen))| !is_count_between(*least, *seen, *most))
             .map(|(key, (least, most, seen))| {
                 let at_most = if least == most {

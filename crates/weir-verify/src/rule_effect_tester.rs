@@ -57,7 +57,7 @@ pub struct RuleObservation {
     /// The mark that it left with.
     pub mark: u32,
     /// It reached the host itself.
-    pub is_local: bool,
+    pub is_delivered_locally: bool,
     /// What conntrack took it for, where it is in use.
     pub ct_state: Option<CtState>,
 }
@@ -77,7 +77,7 @@ pub struct RuleEffectTester {
     family: Family,
     parsed_firewall: Firewall,
     testbed: Testbed,
-    tables: Vec<(TableName, TableCounterReader)>,
+    table_counter_readers: Vec<(TableName, TableCounterReader)>,
     /// Where a rule's counter is: table, chain, number.
     counter_positions: HashMap<(TableName, String, u32), (usize, usize)>,
     last_counts: Vec<Vec<u64>>,
@@ -125,7 +125,7 @@ impl RuleEffectTester {
             family,
             parsed_firewall: firewall,
             testbed,
-            tables: Vec::new(),
+            table_counter_readers: Vec::new(),
             counter_positions: HashMap::new(),
             last_counts: Vec::new(),
         };
@@ -171,11 +171,11 @@ impl RuleEffectTester {
                 for (i, place) in counters.rule_and_policy_positions().iter().enumerate() {
                     if let Some(number) = place.number {
                         let key = (name, place.chain.clone(), number);
-                        self.counter_positions.insert(key, (self.tables.len(), i));
+                        self.counter_positions.insert(key, (self.table_counter_readers.len(), i));
                     }
                 }
                 self.last_counts.push(vec![0; counters.rule_and_policy_positions().len()]);
-                self.tables.push((name, counters));
+                self.table_counter_readers.push((name, counters));
             }
         }
         self.read_packet_count_deltas().map(drop)
@@ -184,7 +184,8 @@ impl RuleEffectTester {
     /// Packets counted since the last reading.
     fn read_packet_count_deltas(&mut self) -> Result<Vec<Vec<u64>>, VerifyError> {
         let mut since = Vec::new();
-        for ((_, table), before) in self.tables.iter_mut().zip(&mut self.last_counts) {
+        for ((_, table), before) in self.table_counter_readers.iter_mut().zip(&mut self.last_counts)
+        {
             let now: Vec<u64> = table.read_counters()?.iter().map(|c| c.packets).collect();
             since.push(now.iter().zip(before.iter()).map(|(n, b)| n.wrapping_sub(*b)).collect());
             *before = now;
@@ -217,11 +218,11 @@ impl RuleEffectTester {
         let seen = self.testbed.send_batch(&batch)?;
         let counts = self.read_packet_count_deltas()?;
         let lost = seen.reached_first_hook.iter().filter(|b| !**b).count();
-        if lost > 0 && !sample.may_be_refused {
+        if lost > 0 && !sample.may_be_refused_by_host {
             return Err(VerifyError::PacketsLost { way: self.testbed.name.clone(), lost });
         }
         let mut out = Vec::new();
-        for ((i, left), state) in which.iter().zip(seen.observed_packets).zip(seen.ct_states) {
+        for ((i, left), state) in which.iter().zip(seen.packets_at_last_hook).zip(seen.ct_states) {
             let subject = &self.measured_rules[*i];
             let chain = effect_test_ruleset::measured_chain_name_of_rule(*i);
             let count = |table: TableName, chain: &str, number: u32| {
@@ -245,7 +246,7 @@ impl RuleEffectTester {
                 probe_hits: (0..self.probe_count).map(|k| next(k + 1)).collect(),
                 final_probe_hits: is_late,
                 mark: left.as_ref().map_or(0, |l| l.mark),
-                is_local: left.as_ref().is_some_and(|l| l.is_local),
+                is_delivered_locally: left.as_ref().is_some_and(|l| l.is_delivered_locally),
                 observed_bytes: left.map(|l| sample.without_copy_number(l.bytes)),
                 ct_state: state,
             });
@@ -259,7 +260,7 @@ impl RuleEffectTester {
             journey_kind: JourneyKind::Forward,
             iif: effect_test_ruleset::INPUT_DEVICE.to_owned(),
             oif: effect_test_ruleset::OUTPUT_DEVICE.to_owned(),
-            is_own_address: false,
+            treats_all_addresses_as_own: false,
         };
         let mut connections: Vec<conntrack::ConntrackEntry> = sample.needed_conntrack_entries();
         let placeholder = Packet::new(self.family, weir_model::Addr(0), weir_model::Addr(0), 59);
@@ -271,7 +272,7 @@ impl RuleEffectTester {
                 packet: placeholder.clone(),
                 frame,
                 conntrack_entries: std::mem::take(&mut connections),
-                is_local: false,
+                is_delivered_locally: false,
             };
             (number, prepared)
         });
@@ -299,15 +300,19 @@ impl RuleEffectTester {
         let mut answers = ObservedRuleOracle {
             rule_index: which,
             observation: seen,
-            rule_was_asked: false,
+            oracle_was_asked_about_rule: false,
             wrote_unknown_value: false,
         };
-        let outcome = interpreter.journey(&packet, JourneyKind::Forward, &mut answers);
-        let ObservedRuleOracle { rule_was_asked: asked, wrote_unknown_value: wrote, .. } = answers;
+        let outcome = interpreter.evaluate_journey(&packet, JourneyKind::Forward, &mut answers);
+        let ObservedRuleOracle {
+            oracle_was_asked_about_rule: asked,
+            wrote_unknown_value: wrote,
+            ..
+        } = answers;
         let observed = self.observation_from_outcome(&outcome, which);
         Some(PredictedObservation {
             observation: observed,
-            rule_was_asked: asked,
+            oracle_was_asked_about_rule: asked,
             wrote_unknown_value: wrote,
             verdict: format!("{:?}", outcome.verdict),
         })
@@ -342,7 +347,7 @@ impl RuleEffectTester {
             final_probe_hits: is_late,
             observed_bytes: (outcome.verdict == Verdict::Accept).then(|| outcome.packet.to_bytes()),
             mark: outcome.packet.mark,
-            is_local: outcome.hits.iter().any(|h| h.hook == Hook::Input),
+            is_delivered_locally: outcome.hits.iter().any(|h| h.hook == Hook::Input),
             ct_state: None,
         }
     }
@@ -354,7 +359,7 @@ pub struct PredictedObservation {
     /// What should be seen of it.
     pub observation: RuleObservation,
     /// The rule's own test was put to the caller.
-    pub rule_was_asked: bool,
+    pub oracle_was_asked_about_rule: bool,
     /// Its target wrote a value for which the caller was asked, who left it unchanged.
     pub wrote_unknown_value: bool,
     /// The verdict in words.
@@ -366,7 +371,7 @@ pub struct PredictedObservation {
 struct ObservedRuleOracle<'s> {
     rule_index: usize,
     observation: &'s RuleObservation,
-    rule_was_asked: bool,
+    oracle_was_asked_about_rule: bool,
     wrote_unknown_value: bool,
 }
 
@@ -377,13 +382,13 @@ impl Oracle for ObservedRuleOracle<'_> {
                 effect_test_ruleset::is_on_dispatch_path(chain, self.rule_index)
             }
             _ => {
-                self.rule_was_asked = true;
+                self.oracle_was_asked_about_rule = true;
                 self.observation.matched
             }
         }
     }
 
-    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         let is_own = question
             .rule
             .target

@@ -37,7 +37,7 @@ pub(crate) struct BatchObservation {
     /// Their conntrack state, where it is logged.
     pub ct_states: Vec<Option<CtState>>,
     /// Those that arrived, as outgoing packets.
-    pub observed_packets: Vec<Option<PacketAtLastHook>>,
+    pub packets_at_last_hook: Vec<Option<PacketAtLastHook>>,
     /// Index of the device that the batch leaves by.
     output_ifindex: u32,
 }
@@ -50,7 +50,7 @@ pub(crate) struct PacketAtLastHook {
     /// Its mark.
     pub mark: u32,
     /// It stayed: the last hook was INPUT.
-    pub is_local: bool,
+    pub is_delivered_locally: bool,
     /// It was to leave by another device than the batch's.
     pub has_wrong_output_device: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Testbed {
     nflog: NflogReceiver,
     conntrack_table: Option<KernelConntrackTable>,
     /// Connections were made for the last batch.
-    has_connections: bool,
+    has_created_conntrack_entries: bool,
     device_names: [String; 2],
     /// Their indices, which stay.
     ifindices: [u32; 2],
@@ -127,7 +127,7 @@ impl Testbed {
             host_sockets: hosts,
             nflog: NflogReceiver::bind(&firewall, observing_rules::NFLOG_GROUP, NFLOG_COPY_BYTES)?,
             conntrack_table: KernelConntrackTable::open(&firewall).ok(),
-            has_connections: false,
+            has_created_conntrack_entries: false,
             ifindices: [firewall.ifindex(&devices[0])?, firewall.ifindex(&devices[1])?],
             device_names: devices,
             current_routes: HashMap::new(),
@@ -224,7 +224,9 @@ impl Testbed {
             self.device_names[i] = wanted.to_owned();
         }
         let route = match path.journey_kind {
-            JourneyKind::Input if path.is_own_address => IncomingRoute::LocalEveryAddressOwn,
+            JourneyKind::Input if path.treats_all_addresses_as_own => {
+                IncomingRoute::LocalEveryAddressOwn
+            }
             JourneyKind::Input => IncomingRoute::LocalTransparent,
             JourneyKind::Forward if back => IncomingRoute::BackToFirstLink,
             JourneyKind::Forward | JourneyKind::Output => IncomingRoute::ToSecondLink,
@@ -273,9 +275,9 @@ impl Testbed {
         let entries: Vec<_> =
             batch.packets.iter().flat_map(|p| p.conntrack_entries.clone()).collect();
         let Some(connections) = &mut self.conntrack_table else { return Ok(()) };
-        if self.has_connections {
+        if self.has_created_conntrack_entries {
             connections.flush()?;
-            self.has_connections = false;
+            self.has_created_conntrack_entries = false;
         }
         if !entries.is_empty() {
             let refusals = connections.create_entries_collecting_refusals(&entries)?;
@@ -283,7 +285,7 @@ impl Testbed {
                 let (refused, reason) = (refusals.len(), first.to_string());
                 return Err(VerifyError::CreateConnections { refused, reason });
             }
-            self.has_connections = true;
+            self.has_created_conntrack_entries = true;
         }
         Ok(())
     }
@@ -295,7 +297,7 @@ impl BatchObservation {
             output_ifindex: leaves_by,
             reached_first_hook: vec![false; packets],
             ct_states: vec![None; packets],
-            observed_packets: vec![None; packets],
+            packets_at_last_hook: vec![None; packets],
         }
     }
 
@@ -308,12 +310,13 @@ impl BatchObservation {
         match logged.prefix {
             log_prefix::REACHED_FIRST_HOOK => self.reached_first_hook[at] = true,
             log_prefix::REACHED_LAST_HOOK => {
-                let is_local = usize::from(logged.hook) == Hook::Input.number();
-                self.observed_packets[at] = Some(PacketAtLastHook {
+                let is_delivered_locally = usize::from(logged.hook) == Hook::Input.number();
+                self.packets_at_last_hook[at] = Some(PacketAtLastHook {
                     bytes: logged.payload.to_vec(),
                     mark: logged.mark,
-                    is_local,
-                    has_wrong_output_device: !is_local && logged.outdev != self.output_ifindex,
+                    is_delivered_locally,
+                    has_wrong_output_device: !is_delivered_locally
+                        && logged.outdev != self.output_ifindex,
                 });
             }
             log_prefix::CT_NEW => self.ct_states[at] = Some(CtState::New),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_model::Packet;
 use weir_syntax::packet::print_packet;
 
-use crate::diagram_check::DiagramCheck;
+use crate::diagram_check::DiagramDisagreementOrSkipReason;
 
 /// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl VerifyReport {
     pub(crate) fn record_diagram_check(
         &mut self,
         packet: &Packet,
-        looked: Option<&DiagramCheck>,
+        looked: Option<&DiagramDisagreementOrSkipReason>,
         max: usize,
     ) {
         let Some(looked) = looked else { return };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::xtables_counters::PacketByteCount;
 use weir_kernel::{Session, stop_signal};
-use weir_model::{CtState, Family, Firewall, RuleIndex};
+use weir_model::{CtState, Family, Firewall, OriginalRuleIndex};
 use weir_packet::{ConntrackInfo, Packet};
 use weir_semantics::Interpreter;
 
@@ -59,17 +59,17 @@ struct VerifyRun<'f> {
     options: &'f VerifyOptions,
     originals: OriginalRulesAndPolicies,
     /// The original of each rule, by family.
-    original_of_rule: HashMap<(Family, RuleIndex), usize>,
+    original_of_rule: HashMap<(Family, OriginalRuleIndex), usize>,
     /// Families in which datagrams are put together although conntrack is not in use.
     reassembling_families: Vec<Family>,
     empty_testbed: Testbed,
     rulesets_under_test: Vec<RulesetUnderTest<'f>>,
     batch_maker: BatchMaker,
     report: VerifyReport,
-    original_hit: Vec<bool>,
+    is_original_hit: Vec<bool>,
     /// Packets that went through the firewall without rules.
     packets_sent: u64,
-    guesses: LastKernelAnswerByRule,
+    guessed_answers: LastKernelAnswerByRule,
     found_differences: Vec<DifferenceWithFrame>,
     /// Time that packets took which were tried one at a time, and what led to it.
     single_packets_time_spent: Duration,
@@ -109,9 +109,9 @@ pub(crate) fn run_verification(
             test_packets::families_testing_length(firewall),
         ),
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
-        original_hit: vec![false; originals.keys.len()],
+        is_original_hit: vec![false; originals.rule_and_policy_ids.len()],
         packets_sent: 0,
-        guesses: LastKernelAnswerByRule::new(),
+        guessed_answers: LastKernelAnswerByRule::new(),
         found_differences: Vec::new(),
         single_packets_time_spent: Duration::ZERO,
         reassembling_families: test_packets::reassembling_families(firewall),
@@ -133,12 +133,12 @@ pub(crate) fn run_verification(
 fn index_original_positions_by_rule(
     firewall: &Firewall,
     originals: &OriginalRulesAndPolicies,
-) -> HashMap<(Family, RuleIndex), usize> {
+) -> HashMap<(Family, OriginalRuleIndex), usize> {
     let mut out = HashMap::new();
     for ruleset in firewall.rulesets() {
         for (id, rule) in ruleset.rules_with_ids() {
             let original = originals.position_of(&id);
-            let index = rule.credit.first().zip(original);
+            let index = rule.credited_originals.first().zip(original);
             out.extend(index.map(|(index, at)| ((ruleset.family, *index), at)));
         }
     }
@@ -198,9 +198,10 @@ impl VerifyRun<'_> {
             let prepared = &mut batch.packets[at];
             let packet = &mut prepared.packet;
             set_observed_ct_state(packet, seen.ct_states[at]);
-            prepared.is_local = left.is_local;
-            let known = KernelOracle::from_namespaces(&batch.path, packet, left.is_local);
-            let mut known = known.with_guesses(&self.guesses);
+            prepared.is_delivered_locally = left.is_delivered_locally;
+            let known =
+                KernelOracle::from_namespaces(&batch.path, packet, left.is_delivered_locally);
+            let mut known = known.with_guesses(&self.guessed_answers);
             let (outcome, looked) = self.diagrams.interpret_and_check_journey(
                 &self.interpreter,
                 packet,
@@ -361,8 +362,11 @@ impl VerifyRun<'_> {
             let counted = self.packet_counts_by_rule(family, &counts);
             let mut script = Vec::new();
             let expected = loop {
-                let known =
-                    KernelOracle::from_namespaces(&batch.path, packet, batch.packets[0].is_local);
+                let known = KernelOracle::from_namespaces(
+                    &batch.path,
+                    packet,
+                    batch.packets[0].is_delivered_locally,
+                );
                 let mut known = known.with_counters(&counted).with_scripted_answers(&script);
                 let (outcome, looked) = self.diagrams.interpret_and_check_journey(
                     &self.interpreter,
@@ -371,8 +375,9 @@ impl VerifyRun<'_> {
                     &mut known,
                 );
                 for asked in &outcome.questions {
-                    let answers = asked.credit.iter().map(|id| ((family, *id), asked.answer));
-                    self.guesses.extend(answers);
+                    let answers =
+                        asked.credited_originals.iter().map(|id| ((family, *id), asked.answer));
+                    self.guessed_answers.extend(answers);
                 }
                 let cause = match has_stateful_rule_matching_only_sometimes(&outcome, &counted) {
                     true => Some(
@@ -387,7 +392,7 @@ impl VerifyRun<'_> {
                 let mut expected =
                     ExpectedResult::from_outcome(&outcome, packet, &[], &self.originals);
                 expected.diagram_check = looked;
-                let open = known.open_questions;
+                let open = known.open_question_count;
                 let agrees = open == 0
                     || self.rulesets_under_test[i].is_packet_as_expected(
                         batch,
@@ -424,7 +429,7 @@ impl VerifyRun<'_> {
         &self,
         family: Family,
         counts: &[PacketByteCount],
-    ) -> HashMap<RuleIndex, u64> {
+    ) -> HashMap<OriginalRuleIndex, u64> {
         let of_family = self.original_of_rule.iter().filter(|((f, _), _)| *f == family);
         of_family
             .map(|((_, id), at)| (*id, counts[*at].packets))
@@ -450,15 +455,16 @@ impl VerifyRun<'_> {
             self.options.detailed_differences_max,
         );
         for at in &expected.hits {
-            self.original_hit[*at] = true;
+            self.is_original_hit[*at] = true;
         }
     }
 
     fn write_pcap_and_finish_report(mut self, began: Instant) -> Result<VerifyReport, VerifyError> {
-        let hit = self.original_hit.iter().filter(|h| **h).count() as u64;
+        let hit = self.is_original_hit.iter().filter(|h| **h).count() as u64;
         for tested in self.rulesets_under_test {
             let mut way = tested.report;
-            (way.counters, way.counters_hit) = (self.originals.keys.len() as u64, hit);
+            (way.counters, way.counters_hit) =
+                (self.originals.rule_and_policy_ids.len() as u64, hit);
             self.report.ways.push(way);
         }
         if let Some(path) =

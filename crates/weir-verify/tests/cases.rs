@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 use weir_syntax::iptables::{ParserSettings, parse};
@@ -26,14 +26,17 @@ fn firewall(case: &RulesetWithPacketCases) -> Firewall {
 
 /// The forms of a case that can be written, each in a folder below `dir`.
 fn forms(case: &RulesetWithPacketCases, firewall: &Firewall, dir: &Path) -> Vec<PathBuf> {
-    let options = CompileOptions { check_packets: 200, ..CompileOptions::default() };
-    let write = |form: Form| {
+    let options = CompileOptions { check_packets_per_family: 200, ..CompileOptions::default() };
+    let write = |form: CompiledForm| {
         let artefact = compile(firewall, form, &options, &mut |_, _| {}).ok()?;
         let dir = dir.join(case.name.replace('/', "-")).join(form.as_str());
         write_artefact(&artefact, &dir).expect("an artefact is written");
         Some(dir)
     };
-    [Form::Tree, Form::Ipset, Form::Nft].into_iter().filter_map(write).collect()
+    [CompiledForm::Tree, CompiledForm::Ipset, CompiledForm::Nft]
+        .into_iter()
+        .filter_map(write)
+        .collect()
 }
 
 fn run(

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileError, CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::{
@@ -19,7 +19,7 @@ use weir_testkit::random_ruleset::{
 use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
-const FORMS: [Form; 3] = [Form::Tree, Form::Ipset, Form::Nft];
+const FORMS: [CompiledForm; 3] = [CompiledForm::Tree, CompiledForm::Ipset, CompiledForm::Nft];
 
 /// Packets for each ruleset.
 const PACKETS: usize = 2_500;
@@ -84,7 +84,7 @@ impl Total {
 
     /// Whether each form was compared with the kernel in some packet.
     fn has_every_form(&self) -> bool {
-        let of = |form: &Form| self.by_form.get(form.as_str()).copied().unwrap_or(0);
+        let of = |form: &CompiledForm| self.by_form.get(form.as_str()).copied().unwrap_or(0);
         FORMS.iter().all(|form| of(form) > 0)
     }
 
@@ -138,7 +138,7 @@ fn firewall(text: &str, sets: &str) -> Firewall {
 
 /// Writes all forms that can say the ruleset; what cannot is noted.
 fn write_forms(how: &str, firewall: &Firewall, folder: &Path, total: &mut Total) -> Vec<PathBuf> {
-    let options = CompileOptions { check_packets: 400, ..CompileOptions::default() };
+    let options = CompileOptions { check_packets_per_family: 400, ..CompileOptions::default() };
     let mut dirs = Vec::new();
     for form in FORMS {
         match compile(firewall, form, &options, &mut |_, _| {}) {

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::{CounterLocation, Family, Firewall};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::{TempFolder, skip_without_root};
 use weir_verify::{VerifyOptions, VerifyReport, verify};
 
-const FORMS: [Form; 4] = [Form::Linear, Form::Tree, Form::Ipset, Form::Nft];
+const FORMS: [CompiledForm; 4] =
+    [CompiledForm::Linear, CompiledForm::Tree, CompiledForm::Ipset, CompiledForm::Nft];
 
 /// Chains, jumps, sets of addresses, states, accounting, both directions, devices, a limit.
 fn ruleset(family: Family) -> String {
@@ -52,9 +53,9 @@ fn firewall(texts: &[String]) -> Firewall {
     firewall
 }
 
-fn compiled(folder: &TempFolder, firewall: &Firewall, forms: &[Form]) -> Vec<PathBuf> {
-    let options = CompileOptions { check_packets: 2_000, ..CompileOptions::default() };
-    let write = |form: &Form| {
+fn compiled(folder: &TempFolder, firewall: &Firewall, forms: &[CompiledForm]) -> Vec<PathBuf> {
+    let options = CompileOptions { check_packets_per_family: 2_000, ..CompileOptions::default() };
+    let write = |form: &CompiledForm| {
         let artefact = compile(firewall, *form, &options, &mut |_, _| {}).unwrap();
         let dir = folder.path().join(form.as_str());
         write_artefact(&artefact, &dir).unwrap();
@@ -147,7 +148,7 @@ fn a_chain_that_nobody_calls_keeps_conntrack_in_use_in_every_form() {
         );
         let folder = TempFolder::new(&format!("nobody-{i}"));
         let firewall = firewall(&[format!("{nat}{filter}")]);
-        let dirs = compiled(&folder, &firewall, &[Form::Nft]);
+        let dirs = compiled(&folder, &firewall, &[CompiledForm::Nft]);
         let report = compare(&firewall, &dirs, 1_000);
         assert!(report.has_no_unintended_difference(), "{other}: {report}");
         assert!(report.compared_by_state["NEW"] > 500, "{report}");
@@ -169,7 +170,7 @@ fn a_flipped_verdict_is_caught() {
     }
     let folder = TempFolder::new("verdict");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = compiled(&folder, &firewall, &[Form::Linear]);
+    let dirs = compiled(&folder, &firewall, &[CompiledForm::Linear]);
     assert!(compare(&firewall, &dirs, 1_000).has_no_unintended_difference());
     let rule = "-A INPUT -p tcp -m tcp --dport 22 -j ";
     change(&dirs[0], "iptables.rules", &format!("{rule}ACCEPT"), &format!("{rule}DROP"));
@@ -194,7 +195,7 @@ fn a_swapped_counter_is_caught() {
     }
     let folder = TempFolder::new("counter");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = compiled(&folder, &firewall, &[Form::Tree]);
+    let dirs = compiled(&folder, &firewall, &[CompiledForm::Tree]);
     let mut manifest = weir_artefact::read_manifest(&dirs[0]).unwrap();
     let keys = ["iptables/filter/customers/1", "iptables/filter/customers/3"];
     let [a, b] = keys.map(|k| manifest.counters.0[k].clone());
@@ -217,7 +218,7 @@ fn a_lost_rule_that_only_counts_is_caught() {
     }
     let folder = TempFolder::new("lost");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = compiled(&folder, &firewall, &[Form::Linear]);
+    let dirs = compiled(&folder, &firewall, &[CompiledForm::Linear]);
     let rule = "-A customers -s 198.51.100.4/31\n";
     change(&dirs[0], "iptables.rules", rule, "-A customers -s 198.51.100.5/32\n");
     let report = compare(&firewall, &dirs, 2_000);
@@ -232,7 +233,7 @@ fn a_ruleset_that_does_not_load_is_an_error_that_names_it() {
     }
     let folder = TempFolder::new("load");
     let firewall = firewall(&[ruleset(Family::V4)]);
-    let dirs = compiled(&folder, &firewall, &[Form::Linear]);
+    let dirs = compiled(&folder, &firewall, &[CompiledForm::Linear]);
     change(&dirs[0], "iptables.rules", "-j services", "-j nowhere");
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
     let result = verify(&firewall, &dirs, &VerifyOptions::default(), &mut |_, _| {});

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileError, CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::Firewall;
 use weir_passes::{CostModel, passes};
 use weir_syntax::iptables::{ParserSettings, parse};
@@ -35,17 +35,18 @@ fn firewall(case: &Path) -> Firewall {
 /// changes nothing.
 fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
-    for (form, names) in
-        [(Form::Ipset, vec![pass]), (Form::Nft, vec![pass, passes::FOLD_INTO_VERDICT_MAP_NAME])]
-    {
-        if form == Form::Nft && pass == "fold_into_set" {
+    for (form, names) in [
+        (CompiledForm::Ipset, vec![pass]),
+        (CompiledForm::Nft, vec![pass, passes::FOLD_INTO_VERDICT_MAP_PASS_NAME]),
+    ] {
+        if form == CompiledForm::Nft && pass == "fold_into_set" {
             continue;
         }
         let options = CompileOptions {
             cost: eager(),
             passes: Some(names.into_iter().map(str::to_owned).collect()),
             allow_counter_loss: true,
-            check_packets: 2_000,
+            check_packets_per_family: 2_000,
             ..CompileOptions::default()
         };
         let made = match compile(firewall, form, &options, &mut |_, _| {}) {
@@ -53,7 +54,9 @@ fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
             Err(CompileError::Unsupported { .. }) => continue,
             Err(error) => panic!("{pass} {form}: {error}"),
         };
-        if made.manifest.checked.passes[0].evidence == weir_artefact::Evidence::Unchanged {
+        if made.manifest.checked.passes[0].evidence
+            == weir_artefact::PassEqualityEvidence::Unchanged
+        {
             return Vec::new();
         }
         dirs.push(folder.join(form.as_str()));

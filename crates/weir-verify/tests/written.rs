@@ -210,13 +210,13 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
         let pass = passes::find_pass(name).expect("a pass");
         let options = CheckedPassesOptions {
             pass: PassOptions::default(),
-            check: PacketCheckOptions { seed: 1, packets: 200 },
+            packet_check: PacketCheckOptions { seed: 1, packets: 200 },
             ..CheckedPassesOptions::default()
         };
         let run = run_passes_until_first_refusal(&before, &[pass], &options, &mut |_, _| {})
             .unwrap_or_else(|refused| panic!("{refused}\n{text}"));
         let after = print(run.firewall.v4.as_ref().expect("rules"), false);
-        if run.steps.iter().any(|s| s.rule_counts.0 != s.rule_counts.1) {
+        if run.pass_reports.iter().any(|s| s.rule_counts.0 != s.rule_counts.1) {
             equal.push((name.to_owned(), after));
         }
     }

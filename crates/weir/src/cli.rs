@@ -2,31 +2,31 @@
 //! and its exit status, and has an example to copy.
 
 mod bench;
+mod compile_verify_and_diff;
 mod example;
 mod explain_and_traffic;
-mod form_commands;
+mod fmt_check_and_optimize;
 mod lab;
 mod limits;
-mod machine_commands;
 mod operand;
-mod text_commands;
+mod tune_calibrate_and_doctor;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use bench::{BenchClassifyArgs, BenchCommand, TracePatternArg};
-pub use example::{ExampleCommand, FilterSetShapeArg};
-pub use explain_and_traffic::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
-pub use form_commands::{
+pub use compile_verify_and_diff::{
     AllowedCounterLossArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs,
 };
+pub use example::{ExampleCommand, FilterSetShapeArg};
+pub use explain_and_traffic::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
+pub use fmt_check_and_optimize::{CheckArgs, CheckFormatArg, FmtPrintArgs, OptimizeArgs};
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
     LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use limits::TimeLimitArgs;
-pub use machine_commands::{CalibrateArgs, DoctorArgs, TuneArgs};
-pub use operand::{IptablesVariantArg, OperandOptionArgs};
-pub use text_commands::{CheckArgs, CheckFormatArg, FmtPrintArgs, OptimizeArgs};
+pub use operand::{IptablesVariantArg, RulesetOperandArgs};
+pub use tune_calibrate_and_doctor::{CalibrateArgs, DoctorArgs, TuneArgs};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
 #[derive(Debug, Parser)]

@@ -31,7 +31,7 @@ impl Deadline {
 
     /// The result is known, and writing it takes as long as it takes.
     pub fn disarm(&self) {
-        *lock(&self.is_disarmed.0) = true;
+        *lock_ignoring_poison(&self.is_disarmed.0) = true;
         self.is_disarmed.1.notify_all();
     }
 }
@@ -42,14 +42,14 @@ impl Drop for Deadline {
     }
 }
 
-fn lock(mutex: &Mutex<bool>) -> MutexGuard<'_, bool> {
+fn lock_ignoring_poison(mutex: &Mutex<bool>) -> MutexGuard<'_, bool> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn end_process_unless_disarmed((mutex, changed): &(Mutex<bool>, Condvar), seconds: u64) {
     let start = Instant::now();
     let limit = Duration::from_secs(seconds);
-    let mut is_disarmed = lock(mutex);
+    let mut is_disarmed = lock_ignoring_poison(mutex);
     while !*is_disarmed {
         let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else {
             // The lock is held until the end: nothing is written meanwhile.

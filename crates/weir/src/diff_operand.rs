@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
-use weir_artefact::{Artefact, FileKind, IpsetTexts, Manifest, StoredArtefact};
-use weir_backends::nft::to_iptables::{self, OpaqueDictionary};
+use weir_artefact::{Artefact, ArtefactFileKind, IpsetTexts, Manifest, StoredArtefact};
+use weir_backends::nft::to_iptables::{self, OpaqueNftTextDictionary};
 use weir_backends::original_rule_ids::OriginalRuleIds;
 use weir_model::{Family, Firewall, nft};
 
-use crate::cli::OperandOptionArgs;
+use crate::cli::RulesetOperandArgs;
 use crate::live_ruleset::{self, LiveRuleset};
 use crate::operand::{self, LoadedFirewall, SourceText};
 use crate::ruleset_texts::{self, RulesetTexts};
@@ -39,7 +39,7 @@ pub struct DiffOperand {
 /// What cannot be read; all errors of a text are drawn on standard error first.
 pub fn load_diff_operand(
     name: &str,
-    files: &OperandOptionArgs,
+    files: &RulesetOperandArgs,
     color: bool,
 ) -> Result<DiffOperand> {
     let path = Path::new(name);
@@ -55,7 +55,7 @@ pub fn load_diff_operand(
     if weir_syntax::nft::is_nft_ruleset_text(&text) {
         tables = parse_nft_tables(&shown, &text, color)?;
     } else {
-        texts.main = Some((shown, text));
+        texts.ipv4_or_lone_ipv6 = Some((shown, text));
         texts.ip6 = files.ip6.as_deref().map(ruleset_texts::read_file_or_stdin).transpose()?;
         texts.sets = files.ipset.as_deref().map(ruleset_texts::read_file_or_stdin).transpose()?;
     }
@@ -73,21 +73,27 @@ pub fn load_diff_operand(
 }
 
 /// The files of an artefact.
-fn load_artefact_folder(name: &str, files: &OperandOptionArgs, color: bool) -> Result<DiffOperand> {
+fn load_artefact_folder(
+    name: &str,
+    files: &RulesetOperandArgs,
+    color: bool,
+) -> Result<DiffOperand> {
     let StoredArtefact { artefact, edited_files: edited, .. } =
         weir_artefact::read_artefact(Path::new(name))?;
     let Artefact { contents, manifest } = artefact;
-    let shown = |kind: FileKind| Path::new(name).join(kind.file_name()).display().to_string();
+    let shown =
+        |kind: ArtefactFileKind| Path::new(name).join(kind.file_name()).display().to_string();
     let text = |kind| Some((shown(kind), contents.text_of_file(kind)?.to_owned()));
-    let rules = |family| text(FileKind::IptablesRules(family));
-    let sets =
-        |sets: &IpsetTexts| (shown(FileKind::UserSets), format!("{}{}", sets.user, sets.generated));
+    let rules = |family| text(ArtefactFileKind::IptablesRules(family));
+    let sets = |sets: &IpsetTexts| {
+        (shown(ArtefactFileKind::UserSets), format!("{}{}", sets.user, sets.generated))
+    };
     let texts = RulesetTexts {
-        main: rules(Family::V4),
+        ipv4_or_lone_ipv6: rules(Family::V4),
         ip6: rules(Family::V6),
         sets: contents.sets.as_ref().map(sets),
     };
-    let tables = match text(FileKind::Nft) {
+    let tables = match text(ArtefactFileKind::Nft) {
         Some((shown, text)) => parse_nft_tables(&shown, &text, color)?,
         None => nft::Ruleset::default(),
     };
@@ -109,7 +115,7 @@ fn load_artefact_folder(name: &str, files: &OperandOptionArgs, color: bool) -> R
 }
 
 /// What is in force in this network namespace: iptables, ipset, weir's tables of nft.
-fn load_live_operand(files: &OperandOptionArgs, color: bool) -> Result<DiffOperand> {
+fn load_live_operand(files: &RulesetOperandArgs, color: bool) -> Result<DiffOperand> {
     let LiveRuleset {
         texts,
         source_summary: read,
@@ -161,7 +167,7 @@ impl DiffOperand {
 
     fn credit_originals(&mut self, originals: &OriginalRuleIds) {
         match &self.manifest {
-            Some(manifest) => originals.credit_artefact(
+            Some(manifest) => originals.credit_artefact_from_manifest_counters(
                 &manifest.counters,
                 &mut self.firewall,
                 &mut self.nft_tables,
@@ -196,7 +202,7 @@ pub fn merge_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Result<F
         if !side.nft_tables.tables.iter().any(|t| t.family == family) {
             continue;
         }
-        let dictionary = OpaqueDictionary::from_firewall(other, family);
+        let dictionary = OpaqueNftTextDictionary::from_firewall(other, family);
         let said = to_iptables::translate_tables_of_family(&side.nft_tables, family, &dictionary)
             .map_err(|unsaid| {
             let all: Vec<String> = unsaid.iter().map(ToString::to_string).collect();

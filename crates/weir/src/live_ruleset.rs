@@ -78,7 +78,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
                 chosen.variant.display_name()
             ));
             let slot = match family {
-                Family::V4 => &mut found.texts.main,
+                Family::V4 => &mut found.texts.ipv4_or_lone_ipv6,
                 Family::V6 => &mut found.texts.ip6,
             };
             *slot = Some((name, text));

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod atomic_file_replacement;
 mod cli;
 mod command;
 mod deadline;
@@ -11,7 +12,6 @@ mod diff_operand;
 mod json_output;
 mod live_ruleset;
 mod operand;
-mod replaced_file;
 mod ruleset_texts;
 mod run_progress;
 mod source_locations;
@@ -62,41 +62,51 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         weir_kernel::reaper::reap_dead_sessions();
     }
     match command {
-        Command::Fmt(args) => command::fmt::run(&args, colors.stderr),
-        Command::Check(args) => command::check::run(&args, colors),
-        Command::Optimize(args) => command::optimize::run(&args, colors.stderr),
-        Command::Explain(args) => command::explain::run(&args, colors.stderr),
-        Command::Compile(args) => command::compile::run(&args, colors.stderr),
-        Command::Verify(args) => command::verify::run(&args, colors.stderr),
-        Command::Diff(args) => command::diff::run(&args, colors.stderr),
-        Command::Traffic(args) => command::traffic::run(&args, colors.stderr),
+        Command::Fmt(args) => command::fmt::print_normalised_ruleset(&args, colors.stderr),
+        Command::Check(args) => command::check::check_and_print_findings(&args, colors),
+        Command::Optimize(args) => command::optimize::fix_findings_and_prove(&args, colors.stderr),
+        Command::Explain(args) => command::explain::trace_and_print_packet(&args, colors.stderr),
+        Command::Compile(args) => {
+            command::compile::compile_and_write_artefact(&args, colors.stderr)
+        }
+        Command::Verify(args) => command::verify::compare_forms_with_kernel(&args, colors.stderr),
+        Command::Diff(args) => command::diff::compare_and_print_review(&args, colors.stderr),
+        Command::Traffic(args) => {
+            command::traffic::write_frames_with_verdicts(&args, colors.stderr)
+        }
         Command::Lab(cli::LabCommand::Run(args)) => command::lab::run_study_and_write_report(&args),
-        Command::Lab(cli::LabCommand::Selftest(args)) => command::lab_selftest::run(&args),
+        Command::Lab(cli::LabCommand::Selftest(args)) => {
+            command::lab_selftest::run_and_print_self_test(&args)
+        }
         Command::Lab(cli::LabCommand::Report(args)) => command::lab::write_report(&args),
         Command::Lab(cli::LabCommand::Index(args)) => {
             command::lab_claims::write_index_and_linked_files(&args)
         }
-        Command::Lab(cli::LabCommand::Serve(args)) => command::lab_serve_over_http::run(&args),
+        Command::Lab(cli::LabCommand::Serve(args)) => {
+            command::lab_serve_over_http::serve_pages_until_killed(&args)
+        }
         Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs(&args),
         Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
         Command::Lab(cli::LabCommand::List(args)) => {
             command::lab_claims::print_or_write_claim_lists(&args)
         }
-        Command::Tune(args) => command::paper_tunings::run(&args),
-        Command::Doctor(args) => command::doctor::run(&args),
-        Command::Calibrate(args) => command::calibrate::run(&args),
-        Command::Bench(cli::BenchCommand::Classify(args)) => command::bench_classify::run(&args),
+        Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),
+        Command::Doctor(args) => command::doctor::probe_machine_and_print(&args),
+        Command::Calibrate(args) => command::calibrate::calibrate_and_write_cost_model(&args),
+        Command::Bench(cli::BenchCommand::Classify(args)) => {
+            command::bench_classify::compare_and_measure_classifiers(&args)
+        }
         Command::Reap => command::doctor::reap_leftovers(),
-        Command::Example(args) => command::example::run(&args),
+        Command::Example(args) => command::example::generate_and_write_example(&args),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut out);
-            terminal::print_bytes(&out)
+            terminal::print_bytes_to_stdout(&out)
         }
         Command::Man => {
             let mut out = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut out)?;
-            terminal::print_bytes(&out)
+            terminal::print_bytes_to_stdout(&out)
         }
     }
 }

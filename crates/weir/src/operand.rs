@@ -7,7 +7,7 @@ use weir_model::{Family, Firewall, TableName};
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_syntax::{Diagnostic, ipset};
 
-use crate::cli::OperandOptionArgs;
+use crate::cli::RulesetOperandArgs;
 use crate::live_ruleset;
 use crate::ruleset_texts::{RulesetTexts, read_file_or_stdin};
 use crate::terminal;
@@ -46,9 +46,9 @@ pub enum RulesetTextKind {
 ///
 /// # Errors
 /// A text that cannot be read or holds errors: they are drawn on standard error first.
-pub fn load_operand(
+pub fn load_ruleset_operand(
     file: Option<&Path>,
-    operand: &OperandOptionArgs,
+    operand: &RulesetOperandArgs,
     color: bool,
 ) -> Result<LoadedFirewall> {
     if operand.live && file.is_some() {
@@ -86,7 +86,7 @@ pub fn load_operand(
         if names.iter().flatten().filter(|p| p.as_os_str() == "-").count() > 1 {
             bail!("standard input can be read only once: name a file for the others");
         }
-        texts.main = file.map(read_file_or_stdin).transpose()?;
+        texts.ipv4_or_lone_ipv6 = file.map(read_file_or_stdin).transpose()?;
         texts.ip6 = operand.ip6.as_deref().map(read_file_or_stdin).transpose()?;
         // ip6tables-save of a host without IPv6 tables prints nothing.
         if let Some((name, _)) = texts.ip6.take_if(|(_, text)| text.trim().is_empty()) {
@@ -104,7 +104,7 @@ pub fn load_operand(
 pub fn parse_ruleset_texts(
     texts: RulesetTexts,
     table: Option<TableName>,
-    operand: &OperandOptionArgs,
+    operand: &RulesetOperandArgs,
     color: bool,
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;
@@ -123,7 +123,7 @@ pub fn parse_ruleset_texts(
         sources.push(source);
     }
     let sets_known = !sources.is_empty();
-    for (text, family) in [(texts.main, None), (texts.ip6, Some(Family::V6))] {
+    for (text, family) in [(texts.ipv4_or_lone_ipv6, None), (texts.ip6, Some(Family::V6))] {
         let Some((name, text)) = text else { continue };
         let family = family.unwrap_or_else(|| iptables::guess_family(&text));
         let source = SourceText { name, text, kind: RulesetTextKind::Rules(family) };

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 #[derive(Default)]
 pub struct RulesetTexts {
     /// `iptables-save` text, or `ip6tables-save` text that stands alone.
-    pub main: Option<(String, String)>,
+    pub ipv4_or_lone_ipv6: Option<(String, String)>,
     /// `ip6tables-save` text.
     pub ip6: Option<(String, String)>,
     /// `ipset save` text.

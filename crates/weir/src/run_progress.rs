@@ -15,8 +15,8 @@ use crate::terminal::TerminalProgress;
 pub struct RunProgressDisplay {
     lines: MultiProgress,
     bar: TerminalProgress,
-    subjects: Vec<(String, ProgressBar)>,
-    seen_trials: usize,
+    subject_lines: Vec<(String, ProgressBar)>,
+    seen_trial_count: usize,
 }
 
 impl RunProgressDisplay {
@@ -24,7 +24,7 @@ impl RunProgressDisplay {
     pub fn new() -> RunProgressDisplay {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
         let bar = TerminalProgress::new_below_lines(&lines);
-        RunProgressDisplay { lines, bar, subjects: Vec::new(), seen_trials: 0 }
+        RunProgressDisplay { lines, bar, subject_lines: Vec::new(), seen_trial_count: 0 }
     }
 
     /// Shows how far a run is.
@@ -33,36 +33,36 @@ impl RunProgressDisplay {
             progress.message,
             progress.steps_done,
             progress.total_steps,
-            progress.remaining,
+            progress.estimated_remaining_time,
         );
         if self.lines.is_hidden() {
             return;
         }
         for (subject, text) in
-            format_estimate_of_updated_subjects(progress.trials, self.seen_trials)
+            format_estimate_of_updated_subjects(progress.trials, self.seen_trial_count)
         {
             self.find_or_insert_subject_line(subject).set_message(format!("{subject:<20} {text}"));
         }
-        self.seen_trials = progress.trials.len();
+        self.seen_trial_count = progress.trials.len();
     }
 
     /// The line of a subject, in the order in which they were measured first.
     fn find_or_insert_subject_line(&mut self, subject: &str) -> &ProgressBar {
-        let at = self.subjects.iter().position(|(name, _)| name == subject);
+        let at = self.subject_lines.iter().position(|(name, _)| name == subject);
         let at = at.unwrap_or_else(|| {
-            let line = self.lines.insert(self.subjects.len(), ProgressBar::new_spinner());
+            let line = self.lines.insert(self.subject_lines.len(), ProgressBar::new_spinner());
             let plain = ProgressStyle::with_template("{msg}");
             line.set_style(plain.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            self.subjects.push((subject.to_owned(), line));
-            self.subjects.len() - 1
+            self.subject_lines.push((subject.to_owned(), line));
+            self.subject_lines.len() - 1
         });
-        &self.subjects[at].1
+        &self.subject_lines[at].1
     }
 }
 
 impl Drop for RunProgressDisplay {
     fn drop(&mut self) {
-        self.subjects.iter().for_each(|(_, line)| line.finish_and_clear());
+        self.subject_lines.iter().for_each(|(_, line)| line.finish_and_clear());
     }
 }
 

@@ -40,33 +40,33 @@ impl ColoredStreams {
 
 /// Writes words for people to standard output. Control characters are written out: names and
 /// comments of a ruleset may hold any.
-pub fn print_escaped(text: &str) -> Result<YesNoExitStatus> {
-    print_bytes(escape_control_chars(text).as_bytes())
+pub fn print_escaped_to_stdout(text: &str) -> Result<YesNoExitStatus> {
+    print_bytes_to_stdout(escape_control_chars(text).as_bytes())
 }
 
 /// Writes text for programs to standard output in one piece: as it is to a file or a pipe, with
 /// control characters written out to a terminal.
-pub fn print_stdout(text: &str) -> Result<YesNoExitStatus> {
-    print_bytes(escape_if_terminal(text, io::stdout().is_terminal()).as_bytes())
+pub fn print_escaped_if_terminal(text: &str) -> Result<YesNoExitStatus> {
+    print_bytes_to_stdout(escape_if_terminal(text, io::stdout().is_terminal()).as_bytes())
 }
 
 /// Writes coloured text to standard output. Other control characters must have been written out.
-pub fn print_colored(text: &str) -> Result<YesNoExitStatus> {
-    print_bytes(text.as_bytes())
+pub fn print_colored_to_stdout(text: &str) -> Result<YesNoExitStatus> {
+    print_bytes_to_stdout(text.as_bytes())
 }
 
-/// Writes words for people to standard error, as [`print_escaped`].
+/// Writes words for people to standard error, as [`print_escaped_to_stdout`].
 pub fn print_escaped_to_stderr(text: &str) {
     print_colored_to_stderr(&escape_control_chars(text));
 }
 
-/// Writes text that programs may read to standard error, as [`print_stdout`].
-pub fn print_to_stderr(text: &str) {
+/// Writes text that programs may read to standard error, as [`print_escaped_if_terminal`].
+pub fn print_to_stderr_escaped_if_terminal(text: &str) {
     print_colored_to_stderr(&escape_if_terminal(text, io::stderr().is_terminal()));
 }
 
-/// Writes coloured text to standard error, as [`print_colored`]: diagnostics, for example, whose
-/// renderer writes control characters out.
+/// Writes coloured text to standard error, as [`print_colored_to_stdout`]: diagnostics, for
+/// example, whose renderer writes control characters out.
 #[expect(clippy::print_stderr, reason = "all of weir's standard error is written here")]
 pub fn print_colored_to_stderr(text: &str) {
     eprint!("{text}");
@@ -77,7 +77,7 @@ fn escape_if_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
 }
 
 /// Writes bytes to standard output in one piece.
-pub fn print_bytes(bytes: &[u8]) -> Result<YesNoExitStatus> {
+pub fn print_bytes_to_stdout(bytes: &[u8]) -> Result<YesNoExitStatus> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()?;
@@ -90,7 +90,7 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// The family, for progress.
-pub const fn family_words(family: Family) -> &'static str {
+pub const fn ip_version_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "IPv4",
         Family::V6 => "IPv6",

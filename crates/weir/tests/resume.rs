@@ -104,7 +104,9 @@ fn a_killed_run_goes_on_where_it_was() {
         .collect();
     let wanted: Vec<_> = plan
         .iter()
-        .map(|s| (s.block, s.order_in_block, s.leg, s.scenario.clone(), s.variant.subject.clone()))
+        .map(|s| {
+            (s.block, s.order_in_block, s.leg, s.scenario.clone(), s.subject_copy.subject.clone())
+        })
         .collect();
     assert_eq!(found, wanted);
     let numbers: Vec<u64> = record.trials.iter().map(|trial| trial.number).collect();

@@ -19,12 +19,12 @@ pub(super) fn verdict_of_policy(drops: bool) -> i32 {
 pub(super) struct EntryWriter {
     family: Family,
     bytes: Vec<u8>,
-    target_at: usize,
+    target_offset: usize,
 }
 
 impl EntryWriter {
     pub(super) fn new(family: Family) -> EntryWriter {
-        EntryWriter { family, bytes: Vec::with_capacity(1024), target_at: 0 }
+        EntryWriter { family, bytes: Vec::with_capacity(1024), target_offset: 0 }
     }
 
     pub(super) fn family(&self) -> Family {
@@ -63,13 +63,13 @@ impl EntryWriter {
 
     /// Appends the target, which ends the entry.
     pub(super) fn push_target(&mut self, name: &str, revision: u8, data: &[u8]) {
-        self.target_at = self.bytes.len();
+        self.target_offset = self.bytes.len();
         self.push_match(name, revision, data);
         let offsets_at = match self.family {
             Family::V4 => 88,
             Family::V6 => 140,
         };
-        let (target, next) = (self.target_at as u16, self.bytes.len() as u16);
+        let (target, next) = (self.target_offset as u16, self.bytes.len() as u16);
         self.bytes[offsets_at..offsets_at + 2].copy_from_slice(&target.to_ne_bytes());
         self.bytes[offsets_at + 2..offsets_at + 4].copy_from_slice(&next.to_ne_bytes());
     }
@@ -81,7 +81,7 @@ impl EntryWriter {
 
     /// Where the verdict of the standard target stands in the entry.
     pub(super) fn verdict_offset(&self) -> usize {
-        self.target_at + EXTENSION_HEADER_BYTES
+        self.target_offset + EXTENSION_HEADER_BYTES
     }
 
     pub(super) fn set_verdict(&mut self, verdict: i32) {

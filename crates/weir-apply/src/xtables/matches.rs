@@ -9,7 +9,7 @@ use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::{host_matches, state_matches};
+use super::{conntrack_limit_quota_matches, owner_and_addrtype_matches};
 
 /// Appends a match; `None` where the encoder does not know it.
 pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
@@ -29,13 +29,13 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
             out.push_match("mac", 0, &data.0);
         }
         Match::Mark(test) => {
-            push_mark(out, "mark", test.value.value, test.value.mask, test.negated)
+            push_mark_or_connmark(out, "mark", test.value.value, test.value.mask, test.negated)
         }
         Match::ConnMark(test) => {
-            push_mark(out, "connmark", test.value.value, test.value.mask, test.negated);
+            push_mark_or_connmark(out, "connmark", test.value.value, test.value.mask, test.negated);
         }
-        Match::State(test) => state_matches::push_state(out, test),
-        Match::Conntrack(test) => return state_matches::push_conntrack(out, test),
+        Match::State(test) => conntrack_limit_quota_matches::push_state(out, test),
+        Match::Conntrack(test) => return conntrack_limit_quota_matches::push_conntrack(out, test),
         Match::Length(test) => {
             // struct xt_length_info
             let mut data = StructBytes::<6>::zeroed();
@@ -59,8 +59,10 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
             data.put_text(0, 256, text)?;
             out.push_match("comment", 0, &data.0);
         }
-        Match::Stateful(m) => return state_matches::push_stateful(out, m),
-        Match::UnmodelledInput(m) => return host_matches::push_host_match(out, m),
+        Match::Stateful(m) => return conntrack_limit_quota_matches::push_limit_or_quota(out, m),
+        Match::UnmodelledInput(m) => {
+            return owner_and_addrtype_matches::push_owner_or_addrtype(out, m);
+        }
         Match::Sctp { .. } | Match::Dccp { .. } | Match::Set(_) | Match::Opaque(_) => return None,
     }
     Some(())
@@ -177,7 +179,7 @@ fn push_iprange(
 }
 
 /// struct xt_mark_mtinfo1, struct xt_connmark_mtinfo1
-fn push_mark(out: &mut EntryWriter, name: &str, value: u32, mask: u32, negated: bool) {
+fn push_mark_or_connmark(out: &mut EntryWriter, name: &str, value: u32, mask: u32, negated: bool) {
     let mut data = StructBytes::<12>::zeroed();
     data.put_u32(0, value);
     data.put_u32(4, mask);

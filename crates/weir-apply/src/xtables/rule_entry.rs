@@ -9,7 +9,7 @@ use super::{matches, targets};
 /// What the verdict of an entry is to become when the table is laid out.
 pub(super) enum VerdictFixup<'r> {
     /// It is written.
-    Complete,
+    AlreadyWritten,
     /// The offset of the next entry.
     NextRule,
     /// The offset of a chain.
@@ -37,8 +37,8 @@ pub(super) fn write_rule_entry<'r>(
             VerdictFixup::Chain(chain)
         }
         target => {
-            push_complete_target(out, target).ok_or_else(|| print_target(target, family))?;
-            VerdictFixup::Complete
+            push_target_without_fixup(out, target).ok_or_else(|| print_target(target, family))?;
+            VerdictFixup::AlreadyWritten
         }
     };
     // Offsets in an entry have 16 bits.
@@ -48,7 +48,7 @@ pub(super) fn write_rule_entry<'r>(
     }
 }
 
-fn push_complete_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
+fn push_target_without_fixup(out: &mut EntryWriter, target: &Target) -> Option<()> {
     match target {
         Target::Accept => out.push_verdict(verdict_of_policy(false)),
         Target::Drop => out.push_verdict(verdict_of_policy(true)),
@@ -114,7 +114,7 @@ fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family
     {
         let Some(device) = test else { continue };
         let name_at = layout.devices_at + place * 16;
-        write_device(header, name_at, name_at + 32, device);
+        write_interface_name_and_mask(header, name_at, name_at + 32, device);
         inverse |= if device.negated { bit } else { 0 };
     }
     if let Some(protocol) = base.proto {
@@ -136,7 +136,12 @@ fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family
 
 /// A name and its mask: with a `+` at the end, which is stored, the mask ends before it; otherwise
 /// it includes the zero byte after the name (`xtables_parse_interface`).
-fn write_device(header: &mut [u8], name_at: usize, mask_at: usize, device: &IfaceMatch) {
+fn write_interface_name_and_mask(
+    header: &mut [u8],
+    name_at: usize,
+    mask_at: usize,
+    device: &IfaceMatch,
+) {
     let name = device.name.as_bytes();
     let length = name.len().min(15);
     header[name_at..name_at + length].copy_from_slice(&name[..length]);

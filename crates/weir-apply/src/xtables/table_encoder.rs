@@ -18,7 +18,7 @@ pub struct EncodedTable {
     /// Its entries.
     pub replacement: XtablesReplacement,
     /// The counts that the model gives to each entry.
-    pub counts: Vec<PacketByteCount>,
+    pub entry_counters: Vec<PacketByteCount>,
 }
 
 /// Encodes a table.
@@ -30,21 +30,23 @@ pub fn encode_table(table: &Table, family: Family) -> Result<EncodedTable, Apply
     let capacity = rules * TYPICAL_ENTRY_BYTES + table.chains.len() * 2 * TYPICAL_ENTRY_BYTES;
     let mut encoder = TableEncoder {
         table,
-        out: XtablesReplacement::with_entry_capacity(capacity),
-        counts: Vec::with_capacity(rules + 2 * table.chains.len() + 1),
+        replacement: XtablesReplacement::with_entry_capacity(capacity),
+        entry_counters: Vec::with_capacity(rules + 2 * table.chains.len() + 1),
         hooks: XtablesHooks::default(),
-        chain_starts: HashMap::with_capacity(table.chains.len()),
-        jumps: Vec::new(),
-        entry: EntryWriter::new(family),
+        user_chain_starts: HashMap::with_capacity(table.chains.len()),
+        unresolved_jumps: Vec::new(),
+        entry_writer: EntryWriter::new(family),
     };
     for chain in sort_chains_as_libiptc(table) {
         encoder.append_chain(chain)?;
     }
-    encoder.entry.write_error_entry("ERROR");
+    encoder.entry_writer.write_error_entry("ERROR");
     encoder.append_entry(None);
     encoder.resolve_jumps()?;
-    encoder.out.set_hooks(&encoder.hooks, encoder.counts.len() as u32);
-    Ok(EncodedTable { replacement: encoder.out, counts: encoder.counts })
+    encoder
+        .replacement
+        .write_hooks_and_entry_count(&encoder.hooks, encoder.entry_counters.len() as u32);
+    Ok(EncodedTable { replacement: encoder.replacement, entry_counters: encoder.entry_counters })
 }
 
 /// Built-in chains in the order of the hooks, then the others by name.
@@ -59,14 +61,14 @@ fn sort_chains_as_libiptc(table: &Table) -> Vec<&Chain> {
 
 struct TableEncoder<'t> {
     table: &'t Table,
-    out: XtablesReplacement,
-    counts: Vec<PacketByteCount>,
+    replacement: XtablesReplacement,
+    entry_counters: Vec<PacketByteCount>,
     hooks: XtablesHooks,
     /// Offset of the first rule of each user chain.
-    chain_starts: HashMap<&'t str, u32>,
+    user_chain_starts: HashMap<&'t str, u32>,
     /// Offsets of verdicts that are to become the offset of a chain.
-    jumps: Vec<(usize, &'t str)>,
-    entry: EntryWriter,
+    unresolved_jumps: Vec<(usize, &'t str)>,
+    entry_writer: EntryWriter,
 }
 
 impl<'t> TableEncoder<'t> {
@@ -79,10 +81,10 @@ impl<'t> TableEncoder<'t> {
                 self.hooks.hook_entries[number] = self.next_offset()?;
             }
             None => {
-                self.entry.write_error_entry(&chain.name);
+                self.entry_writer.write_error_entry(&chain.name);
                 self.append_entry(None);
                 let start = self.next_offset()?;
-                self.chain_starts.insert(&chain.name, start);
+                self.user_chain_starts.insert(&chain.name, start);
             }
         }
         for (index, rule) in chain.rules.iter().enumerate() {
@@ -95,10 +97,11 @@ impl<'t> TableEncoder<'t> {
         }
         if let Some(number) = hook {
             self.hooks.underflows[number] = self.next_offset()?;
-            self.entry.write_verdict_entry(verdict_of_policy(chain.policy == Some(Policy::Drop)));
+            self.entry_writer
+                .write_verdict_entry(verdict_of_policy(chain.policy == Some(Policy::Drop)));
             self.append_entry(chain.counters);
         } else {
-            self.entry.write_verdict_entry(XT_RETURN);
+            self.entry_writer.write_verdict_entry(XT_RETURN);
             self.append_entry(None);
         }
         self.next_offset().map(|_| ())
@@ -106,15 +109,15 @@ impl<'t> TableEncoder<'t> {
 
     /// Appends a rule; the error is the match or target that the encoder does not know.
     fn append_rule(&mut self, rule: &'t Rule) -> Result<(), String> {
-        let start = self.out.entry_bytes();
-        match rule_entry::write_rule_entry(&mut self.entry, rule)? {
-            VerdictFixup::Complete => {}
+        let start = self.replacement.entries_length_bytes();
+        match rule_entry::write_rule_entry(&mut self.entry_writer, rule)? {
+            VerdictFixup::AlreadyWritten => {}
             VerdictFixup::NextRule => {
-                let next = start + self.entry.bytes().len();
-                self.entry.set_verdict(next as i32);
+                let next = start + self.entry_writer.bytes().len();
+                self.entry_writer.set_verdict(next as i32);
             }
             VerdictFixup::Chain(name) => {
-                self.jumps.push((start + self.entry.verdict_offset(), name))
+                self.unresolved_jumps.push((start + self.entry_writer.verdict_offset(), name))
             }
         }
         self.append_entry(rule.counters);
@@ -122,23 +125,23 @@ impl<'t> TableEncoder<'t> {
     }
 
     fn append_entry(&mut self, counters: Option<Counters>) {
-        self.out.append_entry(self.entry.bytes());
+        self.replacement.append_entry(self.entry_writer.bytes());
         let Counters { packets, bytes } = counters.unwrap_or_default();
-        self.counts.push(PacketByteCount { packets, bytes });
+        self.entry_counters.push(PacketByteCount { packets, bytes });
     }
 
     fn next_offset(&self) -> Result<u32, ApplyError> {
-        let offset = i32::try_from(self.out.entry_bytes()).ok();
+        let offset = i32::try_from(self.replacement.entries_length_bytes()).ok();
         offset.map(|n| n as u32).ok_or(ApplyError::TableTooLarge { table: self.table.name })
     }
 
     fn resolve_jumps(&mut self) -> Result<(), ApplyError> {
-        for (at, chain) in &self.jumps {
-            let Some(start) = self.chain_starts.get(chain) else {
+        for (at, chain) in &self.unresolved_jumps {
+            let Some(start) = self.user_chain_starts.get(chain) else {
                 let (table, chain) = (self.table.name, (*chain).into());
                 return Err(ApplyError::MissingChain { table, chain });
             };
-            self.out.entries_mut()[*at..at + 4].copy_from_slice(&start.to_ne_bytes());
+            self.replacement.entries_mut()[*at..at + 4].copy_from_slice(&start.to_ne_bytes());
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Effect, Family, NatTarget, Target};
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::number_of_option_value;
+use super::numeric_option::numeric_option_value;
 
 const NAT_MAP_IPS: u32 = 1;
 const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
@@ -108,7 +108,7 @@ fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     data.0[0] = 4;
     for option in &target.options {
         match (option.name, &option.value) {
-            ("log-level", value) => data.0[0] = number_of_option_value(value)?,
+            ("log-level", value) => data.0[0] = numeric_option_value(value)?,
             ("log-prefix", ExtensionValue::Text(prefix)) => data.put_text(2, 30, prefix)?,
             ("log-tcp-sequence", _) => data.0[1] |= 1,
             ("log-tcp-options", _) => data.0[1] |= 2,
@@ -126,7 +126,7 @@ fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
 fn push_tcpmss(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     let [option] = target.options.as_slice() else { return None };
     let mss: u16 = match option.name {
-        "set-mss" => number_of_option_value(&option.value)?,
+        "set-mss" => numeric_option_value(&option.value)?,
         "clamp-mss-to-pmtu" => u16::MAX,
         _ => return None,
     };

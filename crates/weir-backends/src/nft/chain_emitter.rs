@@ -13,17 +13,17 @@
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    self, Chain, Comparand, CreditedOriginal, LoadExpression, MapKeyExpression, Rule, Statement,
-    Verdict, VerdictMap, VerdictMapElement,
+    self, Chain, Comparand, CreditedRuleOrPolicy, LoadExpression, MapKeyExpression, Rule,
+    Statement, Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Effect, Family, NatTarget};
 
 use super::chain_names::NftChainNames;
-use super::class_body::{ClassChainSharingKey, SharedAndRemainingClassRules};
-use super::condition::NftCondition;
+use super::lookup_class_rules::{ClassChainSharingKey, SharedAndRemainingClassRules};
 use super::lookup_classes::LookupKey;
+use super::lookup_run_search::{ChosenLookupRun, KeyedRuleStretch, find_best_lookup_run};
 use super::lowered_rule::{LoweredRule, NftRuleAction};
-use super::run_search::{ChosenLookupRun, KeyedRuleStretch, find_best_run};
+use super::nft_condition::NftCondition;
 
 /// Most often that runs split a chain: what follows is written rule by rule where it would split
 /// it again.
@@ -39,15 +39,15 @@ pub(super) struct ChainEmitter {
     /// offset.
     pub guard_fragments: bool,
     /// Compile runs.
-    pub compile_runs: bool,
+    pub compile_rule_runs_to_lookups: bool,
     /// The outcome of runs: number of rules, and a sentence.
-    pub emitted_runs: Vec<CompiledRunReport>,
+    pub emitted_rule_runs: Vec<CompiledRuleRunReport>,
 }
 
 /// A run that was compiled.
-pub(super) struct CompiledRunReport {
+pub(super) struct CompiledRuleRunReport {
     /// The first rule's original.
-    pub first_credit: Option<CreditedOriginal>,
+    pub first_credit: Option<CreditedRuleOrPolicy>,
     pub rule_count: usize,
     pub description: String,
 }
@@ -58,14 +58,20 @@ pub(super) struct ChainDraft {
     rules: Vec<Rule>,
     /// Where to go at its end; `None` is back to the caller.
     exit_chain: Option<String>,
-    comment: Option<String>,
+    iptables_name_comment: Option<String>,
     /// How often it was split: each time its end is one call deeper.
     split_count: usize,
 }
 
 impl ChainDraft {
-    pub fn new(name: String, comment: Option<String>) -> Self {
-        ChainDraft { name, rules: Vec::new(), exit_chain: None, comment, split_count: 0 }
+    pub fn new(name: String, iptables_name_comment: Option<String>) -> Self {
+        ChainDraft {
+            name,
+            rules: Vec::new(),
+            exit_chain: None,
+            iptables_name_comment,
+            split_count: 0,
+        }
     }
 
     pub fn push_statements_as_rule(&mut self, statements: Vec<Statement>) {
@@ -81,16 +87,20 @@ impl ChainDraft {
 impl ChainEmitter {
     /// Writes items into a body, runs among them as lookups.
     pub fn emit_rules(&mut self, body: &mut ChainDraft, items: &[LoweredRule]) {
-        let axes = if self.compile_runs { LookupKey::candidates() } else { Vec::new() };
+        let axes = if self.compile_rule_runs_to_lookups {
+            LookupKey::candidate_lookup_keys()
+        } else {
+            Vec::new()
+        };
         let mut extents = vec![KeyedRuleStretch::default(); axes.len()];
         let mut at = 0;
         while at < items.len() {
-            match find_best_run(self.family, &axes, &mut extents, items, at) {
+            match find_best_lookup_run(self.family, &axes, &mut extents, items, at) {
                 Some(run) => {
                     let of = &items[at..at + run.len];
                     at += run.len;
                     if body.split_count < MAX_CHAIN_SPLITS || !run.would_split_chain(of) {
-                        self.emit_run(body, of, run);
+                        self.emit_rule_run_as_lookup(body, of, run);
                     } else {
                         of.iter().for_each(|item| self.emit_rule(body, item));
                     }
@@ -108,20 +118,20 @@ impl ChainEmitter {
         if let Some(exit) = body.exit_chain.take() {
             body.push_statements_as_rule(vec![Statement::Verdict(Verdict::Goto(exit))]);
         }
-        let ChainDraft { name, rules, comment, .. } = body;
-        self.chains.push(Chain { name, base: None, comment, rules });
+        let ChainDraft { name, rules, iptables_name_comment, .. } = body;
+        self.chains.push(Chain { name, base: None, iptables_name_comment, rules });
     }
 
     /// The following rules go into a new chain, which the body's chain continues with. Returns its
     /// name.
     fn split_chain(&mut self, body: &mut ChainDraft) -> String {
         let rest = self.names.fresh_chain_name(&body.name);
-        self.split_chain_before(body, rest.clone());
+        self.continue_in_named_chain(body, rest.clone());
         rest
     }
 
     /// The following rules go into the chain `rest`, which the body's chain continues with.
-    fn split_chain_before(&mut self, body: &mut ChainDraft, rest: String) {
+    fn continue_in_named_chain(&mut self, body: &mut ChainDraft, rest: String) {
         let exit = body.exit_chain.replace(rest.clone());
         let next = ChainDraft {
             exit_chain: exit,
@@ -133,7 +143,12 @@ impl ChainEmitter {
     }
 
     /// Writes a run: one lookup, and a chain for each class that is no plain verdict.
-    fn emit_run(&mut self, body: &mut ChainDraft, items: &[LoweredRule], run: ChosenLookupRun) {
+    fn emit_rule_run_as_lookup(
+        &mut self,
+        body: &mut ChainDraft,
+        items: &[LoweredRule],
+        run: ChosenLookupRun,
+    ) {
         let ChosenLookupRun { lookup_key: axis, len, classes, proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
         let parts: Vec<SharedAndRemainingClassRules<'_>> = classes
@@ -165,14 +180,23 @@ impl ChainEmitter {
                     })
                     .clone(),
             };
-            elements.push(VerdictMapElement { key, credit: part.shared_credit.clone(), verdict });
+            elements.push(VerdictMapElement {
+                key,
+                credited_originals: part.shared_credit.clone(),
+                verdict,
+            });
         }
-        self.emitted_runs.push(CompiledRunReport {
-            first_credit: items[0].credit.first().copied(),
+        self.emitted_rule_runs.push(CompiledRuleRunReport {
+            first_credit: items[0].credited_originals.first().copied(),
             rule_count: len,
             description: format!("map {map} of {} elements, {written} chains", elements.len()),
         });
-        self.maps.push(VerdictMap { name: map, key, has_intervals: classes.interval, elements });
+        self.maps.push(VerdictMap {
+            name: map,
+            key,
+            has_intervals: classes.has_interval_keys,
+            elements,
+        });
     }
 
     fn map_name(&self, chain: &str, axis: &LookupKey) -> String {
@@ -276,7 +300,7 @@ impl ChainEmitter {
                 }
             }
         }
-        statements.push(Statement::Counter(item.credit.clone()));
+        statements.push(Statement::Counter(item.credited_originals.clone()));
         statements.extend(self.action_statement(&item.action));
         body.rules.push(Rule { statements, comment: item.comment.clone() });
     }
@@ -314,7 +338,7 @@ impl ChainEmitter {
         body.push_statements_as_rule(skip_statements);
         let others = [&conds[..negated_cond_index], &conds[negated_cond_index + 1..]].concat();
         self.emit_rule_with_conditions(body, &others, item);
-        self.split_chain_before(body, rest);
+        self.continue_in_named_chain(body, rest);
     }
 
     /// A test that is no single nft test: the rest of the rule in its own chain.

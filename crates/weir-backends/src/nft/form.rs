@@ -1,9 +1,9 @@
 //! The nft form of a firewall as a value.
 
-use weir_artefact::manifest::{CompiledRun, FormRuleCoverage, UnchangedRule};
+use weir_artefact::manifest::{CompiledRuleRun, FormRuleCoverage, UnchangedRule};
 use weir_artefact::{Deviation, EqualityCheckRecord};
 use weir_model::nft;
-use weir_model::{CreditMap, Family, Firewall, Hook, TableName};
+use weir_model::{CountersByOriginalRule, Family, Firewall, Hook, TableName};
 
 /// The nft form of a firewall.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct NftForm {
     /// Which hooks of which tables went to nft.
     pub moved_tables: Vec<MovedTable>,
     /// Runs that were compiled.
-    pub compiled_runs: Vec<CompiledRun>,
+    pub compiled_rule_runs: Vec<CompiledRuleRun>,
     /// Rules that nft cannot say, and what stays in iptables for their sake.
     pub barriers: Vec<UnchangedRule>,
     /// How many rules of each hook went to nft.
@@ -27,7 +27,7 @@ pub struct NftForm {
     /// What nft does differently.
     pub deviations: Vec<Deviation>,
     /// Counters by original rule.
-    pub counters: CreditMap,
+    pub counters: CountersByOriginalRule,
     /// Estimated kernel memory in bytes.
     pub memory_bytes: u64,
     /// What the check before writing did.

@@ -13,8 +13,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use weir_artefact::{Deviation, EqualityCheckRecord, Form};
-use weir_model::nft::CreditedOriginal;
+use weir_artefact::{CompiledForm, Deviation, EqualityCheckRecord};
+use weir_model::nft::CreditedRuleOrPolicy;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
 use weir_semantics::nft::{NftEvaluator, NftWalkEffect, NftWalkEnd, NftWalkResult};
 use weir_semantics::{
@@ -31,7 +31,7 @@ use crate::equivalence_check::Counterexample;
 ///
 /// # Errors
 /// [`CompileError::NotEquivalent`] with the first packet that the two treat differently.
-pub fn compare_at_hooks(
+pub fn compare_nft_form_at_hooks(
     firewall: &Firewall,
     form: &NftForm,
     options: &CompileOptions,
@@ -64,7 +64,7 @@ pub fn compare_at_hooks(
                 checked.packets += 1;
                 if let Some(example) = both.find_difference(&packet, entry, &moved) {
                     let example = Box::new(example);
-                    return Err(CompileError::NotEquivalent { form: Form::Nft, example });
+                    return Err(CompileError::NotEquivalent { form: CompiledForm::Nft, example });
                 }
             }
         }
@@ -80,7 +80,7 @@ fn generate_check_packets(
 ) -> Vec<Packet> {
     let traffic = TrafficOptions {
         seed: options.seed,
-        max_packets: options.check_packets / JourneyKind::ALL.len(),
+        max_packets: options.check_packets_per_family / JourneyKind::ALL.len(),
         journey_kind: entry,
         include_truncated: false,
         ..TrafficOptions::default()
@@ -101,7 +101,7 @@ struct HookComparer<'a> {
 struct HookOutcome {
     end_verdict: NftWalkEnd,
     effects: Vec<String>,
-    credits: Vec<CreditedOriginal>,
+    credited_originals: Vec<CreditedRuleOrPolicy>,
     packet: Option<Packet>,
 }
 
@@ -118,15 +118,15 @@ impl HookComparer<'_> {
     fn find_difference(
         &self,
         packet: &Packet,
-        entry: JourneyKind,
+        journey_kind: JourneyKind,
         moved: &[(TableName, Hook)],
     ) -> Option<Counterexample> {
-        for &(table, hook) in moved.iter().filter(|(_, h)| entry.hooks().contains(h)) {
+        for &(table, hook) in moved.iter().filter(|(_, h)| journey_kind.hooks().contains(h)) {
             let mut at_hook = packet.clone();
             if !matches!(hook, Hook::Forward | Hook::Output | Hook::Postrouting) {
                 at_hook.oif.clear();
             }
-            if entry == JourneyKind::Output || hook == Hook::Postrouting {
+            if journey_kind == JourneyKind::Output || hook == Hook::Postrouting {
                 at_hook.iif.clear();
                 at_hook.smac = None;
             }
@@ -137,7 +137,7 @@ impl HookComparer<'_> {
             if before != after {
                 return Some(Counterexample {
                     packet: at_hook,
-                    entry,
+                    journey_kind,
                     difference: format!("{table} at {hook:?}"),
                     outcome_before: format!("{before:?}"),
                     outcome_after: format!("{after:?}"),
@@ -168,7 +168,7 @@ impl HookComparer<'_> {
         HookOutcome {
             end_verdict: end,
             effects: format_traversal_effects(&log),
-            credits: collect_credits(&log, hook),
+            credited_originals: collect_credits(&log, hook),
             packet,
         }
     }
@@ -185,8 +185,9 @@ impl HookComparer<'_> {
             hash_answer(salt, o.rule.0, o.match_index)
         };
         let walk = self.evaluator.walk_base_chain(table, hook, &mut packet, &mut answer);
-        let NftWalkResult { end, mut credits, effects, .. } = walk.expect("the hook went to nft");
-        credits.sort_unstable();
+        let NftWalkResult { end, mut credited_originals, effects, .. } =
+            walk.expect("the hook went to nft");
+        credited_originals.sort_unstable();
         let effects = effects
             .iter()
             .map(|d| match d {
@@ -196,7 +197,7 @@ impl HookComparer<'_> {
             })
             .collect();
         let packet = (end != NftWalkEnd::Translated).then_some(packet);
-        HookOutcome { end_verdict: end, effects, credits, packet }
+        HookOutcome { end_verdict: end, effects, credited_originals, packet }
     }
 }
 
@@ -216,12 +217,12 @@ fn format_effect(effect: &Effect) -> String {
     format!("{effect:?}")
 }
 
-fn collect_credits(log: &TraversalLog<'_>, hook: Hook) -> Vec<CreditedOriginal> {
+fn collect_credits(log: &TraversalLog<'_>, hook: Hook) -> Vec<CreditedRuleOrPolicy> {
     let mut out = Vec::new();
     for hit in &log.hits {
-        out.extend(hit.credit.iter().map(|id| CreditedOriginal::Rule(*id)));
+        out.extend(hit.credited_originals.iter().map(|id| CreditedRuleOrPolicy::Rule(*id)));
         if matches!(hit.counted_object, CountedObject::Policy { .. }) {
-            out.push(CreditedOriginal::Policy(hook));
+            out.push(CreditedRuleOrPolicy::Policy(hook));
         }
     }
     out.sort_unstable();
@@ -233,7 +234,7 @@ struct HashedOracle(u64);
 
 impl Oracle for HashedOracle {
     fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
-        match (q.subject, q.rule.credit.first()) {
+        match (q.subject, q.rule.credited_originals.first()) {
             (QuestionSubject::Match(index), Some(id)) => hash_answer(self.0, id.0, index),
             _ => false,
         }

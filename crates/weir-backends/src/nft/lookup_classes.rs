@@ -15,11 +15,11 @@ use weir_model::mask::interval_to_prefix_mask;
 use weir_model::nft::{self, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression};
 use weir_partition::{ElementaryIntervals, Interval, RuleListInterner, split_elementary_intervals};
 
-use super::condition::NftCondition;
 use super::lowered_rule::{LoweredRule, NftRuleAction};
+use super::nft_condition::NftCondition;
 
 /// Rules that a run must have: a lookup costs about as much as this many plain rules.
-pub(super) const MIN_RUN_RULES: usize = 6;
+pub(super) const MIN_RULES_PER_LOOKUP_RUN: usize = 6;
 
 /// What a run looks up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub(super) struct LookupKey {
 
 impl LookupKey {
     /// All that are tried, pairs first: they leave less to their classes.
-    pub fn candidates() -> Vec<LookupKey> {
+    pub fn candidate_lookup_keys() -> Vec<LookupKey> {
         let pairs = [
             [LoadExpression::Saddr, LoadExpression::EtherSaddr],
             [LoadExpression::Saddr, LoadExpression::Daddr],
@@ -56,17 +56,21 @@ impl LookupKey {
     }
 
     /// The item's place on this axis, or `None` if it cannot be part of a run along it.
-    pub fn key_values_of_rule(&self, item: &LoweredRule) -> Option<RuleLookupKey> {
+    pub fn key_values_of_rule(&self, item: &LoweredRule) -> Option<RuleKeyValues> {
         // A translation of ports needs its own test of the protocol.
         if item.is_stateful() || self.has_port() && matches!(item.action, NftRuleAction::Nat(_)) {
             return None;
         }
-        let mut keys = Vec::with_capacity(self.loads.len());
+        let mut values_by_key_part = Vec::with_capacity(self.loads.len());
         for load in &self.loads {
-            keys.push(extract_values_of_key_field(item, *load, self.loads.len() > 1)?);
+            values_by_key_part.push(extract_values_of_key_field(
+                item,
+                *load,
+                self.loads.len() > 1,
+            )?);
         }
         let proto = if self.has_port() { Some(find_single_protocol(item)?) } else { None };
-        Some(RuleLookupKey { keys, proto })
+        Some(RuleKeyValues { values_by_key_part, proto })
     }
 
     /// The item without the tests that the lookup makes.
@@ -114,9 +118,9 @@ impl LookupKey {
 
 /// Where an item lies on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RuleLookupKey {
+pub(super) struct RuleKeyValues {
     /// For each part of the key, the values that the item's test matches.
-    keys: Vec<Vec<ElementKeyPart>>,
+    values_by_key_part: Vec<Vec<ElementKeyPart>>,
     /// Ports: the protocol they are ports of, equal in the whole run.
     pub proto: Option<u128>,
 }
@@ -180,7 +184,7 @@ pub(super) struct LookupClasses {
     /// Key and class of each element, sorted.
     pub elements: Vec<(Vec<ElementKeyPart>, usize)>,
     /// Keys are spans.
-    pub interval: bool,
+    pub has_interval_keys: bool,
     /// The key is looked up under this mask.
     pub mask: Option<u128>,
 }
@@ -204,13 +208,13 @@ impl LookupClasses {
 /// Cuts a run into classes; `None` if the lists grow too long.
 ///
 /// `decides[i]`: the i-th rule decides for every packet of its place.
-pub(super) fn divide_run_into_classes(
-    places: &[&RuleLookupKey],
+pub(super) fn divide_rule_run_into_classes(
+    places: &[&RuleKeyValues],
     decides: &[bool],
     family: Family,
 ) -> Option<LookupClasses> {
-    let numeric = places[0].keys.len() == 1
-        && matches!(places[0].keys[0].first(), Some(ElementKeyPart::Span(..)));
+    let numeric = places[0].values_by_key_part.len() == 1
+        && matches!(places[0].values_by_key_part[0].first(), Some(ElementKeyPart::Span(..)));
     if numeric {
         classify_intervals(places, decides, family)
     } else {
@@ -224,7 +228,7 @@ fn compute_rule_list_budget(decides: &[bool]) -> usize {
 }
 
 fn classify_intervals(
-    places: &[&RuleLookupKey],
+    places: &[&RuleKeyValues],
     decides: &[bool],
     family: Family,
 ) -> Option<LookupClasses> {
@@ -232,8 +236,9 @@ fn classify_intervals(
         ElementKeyPart::Span(lo, hi) => Some((*lo, *hi)),
         ElementKeyPart::Device(_) => None,
     };
-    let of =
-        |place: &&RuleLookupKey| place.keys[0].iter().map(interval).collect::<Option<Vec<_>>>();
+    let of = |place: &&RuleKeyValues| {
+        place.values_by_key_part[0].iter().map(interval).collect::<Option<Vec<_>>>()
+    };
     let rules: Vec<Vec<Interval>> = places.iter().map(of).collect::<Option<_>>()?;
     let found =
         split_elementary_intervals(&rules, decides, compute_rule_list_budget(decides)).ok()?;
@@ -253,7 +258,7 @@ fn choose_map_layout(found: ElementaryIntervals, family: Family) -> LookupClasse
         return LookupClasses {
             rule_lists: lists,
             elements: elements.collect(),
-            interval: false,
+            has_interval_keys: false,
             mask,
         };
     }
@@ -265,14 +270,19 @@ fn choose_map_layout(found: ElementaryIntervals, family: Family) -> LookupClasse
         }
     }
     let elements = joined.into_iter().map(|((lo, hi), c)| (vec![ElementKeyPart::Span(lo, hi)], c));
-    LookupClasses { rule_lists: lists, elements: elements.collect(), interval: true, mask: None }
+    LookupClasses {
+        rule_lists: lists,
+        elements: elements.collect(),
+        has_interval_keys: true,
+        mask: None,
+    }
 }
 
-fn classify_exact_keys(places: &[&RuleLookupKey], decides: &[bool]) -> Option<LookupClasses> {
+fn classify_exact_keys(places: &[&RuleKeyValues], decides: &[bool]) -> Option<LookupClasses> {
     let mut groups: HashMap<Vec<ElementKeyPart>, Vec<u32>> = HashMap::new();
     let mut count = 0;
     for (i, place) in places.iter().enumerate() {
-        for key in cartesian_product(&place.keys) {
+        for key in cartesian_product(&place.values_by_key_part) {
             count += 1;
             if count > 4 * places.len() + 256 {
                 return None;
@@ -287,7 +297,12 @@ fn classify_exact_keys(places: &[&RuleLookupKey], decides: &[bool]) -> Option<Lo
     for (key, members) in keys {
         elements.push((key, lists.intern_up_to_deciding_rule(members.into_iter()).ok()?));
     }
-    Some(LookupClasses { rule_lists: lists.into_lists(), elements, interval: false, mask: None })
+    Some(LookupClasses {
+        rule_lists: lists.into_lists(),
+        elements,
+        has_interval_keys: false,
+        mask: None,
+    })
 }
 
 fn cartesian_product(keys: &[Vec<ElementKeyPart>]) -> Vec<Vec<ElementKeyPart>> {
@@ -309,9 +324,10 @@ fn cartesian_product(keys: &[Vec<ElementKeyPart>]) -> Vec<Vec<ElementKeyPart>> {
 mod tests {
     use super::*;
 
-    fn place(spans: &[(u128, u128)]) -> RuleLookupKey {
-        let keys = spans.iter().map(|&(lo, hi)| ElementKeyPart::Span(lo, hi)).collect();
-        RuleLookupKey { keys: vec![keys], proto: None }
+    fn place(spans: &[(u128, u128)]) -> RuleKeyValues {
+        let values_by_key_part =
+            spans.iter().map(|&(lo, hi)| ElementKeyPart::Span(lo, hi)).collect();
+        RuleKeyValues { values_by_key_part: vec![values_by_key_part], proto: None }
     }
 
     #[test]
@@ -320,22 +336,22 @@ mod tests {
         let (eight, sixteen) = ((0x0a00_0000, 0x0aff_ffff), (0x0a01_0000, 0x0a01_ffff));
         let places = [place(&[eight]), place(&[sixteen]), place(&[eight])];
         let refs: Vec<_> = places.iter().collect();
-        let c = divide_run_into_classes(&refs, &[false, true, true], Family::V4).unwrap();
+        let c = divide_rule_run_into_classes(&refs, &[false, true, true], Family::V4).unwrap();
         assert_eq!(c.rule_lists, [vec![0, 2], vec![0, 1]]);
         assert_eq!(c.elements.len(), 3);
-        assert!(c.interval);
+        assert!(c.has_interval_keys);
     }
 
     #[test]
     fn hosts_are_looked_up_by_hash_and_equal_prefixes_under_a_mask() {
         let hosts = [place(&[(1, 1)]), place(&[(2, 2)]), place(&[(1, 1)])];
         let refs: Vec<_> = hosts.iter().collect();
-        let c = divide_run_into_classes(&refs, &[true; 3], Family::V4).unwrap();
-        assert!(!c.interval && c.mask.is_none());
+        let c = divide_rule_run_into_classes(&refs, &[true; 3], Family::V4).unwrap();
+        assert!(!c.has_interval_keys && c.mask.is_none());
         assert_eq!(c.rule_lists, [vec![0], vec![1]], "what stands behind a decision cannot match");
         let nets = [place(&[(0x100, 0x1ff)]), place(&[(0x300, 0x3ff)])];
         let refs: Vec<_> = nets.iter().collect();
-        let c = divide_run_into_classes(&refs, &[true; 2], Family::V4).unwrap();
+        let c = divide_rule_run_into_classes(&refs, &[true; 2], Family::V4).unwrap();
         assert_eq!(c.mask, Some(0xffff_ff00));
     }
 
@@ -343,7 +359,7 @@ mod tests {
     fn the_last_address_ends_a_stretch() {
         let places = [place(&[(0, u128::MAX)]), place(&[(5, u128::MAX)])];
         let refs: Vec<_> = places.iter().collect();
-        let c = divide_run_into_classes(&refs, &[false, true], Family::V6).unwrap();
+        let c = divide_rule_run_into_classes(&refs, &[false, true], Family::V6).unwrap();
         let key = |lo, hi| vec![ElementKeyPart::Span(lo, hi)];
         assert_eq!(c.elements, [(key(0, 4), 0), (key(5, u128::MAX), 1)]);
     }

@@ -6,22 +6,22 @@
 //! refused by name.
 
 use weir_model::mask::masked_interval;
-use weir_model::nft::{self, Comparand, CreditedOriginal, LoadExpression};
+use weir_model::nft::{self, Comparand, CreditedRuleOrPolicy, LoadExpression};
 use weir_model::{
-    Effect, Family, Field, Match, NatTarget, Predicate, Rule, RuleIndex, SharedName, Target, Test,
-    lower_to_tests_with_match_index,
+    Effect, Family, Field, Match, NatTarget, OriginalRuleIndex, Predicate, Rule, SharedName,
+    Target, Test, lower_to_tests_with_match_index,
 };
 use weir_partition::interval::join_intervals;
 use weir_syntax::nft::{print_effect, print_nat, print_reject};
 
-use super::condition::{NftCondition, lower_ct_state};
+use super::nft_condition::{NftCondition, lower_ct_state};
 use super::opaque_match;
 
 /// One rule, ready to be emitted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoweredRule {
     /// The originals that its counter is part of.
-    pub credit: Vec<CreditedOriginal>,
+    pub credited_originals: Vec<CreditedRuleOrPolicy>,
     /// Its tests, in the kernel's order.
     pub conditions: Vec<NftCondition>,
     /// What it does once they hold.
@@ -88,7 +88,7 @@ pub(super) fn lower_rule(rule: &Rule, family: Family) -> RuleLowering {
 }
 
 fn try_lower_rule(rule: &Rule, family: Family) -> Result<Option<LoweredRule>, String> {
-    let id = rule.credit.first().copied().unwrap_or(RuleIndex(u32::MAX));
+    let id = rule.credited_originals.first().copied().unwrap_or(OriginalRuleIndex(u32::MAX));
     let act = lower_target(&rule.target, family)?;
     let mut conds = Vec::new();
     let mut never = false;
@@ -102,8 +102,9 @@ fn try_lower_rule(rule: &Rule, family: Family) -> Result<Option<LoweredRule>, St
         Match::Comment(text) => Some(text.clone()),
         _ => None,
     });
-    let credit = rule.credit.iter().map(|id| CreditedOriginal::Rule(*id)).collect();
-    Ok(Some(LoweredRule { credit, conditions: conds, action: act, comment }))
+    let credited_originals =
+        rule.credited_originals.iter().map(|id| CreditedRuleOrPolicy::Rule(*id)).collect();
+    Ok(Some(LoweredRule { credited_originals, conditions: conds, action: act, comment }))
 }
 
 fn lower_target(target: &Target, family: Family) -> Result<NftRuleAction, String> {
@@ -135,7 +136,7 @@ fn lower_target(target: &Target, family: Family) -> Result<NftRuleAction, String
 fn lower_test_if_satisfiable(
     out: &mut Vec<NftCondition>,
     rule: &Rule,
-    id: RuleIndex,
+    id: OriginalRuleIndex,
     family: Family,
     index: Option<usize>,
     test: Test,

@@ -5,16 +5,16 @@
 
 use std::fmt::Write;
 
-use weir_model::nft::{OpaqueNftTest, SHARED_ROUTE_TYPE_NAMES, Statement};
+use weir_model::nft::{OpaqueNftTest, ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES, Statement};
 use weir_model::rule_match::{ConntrackMatch, ExtensionOption, ExtensionValue, Negatable};
-use weir_model::{AddrMatch, Family, Match, PortSpan, RuleIndex};
+use weir_model::{AddrMatch, Family, Match, OriginalRuleIndex, PortSpan};
 
-use super::condition::{NftCondition, lower_ct_state};
+use super::nft_condition::{NftCondition, lower_ct_state};
 
 /// The position of a match.
 #[derive(Clone, Copy)]
 pub(super) struct OpaqueMatchContext {
-    pub rule: RuleIndex,
+    pub rule: OriginalRuleIndex,
     pub index: usize,
     pub stateful: bool,
     pub family: Family,
@@ -156,7 +156,7 @@ fn lower_addrtype(
 }
 
 fn parse_route_type(word: &str) -> Option<&'static str> {
-    SHARED_ROUTE_TYPE_NAMES.into_iter().find(|t| word.eq_ignore_ascii_case(t))
+    ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES.into_iter().find(|t| word.eq_ignore_ascii_case(t))
 }
 
 /// A packet without a socket matches every negated test of xt_owner and none of nft's.

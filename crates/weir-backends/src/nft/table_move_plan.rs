@@ -14,10 +14,12 @@ use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::effect::shared_objects::uses_shared_objects;
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
 use weir_model::managing_programs::{ManagingProgram, find_preserved_program_of_chain};
-use weir_model::nft::{self, BaseChain, ChainKind, CreditedOriginal, Statement, Verdict, ct_state};
+use weir_model::nft::{
+    self, BaseChain, ChainKind, CreditedRuleOrPolicy, Statement, Verdict, ct_state,
+};
 use weir_model::{Chain, ChainGraph, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
-use super::chain_emitter::{ChainDraft, ChainEmitter, CompiledRunReport};
+use super::chain_emitter::{ChainDraft, ChainEmitter, CompiledRuleRunReport};
 use super::chain_names::NftChainNames;
 use super::lowered_rule::{LoweredRule, RuleLowering, lower_rule};
 
@@ -37,13 +39,13 @@ pub(super) struct RefusedRule {
 pub(super) struct TableMovePlan<'f> {
     pub family: Family,
     pub table: &'f Table,
-    graph: ChainGraph<'f>,
+    chain_graph: ChainGraph<'f>,
     lowered_rules: HashMap<&'f str, Vec<LoweredRule>>,
     pub refused_rules: Vec<RefusedRule>,
     /// Chains that other programs keep, and which do.
-    pub program_chains: Vec<(&'f SharedName, ManagingProgram)>,
+    pub chains_of_managing_programs: Vec<(&'f SharedName, ManagingProgram)>,
     /// Hooks that stay in iptables although all of their rules can be expressed, and why.
-    pub tied_hooks: Vec<(Hook, &'static str)>,
+    pub expressible_hooks_kept_in_iptables: Vec<(Hook, &'static str)>,
     /// Hooks that go to nft.
     pub moved_hooks: Vec<Hook>,
 }
@@ -59,11 +61,11 @@ impl<'f> TableMovePlan<'f> {
         let mut plan = TableMovePlan {
             family,
             table,
-            graph: table.chain_graph(),
+            chain_graph: table.chain_graph(),
             lowered_rules: HashMap::new(),
             refused_rules: Vec::new(),
-            program_chains: table.chains.iter().filter_map(foreign).collect(),
-            tied_hooks: Vec::new(),
+            chains_of_managing_programs: table.chains.iter().filter_map(foreign).collect(),
+            expressible_hooks_kept_in_iptables: Vec::new(),
             moved_hooks: Vec::new(),
         };
         for chain in &table.chains {
@@ -90,7 +92,7 @@ impl<'f> TableMovePlan<'f> {
     }
 
     fn choose_moved_hooks(&mut self) {
-        let foreign = self.program_chains.iter().map(|(chain, _)| &***chain);
+        let foreign = self.chains_of_managing_programs.iter().map(|(chain, _)| &***chain);
         let bad: HashSet<&str> =
             self.refused_rules.iter().map(|r| &*r.chain).chain(foreign).collect();
         let hooks: Vec<Hook> = self
@@ -108,7 +110,7 @@ impl<'f> TableMovePlan<'f> {
         let mut stay = stay;
         if self.table.name == TableName::Nat && !stay.is_empty() {
             let why = "the nat table is not split";
-            self.tied_hooks.extend(moved.iter().map(|h| (*h, why)));
+            self.expressible_hooks_kept_in_iptables.extend(moved.iter().map(|h| (*h, why)));
             moved.clear();
         }
         let budget = |c: &&&str| self.lowered_rules[**c].iter().any(LoweredRule::is_stateful);
@@ -116,11 +118,12 @@ impl<'f> TableMovePlan<'f> {
             reach[h].iter().filter(budget).any(|c| stay.iter().any(|s| reach[s].contains(c)))
         }) {
             let hook = moved.remove(at);
-            self.tied_hooks.push((hook, "it shares a limit with a hook that stays in iptables"));
+            self.expressible_hooks_kept_in_iptables
+                .push((hook, "it shares a limit with a hook that stays in iptables"));
             stay.push(hook);
         }
         if moved.len() == hooks.len()
-            && self.program_chains.is_empty()
+            && self.chains_of_managing_programs.is_empty()
             && self
                 .table
                 .chains
@@ -132,7 +135,7 @@ impl<'f> TableMovePlan<'f> {
             // reaches this one.
             let why = "a rule that no packet reaches has an effect by being loaded (recent, \
                        hashlimit, socket, …), which nft cannot express";
-            self.tied_hooks.extend(moved.drain(..).map(|h| (h, why)));
+            self.expressible_hooks_kept_in_iptables.extend(moved.drain(..).map(|h| (h, why)));
         }
         self.moved_hooks = moved;
     }
@@ -143,12 +146,12 @@ impl<'f> TableMovePlan<'f> {
 
     /// The chain of that name.
     pub fn chain(&self, name: &str) -> Option<&'f Chain> {
-        self.graph.chain_index(name).map(|at| &self.table.chains[at])
+        self.chain_graph.chain_index(name).map(|at| &self.table.chains[at])
     }
 
     /// The chains that a walk from `start` may enter, itself included.
     fn reachable_chains(&self, start: &'f str) -> HashSet<&'f str> {
-        let entered = self.graph.reachable_from(self.graph.chain_index(start));
+        let entered = self.chain_graph.reachable_from(self.chain_graph.chain_index(start));
         let chains = self.table.chains.iter().zip(entered);
         chains.filter(|(_, is)| *is).map(|(chain, _)| &*chain.name).collect()
     }
@@ -173,13 +176,13 @@ impl<'f> TableMovePlan<'f> {
         // nft cannot express is not wanted.
         let chains = &self.table.chains;
         let mut leads_to_bad: Vec<bool> = chains.iter().map(|c| bad.contains(&*c.name)).collect();
-        for chain in self.graph.all_callees_first() {
-            let jumps = self.graph.jumps_from(chain);
+        for chain in self.chain_graph.all_callees_first() {
+            let jumps = self.chain_graph.jumps_from(chain);
             leads_to_bad[chain] |= jumps.iter().any(|jump| leads_to_bad[jump.to]);
         }
         let unentered = (0..chains.len())
             .filter(|at| !entered.contains(&*chains[*at].name) && !leads_to_bad[*at]);
-        let reached = self.graph.reachable_from(unentered);
+        let reached = self.chain_graph.reachable_from(unentered);
         wanted.extend(chains.iter().zip(reached).filter(|(_, is)| *is).map(|(c, _)| &*c.name));
         wanted
     }
@@ -197,7 +200,7 @@ impl<'f> TableMovePlan<'f> {
     }
 
     /// Writes the moved hooks; `guard` where fragments may come by.
-    pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<CompiledRunReport>) {
+    pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<CompiledRuleRunReport>) {
         let wanted = self.moved_and_unentered_chains();
         let mut e = ChainEmitter {
             family: self.family,
@@ -205,8 +208,8 @@ impl<'f> TableMovePlan<'f> {
             chains: Vec::new(),
             maps: Vec::new(),
             guard_fragments: guard,
-            compile_runs: runs,
-            emitted_runs: Vec::new(),
+            compile_rule_runs_to_lookups: runs,
+            emitted_rule_runs: Vec::new(),
         };
         for chain in &self.table.chains {
             let is_base = Hook::from_chain_name(&chain.name).is_some() && chain.policy.is_some();
@@ -245,7 +248,7 @@ impl<'f> TableMovePlan<'f> {
             maps: e.maps,
             chains: e.chains,
         };
-        (table, e.emitted_runs)
+        (table, e.emitted_rule_runs)
     }
 
     /// A base chain ends with the policy's counter. If a rule may leave the chain early, its rules
@@ -264,7 +267,7 @@ impl<'f> TableMovePlan<'f> {
         } else {
             e.emit_rules(&mut base, items);
         }
-        base.push_statements_as_rule(vec![Statement::Counter(vec![CreditedOriginal::Policy(
+        base.push_statements_as_rule(vec![Statement::Counter(vec![CreditedRuleOrPolicy::Policy(
             hook,
         )])]);
         let table = self.table.name;
@@ -275,7 +278,12 @@ impl<'f> TableMovePlan<'f> {
         };
         let policy = chain.policy.unwrap_or(Policy::Accept);
         let base_of = BaseChain { kind, hook, priority: table.priority(hook), policy };
-        nft::Chain { name, base: Some(base_of), comment: None, rules: base.into_base_chain_rules() }
+        nft::Chain {
+            name,
+            base: Some(base_of),
+            iptables_name_comment: None,
+            rules: base.into_base_chain_rules(),
+        }
     }
 
     /// The table with the moved hooks taken out: what stays in iptables.
@@ -300,7 +308,7 @@ impl<'f> TableMovePlan<'f> {
     /// True if every hook of the table goes to nft, and no other program has a chain there.
     pub fn is_fully_moved(&self) -> bool {
         let there = self.table.name.hooks().iter().filter(|h| self.built_in_chain(**h).is_some());
-        there.count() == self.moved_hooks.len() && self.program_chains.is_empty()
+        there.count() == self.moved_hooks.len() && self.chains_of_managing_programs.is_empty()
     }
 }
 
@@ -333,12 +341,14 @@ pub(super) fn find_max_call_depth_of_table(table: &nft::Table) -> usize {
         }
         calls
     };
-    let graph =
+    let chain_graph =
         ChainGraph::from_names_and_jumps(table.chains.iter().map(|c| c.name.as_str()), calls);
     let bases = (0..table.chains.len()).filter(|c| table.chains[*c].base.is_some());
     // iptables refuses loops of chains; one that is here all the same counts as too deep.
     bases
-        .map(|base| graph.max_jump_or_goto_depth(base).unwrap_or(MAX_CALLS_BELOW_BASE_CHAIN + 1))
+        .map(|base| {
+            chain_graph.max_jump_or_goto_depth(base).unwrap_or(MAX_CALLS_BELOW_BASE_CHAIN + 1)
+        })
         .max()
         .unwrap_or(0)
 }

@@ -11,25 +11,26 @@
 //! - A lookup becomes one rule per element, in its place. No two elements have the same key, so a
 //!   packet that returns from one element's chain matches no other.
 //! - Tests that are specific to nft (`limit`, `fib`) become the matches of the other ruleset that
-//!   compile to the same text ([`OpaqueDictionary`]), or otherwise tests that only nft has.
+//!   compile to the same text ([`OpaqueNftTextDictionary`]), or otherwise tests that only nft has.
 //!
 //! The deviations of `docs/semantics.md` are excluded: truncated headers, and fragments that are
 //! not reassembled.
 
-mod opaque_dictionary;
+mod opaque_nft_text_dictionary;
 mod protocol_set;
 mod rule_draft;
 
 use std::collections::HashMap;
 
-use weir_model::nft::{self, CreditedOriginal, LoadExpression, Statement, Verdict};
+use weir_model::nft::{self, CreditedRuleOrPolicy, LoadExpression, Statement, Verdict};
 use weir_model::{
-    Chain, Family, Hook, Policy, Rule, RuleIndex, Ruleset, SharedName, Table, TableName, Target,
+    Chain, Family, Hook, OriginalRuleIndex, Policy, Rule, Ruleset, SharedName, Table, TableName,
+    Target,
 };
 
-pub use self::opaque_dictionary::OpaqueDictionary;
+pub use self::opaque_nft_text_dictionary::OpaqueNftTextDictionary;
 use self::protocol_set::ProtocolSet;
-use self::rule_draft::RuleDraft;
+use self::rule_draft::IptablesRuleDraft;
 
 /// Why nft tables cannot be translated to iptables: the position and the construct.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl std::fmt::Display for Untranslatable {
 pub fn translate_tables_of_family(
     ruleset: &nft::Ruleset,
     family: Family,
-    dictionary: &OpaqueDictionary,
+    dictionary: &OpaqueNftTextDictionary,
 ) -> Result<Ruleset, Vec<Untranslatable>> {
     let normal = weir_syntax::nft::normalize_ruleset(ruleset);
     let mut out = Ruleset::new(family);
@@ -139,7 +140,7 @@ fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
         table.chains.iter().map(|c| (c.name.as_str(), ProtocolSet::NONE)).collect();
     let chains: HashMap<&str, &nft::Chain> =
         table.chains.iter().map(|c| (c.name.as_str(), c)).collect();
-    let maps = index_maps(table);
+    let maps = index_verdict_maps_by_name(table);
     let mut open: Vec<&nft::Chain> = Vec::new();
     for chain in table.chains.iter().filter(|c| c.base.is_some()) {
         of.insert(&chain.name, ProtocolSet::ALL);
@@ -163,7 +164,7 @@ fn find_chain_protocols(table: &nft::Table) -> HashMap<&str, ProtocolSet> {
 }
 
 /// Maps by their names.
-fn index_maps(table: &nft::Table) -> HashMap<&str, &nft::VerdictMap> {
+fn index_verdict_maps_by_name(table: &nft::Table) -> HashMap<&str, &nft::VerdictMap> {
     table.maps.iter().map(|m| (m.name.as_str(), m)).collect()
 }
 
@@ -192,11 +193,11 @@ fn list_target_chains<'t>(
 
 struct TableTranslator<'t> {
     credited_table: &'t nft::Table,
-    normal_table: &'t nft::Table,
+    normalized_table: &'t nft::Table,
     /// Maps of both by their names.
     credited_maps: HashMap<&'t str, &'t nft::VerdictMap>,
-    normal_maps: HashMap<&'t str, &'t nft::VerdictMap>,
-    dictionary: &'t OpaqueDictionary,
+    normalized_maps: HashMap<&'t str, &'t nft::VerdictMap>,
+    dictionary: &'t OpaqueNftTextDictionary,
     untranslatable: Vec<Untranslatable>,
     /// Marks change along the way.
     changes_marks: bool,
@@ -206,7 +207,7 @@ impl<'t> TableTranslator<'t> {
     fn new(
         credited: &'t nft::Table,
         plain: &'t nft::Table,
-        dictionary: &'t OpaqueDictionary,
+        dictionary: &'t OpaqueNftTextDictionary,
     ) -> Self {
         let rules = plain.chains.iter().flat_map(|c| &c.rules);
         let marks = rules.flat_map(|r| &r.statements).any(|s| match s {
@@ -215,9 +216,9 @@ impl<'t> TableTranslator<'t> {
         });
         TableTranslator {
             credited_table: credited,
-            normal_table: plain,
-            credited_maps: index_maps(credited),
-            normal_maps: index_maps(plain),
+            normalized_table: plain,
+            credited_maps: index_verdict_maps_by_name(credited),
+            normalized_maps: index_verdict_maps_by_name(plain),
             dictionary,
             untranslatable: Vec::new(),
             changes_marks: marks,
@@ -225,18 +226,21 @@ impl<'t> TableTranslator<'t> {
     }
 
     fn translate_table(&mut self) -> Table {
-        let name = self.normal_table.iptables_table;
+        let name = self.normalized_table.iptables_table;
         let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
         let mut out = Table { name, chains: Vec::new(), leading_comments, trailing_comments };
-        let protocols = find_chain_protocols(self.normal_table);
-        for (chain, credited) in self.normal_table.chains.iter().zip(&self.credited_table.chains) {
+        let protocols = find_chain_protocols(self.normalized_table);
+        for (chain, credited) in
+            self.normalized_table.chains.iter().zip(&self.credited_table.chains)
+        {
             let mut made = match &chain.base {
                 Some(base) => Chain::new(base.hook.chain_name(), Some(base.policy)),
                 None => Chain::new(chain.name.as_str(), None),
             };
             let here = protocols[chain.name.as_str()];
             for (i, (rule, credited)) in chain.rules.iter().zip(&credited.rules).enumerate() {
-                let place = || format!("{} {} rule {}", self.normal_table.name, chain.name, i + 1);
+                let place =
+                    || format!("{} {} rule {}", self.normalized_table.name, chain.name, i + 1);
                 match self.translate_rule(rule, credited, here) {
                     Ok(rules) => made.rules.extend(rules),
                     Err(what) => self
@@ -257,9 +261,9 @@ impl<'t> TableTranslator<'t> {
         credited: &nft::Rule,
         here: ProtocolSet,
     ) -> Result<Vec<Rule>, String> {
-        let family = self.normal_table.family;
+        let family = self.normalized_table.family;
         let mut draft =
-            RuleDraft::new(family, restrict_protocol_set_by_tests(&rule.statements, here));
+            IptablesRuleDraft::new(family, restrict_protocol_set_by_tests(&rule.statements, here));
         let (rest, taken) = self.dictionary.extract_multi_statement_matches(rule);
         draft.append_multi_statement_matches(taken);
         let mut target = None;
@@ -289,40 +293,43 @@ impl<'t> TableTranslator<'t> {
             return Ok(Vec::new());
         }
         let Some((key, map)) = lookup else {
-            let credit = credited.statements.iter().filter_map(|s| match s {
-                Statement::Counter(credit) => Some(credit),
+            let credited_originals = credited.statements.iter().filter_map(|s| match s {
+                Statement::Counter(credited_originals) => Some(credited_originals),
                 _ => None,
             });
-            let credit = collect_credited_rule_indices(credit.flatten());
-            return Ok(vec![draft.build_rule(target.unwrap_or(Target::None), credit)]);
+            let credited_originals = collect_credited_rule_indices(credited_originals.flatten());
+            return Ok(vec![draft.build_rule(target.unwrap_or(Target::None), credited_originals)]);
         };
         self.translate_lookup(&draft, key, map)
     }
 
     fn translate_lookup(
         &self,
-        draft: &RuleDraft,
+        draft: &IptablesRuleDraft,
         key: &[nft::MapKeyExpression],
         map: &str,
     ) -> Result<Vec<Rule>, String> {
         let missing = || format!("looks up {map}, which does not exist");
         let (plain, credited) =
-            self.normal_maps.get(map).zip(self.credited_maps.get(map)).ok_or_else(missing)?;
+            self.normalized_maps.get(map).zip(self.credited_maps.get(map)).ok_or_else(missing)?;
         let jumps = plain.elements.iter().any(|e| matches!(e.verdict, Verdict::Jump(_)));
         if jumps && self.changes_marks && key.iter().any(|k| k.expression == LoadExpression::Mark) {
             return Err("looks up a mark that changes after the lookup".into());
         }
-        let credit: HashMap<_, _> = credited.elements.iter().map(|e| (&e.key, &e.credit)).collect();
+        let credited_originals: HashMap<_, _> =
+            credited.elements.iter().map(|e| (&e.key, &e.credited_originals)).collect();
         let mut out = Vec::with_capacity(plain.elements.len());
         for element in &plain.elements {
             let mut draft = draft.clone();
             for (key, part) in key.iter().zip(&element.key) {
                 draft.add_key_part(key, part)?;
             }
-            let credit = credit
+            let credited_originals = credited_originals
                 .get(&element.key)
                 .map_or(Vec::new(), |c| collect_credited_rule_indices(c.iter()));
-            out.push(draft.build_rule(self.verdict_to_target(&element.verdict), credit));
+            out.push(
+                draft.build_rule(self.verdict_to_target(&element.verdict), credited_originals),
+            );
         }
         Ok(out)
     }
@@ -340,11 +347,11 @@ impl<'t> TableTranslator<'t> {
 }
 
 fn collect_credited_rule_indices<'c>(
-    credit: impl Iterator<Item = &'c CreditedOriginal>,
-) -> Vec<RuleIndex> {
-    let rules = credit.filter_map(|c| match c {
-        CreditedOriginal::Rule(id) => Some(*id),
-        CreditedOriginal::Policy(_) => None,
+    credited_originals: impl Iterator<Item = &'c CreditedRuleOrPolicy>,
+) -> Vec<OriginalRuleIndex> {
+    let rules = credited_originals.filter_map(|c| match c {
+        CreditedRuleOrPolicy::Rule(id) => Some(*id),
+        CreditedRuleOrPolicy::Policy(_) => None,
     });
     rules.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_artefact::Form;
+use weir_artefact::CompiledForm;
 use weir_backends::{CompileOptions, compile};
 use weir_diagram::{CompareOptions, Comparison, StatefulTestPairing, compare_firewalls};
 use weir_lint::{LintOptions, lint_firewall};
@@ -45,7 +45,8 @@ pub struct UsedBudget {
 
 /// The ruleset as a firewall.
 pub fn parse_adversarial_ruleset(ruleset: &AdversarialRuleset) -> Firewall {
-    parse_firewall(&ruleset.rules, &ruleset.sets).unwrap_or_else(|| panic!("{}", ruleset.rules))
+    parse_firewall(&ruleset.iptables_save_text, &ruleset.ipset_save_text)
+        .unwrap_or_else(|| panic!("{}", ruleset.iptables_save_text))
 }
 
 /// `None` if the text is no ruleset: an edit may make one that the kernel refuses.
@@ -78,16 +79,16 @@ pub fn use_budgets(
     let mut rng = TestRng::new(seed);
     let mut used = Vec::new();
     let mut try_edit = |edit: fn(&str, &mut TestRng) -> Option<RandomRulesetEdit>| {
-        let edited = (0..EDITS_TRIED).find_map(|_| edit(&ruleset.rules, &mut rng));
+        let edited = (0..EDITS_TRIED).find_map(|_| edit(&ruleset.iptables_save_text, &mut rng));
         edited.map(|edited| edited.edited_text)
     };
     let edits = [
         ("diff after an edit", try_edit(make_probably_meaning_changing_edit)),
         ("diff after an equal edit", try_edit(make_meaning_preserving_edit)),
-        ("diff without a rule", Some(remove_middle_rule(&ruleset.rules))),
+        ("diff without a rule", Some(remove_middle_rule(&ruleset.iptables_save_text))),
     ];
     for (command, edited) in edits {
-        let edited = edited.and_then(|text| parse_firewall(&text, &ruleset.sets));
+        let edited = edited.and_then(|text| parse_firewall(&text, &ruleset.ipset_save_text));
         used.extend(edited.and_then(|edited| use_for_diff(command, &firewall, &edited, budget)));
     }
     let tree: &[&str] = &["chain_tree"];
@@ -138,9 +139,9 @@ fn use_for_passes(
     let all: Vec<&dyn Pass> =
         names.iter().map(|name| passes::find_pass(name).expect("the pass is there")).collect();
     let options = CheckedPassesOptions {
-        check: PacketCheckOptions { seed: 1, packets: budget.packets },
-        proof_steps: budget.steps,
-        proof_bytes: budget.memory_bytes,
+        packet_check: PacketCheckOptions { seed: 1, packets: budget.packets },
+        proof_steps_max: budget.steps,
+        proof_memory_bytes: budget.memory_bytes,
         ..CheckedPassesOptions::default()
     };
     let run = run_passes_until_first_refusal(firewall, &all, &options, &mut |_, _| {})
@@ -149,10 +150,9 @@ fn use_for_passes(
         command,
         steps: Some(run.proof_budget.steps_spent()),
         memory_bytes: None,
-        is_decided: run
-            .steps
-            .iter()
-            .all(|step| !matches!(step.evidence, weir_artefact::Evidence::ComparedPackets(..))),
+        is_decided: run.pass_reports.iter().all(|step| {
+            !matches!(step.evidence, weir_artefact::PassEqualityEvidence::ComparedPackets(..))
+        }),
         time: start.elapsed(),
     }
 }
@@ -160,15 +160,17 @@ fn use_for_passes(
 fn use_for_nft(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
     let start = Instant::now();
     let options = CompileOptions {
-        check_packets: budget.packets,
-        proof_steps: budget.steps,
-        proof_bytes: budget.memory_bytes,
+        check_packets_per_family: budget.packets,
+        proof_steps_max: budget.steps,
+        proof_memory_bytes: budget.memory_bytes,
         ..CompileOptions::default()
     };
-    let made = compile(firewall, Form::Nft, &options, &mut |_, _| {});
+    let made = compile(firewall, CompiledForm::Nft, &options, &mut |_, _| {});
     let is_decided = made.is_ok_and(|artefact| {
         let mut steps = artefact.manifest.checked.passes.iter();
-        steps.all(|step| !matches!(step.evidence, weir_artefact::Evidence::ComparedPackets(..)))
+        steps.all(|step| {
+            !matches!(step.evidence, weir_artefact::PassEqualityEvidence::ComparedPackets(..))
+        })
     });
     UsedBudget {
         command: "compile to nft",
@@ -185,7 +187,7 @@ fn use_for_check(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
     let report = lint_firewall(firewall, &options);
     UsedBudget {
         command: "check",
-        steps: Some(report.examined_boxes),
+        steps: Some(report.examined_box_count),
         memory_bytes: None,
         is_decided: report.unfinished_tables.is_empty(),
         time: start.elapsed(),

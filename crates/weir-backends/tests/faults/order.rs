@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Output;
 
-use weir_backends::{CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::Firewall;
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -111,12 +111,12 @@ fn nft_tables_of_a_family_that_the_next_artefact_lacks_do_not_go() {
         -A INPUT -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
     let v4 = iptables::parse(v4, &ParserSettings::default()).expect("rules");
     let firewall = Firewall { v4: Some(v4), v6: None, sets: Vec::new() };
-    let options = CompileOptions { check_packets: 200, ..Default::default() };
+    let options = CompileOptions { check_packets_per_family: 200, ..Default::default() };
     world.done("nft/load.sh");
     let loaded = world.snapshot();
     let tables = world.tool(&["nft", "list", "tables"], "");
     assert!(tables.contains("table ip6 weir_filter"), "{tables}");
-    for form in [Form::Linear, Form::Nft] {
+    for form in [CompiledForm::Linear, CompiledForm::Nft] {
         let made = compile(&firewall, form, &options, &mut |_, _| {}).expect("it compiles");
         let name = format!("{form}-v4");
         write_artefact(&made, &world.path(&name)).expect("it is written");

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use weir_backends::{Artefact, CompileOptions, Form, compile};
+use weir_backends::{Artefact, CompileOptions, CompiledForm, compile};
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{self, ParserSettings};
 
@@ -26,14 +26,14 @@ enum More {
 }
 
 /// The artefacts: name, ruleset and form.
-const ARTEFACTS: [(&str, More, Form); 7] = [
-    ("linear", More::Nothing, Form::Linear),
-    ("tree", More::KeptInput, Form::Tree),
-    ("ipset", More::Nothing, Form::Ipset),
-    ("ipset-other", More::KeptForward, Form::Ipset),
-    ("nft", More::Nothing, Form::Nft),
-    ("nft-kept-input", More::KeptInput, Form::Nft),
-    ("nft-kept-forward", More::KeptForward, Form::Nft),
+const ARTEFACTS: [(&str, More, CompiledForm); 7] = [
+    ("linear", More::Nothing, CompiledForm::Linear),
+    ("tree", More::KeptInput, CompiledForm::Tree),
+    ("ipset", More::Nothing, CompiledForm::Ipset),
+    ("ipset-other", More::KeptForward, CompiledForm::Ipset),
+    ("nft", More::Nothing, CompiledForm::Nft),
+    ("nft-kept-input", More::KeptInput, CompiledForm::Nft),
+    ("nft-kept-forward", More::KeptForward, CompiledForm::Nft),
 ];
 
 fn text(more: More) -> String {
@@ -74,7 +74,7 @@ fn firewall(more: More) -> Firewall {
 
 /// All artefacts, compiled once.
 pub static ALL: LazyLock<Vec<(&str, Artefact)>> = LazyLock::new(|| {
-    let options = CompileOptions { check_packets: 200, ..Default::default() };
+    let options = CompileOptions { check_packets_per_family: 200, ..Default::default() };
     let compiled = ARTEFACTS.iter().map(|&(name, more, form)| {
         let made = compile(&firewall(more), form, &options, &mut |_, _| {});
         (name, made.unwrap_or_else(|e| panic!("{name}: {e}")))

@@ -1,6 +1,6 @@
 //! Sets: those of the artefact, those of the user, and those of a namespace that no longer exists.
 
-use weir_backends::{CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::Firewall;
 use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParserSettings};
@@ -19,8 +19,9 @@ pub fn with_sets(world: &World, name: &str) {
     let sets = ipset::parse(sets).expect("sets");
     let v4 = iptables::parse(text, &ParserSettings::default()).expect("rules");
     let firewall = Firewall { v4: Some(v4), v6: None, sets };
-    let options = CompileOptions { check_packets: 200, ..Default::default() };
-    let made = compile(&firewall, Form::Linear, &options, &mut |_, _| {}).expect("it compiles");
+    let options = CompileOptions { check_packets_per_family: 200, ..Default::default() };
+    let made =
+        compile(&firewall, CompiledForm::Linear, &options, &mut |_, _| {}).expect("it compiles");
     write_artefact(&made, &world.path(name)).expect("it is written");
 }
 

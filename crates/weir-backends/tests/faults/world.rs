@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use weir_artefact::KernelFacility;
+use weir_artefact::KernelRulesetStore;
 use weir_backends::load_scripts::LoadScripts;
 use weir_backends::write_artefact;
 use weir_kernel::{Namespace, Session};
@@ -33,9 +33,9 @@ pub fn tools() -> BTreeSet<String> {
     let commands = code.flat_map(|line| line.split(|c| "|&;(){}\"'`".contains(c)));
     let is_name = |word: &&str| !KEYWORDS.contains(word) && !word.contains(['=', '/', '$']);
     let words = commands.filter_map(|c| c.split_whitespace().find(is_name));
-    let legacy = [Family::V4, Family::V6].map(KernelFacility::LegacyTables);
-    let loaders = legacy.into_iter().chain([KernelFacility::Ipset, KernelFacility::Nft]);
-    let programs = loaders.flat_map(|loader| loader.tools().iter().copied());
+    let legacy = [Family::V4, Family::V6].map(KernelRulesetStore::LegacyTables);
+    let loaders = legacy.into_iter().chain([KernelRulesetStore::Ipset, KernelRulesetStore::Nft]);
+    let programs = loaders.flat_map(|loader| loader.save_and_load_tools().iter().copied());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let is_there = |word: &&str| folders.iter().any(|folder| folder.join(word).is_file());

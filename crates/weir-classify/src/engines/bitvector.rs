@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
-use crate::engines::budget::BuildBudget;
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_constrained_dimensions};
 use crate::engines::filter_test_rows::filters_with_is_deciding;
 use crate::filter_set::{FilterSet, NO_RULE};
@@ -37,8 +37,8 @@ use crate::key::KeyTable;
 pub struct BitVectorClassifier {
     axes: Vec<BitmapAxis>,
     /// Which filters there are, and which of them decide: combined with those of the axes.
-    all: BitmapPool,
-    deciding: BitmapPool,
+    all_filters_bitmap: BitmapPool,
+    deciding_filters_bitmap: BitmapPool,
     rule_of_filter: Vec<u32>,
     deciding_rules: Vec<u32>,
 }
@@ -110,7 +110,7 @@ impl BitVectorClassifier {
             sets[0][at / 64] |= 1 << (at % 64);
             sets[1][at / 64] |= u64::from(decides) << (at % 64);
         }
-        let [all, deciding] = sets.map(|bitmap| {
+        let [all_filters_bitmap, deciding_filters_bitmap] = sets.map(|bitmap| {
             let mut pool = BitmapPool::new(filters.filter_count());
             if !bitmap.is_empty() {
                 pool.push(&bitmap);
@@ -119,7 +119,13 @@ impl BitVectorClassifier {
         });
         let rule_of_filter = filters.filters().map(|filter| filter.rule).collect();
         let deciding_rules = collect_deciding_rules(filters);
-        Ok(BitVectorClassifier { axes, all, deciding, rule_of_filter, deciding_rules })
+        Ok(BitVectorClassifier {
+            axes,
+            all_filters_bitmap,
+            deciding_filters_bitmap,
+            rule_of_filter,
+            deciding_rules,
+        })
     }
 
     /// Calls `visit` with the filters of `among` that match, in order, until it returns false.
@@ -155,7 +161,7 @@ impl BitVectorClassifier {
 
 /// A filter that begins or ends to pass at a value.
 struct BitmapFlip {
-    at: u32,
+    axis_value: u32,
     filter: usize,
 }
 
@@ -169,25 +175,25 @@ impl BitmapAxis {
         let mut flips = Vec::with_capacity(2 * filters.filter_count());
         for (filter, of) in filters.filters().enumerate() {
             let (lo, hi) = dimension.interval(of.tests);
-            flips.push(BitmapFlip { at: lo, filter });
+            flips.push(BitmapFlip { axis_value: lo, filter });
             if hi < dimension.max {
-                flips.push(BitmapFlip { at: hi + 1, filter });
+                flips.push(BitmapFlip { axis_value: hi + 1, filter });
             }
         }
-        flips.sort_unstable_by_key(|flip| flip.at);
+        flips.sort_unstable_by_key(|flip| flip.axis_value);
         let pool = BitmapPool::new(filters.filter_count());
         let mut axis = BitmapAxis { dimension, starts: vec![], bitmap_of_interval: vec![], pool };
         let mut bitmap = vec![0; filters.filter_count().div_ceil(64)];
         let mut index_of_hash: HashMap<u128, u32> = HashMap::new();
         let mut hash = 0;
-        if flips.first().is_none_or(|flip| flip.at > 0) {
-            flips.insert(0, BitmapFlip { at: 0, filter: usize::MAX });
+        if flips.first().is_none_or(|flip| flip.axis_value > 0) {
+            flips.insert(0, BitmapFlip { axis_value: 0, filter: usize::MAX });
         }
-        for group in flips.chunk_by(|a, b| a.at == b.at) {
+        for group in flips.chunk_by(|a, b| a.axis_value == b.axis_value) {
             budget.take_steps(group.len())?;
             for flip in group.iter().filter(|flip| flip.filter != usize::MAX) {
                 bitmap[flip.filter / 64] ^= 1 << (flip.filter % 64);
-                hash ^= hash_filter(flip.filter);
+                hash ^= hash_filter_index(flip.filter);
             }
             let known = index_of_hash.get(&hash).copied();
             let known = known.filter(|index| axis.pool.summary_and_bitmap(*index).1 == bitmap);
@@ -202,7 +208,7 @@ impl BitmapAxis {
                     index
                 }
             };
-            axis.starts.push(group[0].at);
+            axis.starts.push(group[0].axis_value);
             axis.bitmap_of_interval.push(index);
         }
         axis.pool.words.shrink_to_fit();
@@ -221,7 +227,7 @@ impl BitmapAxis {
 }
 
 /// A set of filters has the exclusive or of their hashes: a filter more or less costs one step.
-fn hash_filter(filter: usize) -> u128 {
+fn hash_filter_index(filter: usize) -> u128 {
     let mix = |seed: u64| {
         let mut z = (filter as u64).wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -237,7 +243,7 @@ impl Classifier for BitVectorClassifier {
         let mut bitmaps = vec![];
         for (key, first) in keys.keys().zip(first) {
             *first = NO_RULE;
-            self.visit_matching(key, &self.deciding, &mut bitmaps, |filter| {
+            self.visit_matching(key, &self.deciding_filters_bitmap, &mut bitmaps, |filter| {
                 *first = self.rule_of_filter[filter];
                 false
             });
@@ -247,11 +253,11 @@ impl Classifier for BitVectorClassifier {
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         let mut bitmaps = vec![];
         for key in keys.keys() {
-            self.visit_matching(key, &self.all, &mut bitmaps, |filter| {
+            self.visit_matching(key, &self.all_filters_bitmap, &mut bitmaps, |filter| {
                 lists.push(self.rule_of_filter[filter]);
                 true
             });
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 
@@ -260,7 +266,8 @@ impl Classifier for BitVectorClassifier {
     }
 
     fn memory_bytes(&self) -> usize {
-        let sets = [&self.all, &self.deciding].map(|pool| pool.words.len() * size_of::<u64>());
+        let sets = [&self.all_filters_bitmap, &self.deciding_filters_bitmap]
+            .map(|pool| pool.words.len() * size_of::<u64>());
         let axes: usize = self.axes.iter().map(BitmapAxis::memory_bytes).sum();
         axes + sets[0] + sets[1] + self.rule_of_filter.len() * size_of::<u32>()
     }

@@ -44,13 +44,13 @@ impl FilterTestRows {
             * (word_count * size_of::<MaskedRangeTest>() + size_of::<u32>() + size_of::<bool>())
     }
 
-    pub(super) fn with_words(words_per_key: usize) -> FilterTestRows {
+    pub(super) fn empty_with_row_width(words_per_key: usize) -> FilterTestRows {
         FilterTestRows { words_per_key, tests: vec![], rules: vec![], decides: vec![] }
     }
 
     /// The filters of a set, by their index in it.
     pub(super) fn new(filters: &FilterSet) -> FilterTestRows {
-        let mut flat = FilterTestRows::with_words(filters.schema().word_count());
+        let mut flat = FilterTestRows::empty_with_row_width(filters.schema().word_count());
         for (filter, decides) in filters_with_is_deciding(filters) {
             flat.push(filter.rule, decides, filter.tests);
         }

@@ -35,8 +35,8 @@ mod range_tree;
 use std::collections::BTreeMap;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
-use crate::engines::budget::BuildBudget;
+use crate::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_dimensions};
 use crate::engines::filter_test_rows::filters_with_is_deciding;
 use crate::filter_set::{FilterSet, NO_RULE};
@@ -107,19 +107,19 @@ fn order_axes(schema: &KeySchema) -> Vec<TreeAxis> {
     let mut dimensions = list_dimensions(schema);
     dimensions.sort_by_key(rank);
     // Of an IPv6 address the first word: with more, the number of leaves would double for each.
-    let has_wildcard = |of: &Dimension| {
+    let has_wildcard_subtree = |of: &Dimension| {
         let name = schema.words()[of.word as usize].name.as_str();
         matches!(name, "saddr" | "daddr" | "saddr[0]" | "daddr[0]")
     };
     dimensions
         .into_iter()
-        .map(|of| TreeAxis { dimension: of, has_wildcard: has_wildcard(&of) })
+        .map(|of| TreeAxis { dimension: of, has_wildcard_subtree: has_wildcard_subtree(&of) })
         .collect()
 }
 
 impl UpdatableClassifier for HipacClassifier {
-    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
-        let RuleUpdate { rule, is_deciding, tests } = update;
+    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError> {
+        let RuleToInsert { rule, is_deciding, tests } = update;
         assert_eq!(tests.len(), self.schema.word_count(), "a test for each word");
         if self.boxes_of_rule.contains_key(&rule) {
             return Err(UpdateError::DuplicateRule(rule));
@@ -169,7 +169,7 @@ impl Classifier for HipacClassifier {
             self.tree.visit_leaves(key, &mut |leaf| {
                 leaf.rules.iter().for_each(|rule| lists.push(*rule));
             });
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 

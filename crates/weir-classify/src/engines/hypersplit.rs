@@ -27,7 +27,7 @@
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
-use crate::engines::budget::BuildBudget;
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_constrained_dimensions};
 use crate::engines::filter_test_rows::FilterTestRows;
 use crate::filter_set::{FilterSet, NO_RULE};
@@ -41,8 +41,8 @@ pub const LEAF_FILTERS_MAX: usize = 8;
 pub struct HyperSplitClassifier {
     filters: FilterTestRows,
     dimensions: Vec<Dimension>,
-    first: SplitTree,
-    all: Option<SplitTree>,
+    first_match_tree: SplitTree,
+    all_matches_tree: Option<SplitTree>,
     deciding_rules: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ pub struct HyperSplitClassifier {
 struct SplitTree {
     nodes: Vec<SplitNode>,
     /// What each node keeps for all of its part; empty in the tree for the first match.
-    covering: Vec<(u32, u32)>,
+    covering_filters_of_node: Vec<(u32, u32)>,
     filters: Vec<u32>,
 }
 
@@ -77,7 +77,7 @@ struct SplitBuilder<'a> {
     /// Intervals of all filters, a dimension's worth of them each.
     intervals: &'a [DimensionInterval],
     /// Filters that others hide are kept.
-    keeps_hidden: bool,
+    keeps_hidden_filters: bool,
     budget: BuildBudget,
     tree: SplitTree,
 }
@@ -97,22 +97,28 @@ impl HyperSplitClassifier {
             intervals.extend(dimensions.iter().map(|of| of.interval(filter.tests)));
         }
         let flat = FilterTestRows::new(filters);
-        let build = |keeps_hidden, limits: &BuildLimits| {
-            let list =
-                (0..filters.filter_count() as u32).filter(|f| keeps_hidden || flat.decides(*f));
+        let build = |keeps_hidden_filters, limits: &BuildLimits| {
+            let list = (0..filters.filter_count() as u32)
+                .filter(|f| keeps_hidden_filters || flat.decides(*f));
             let builder = SplitBuilder {
                 dimensions: &dimensions,
                 intervals: &intervals,
-                keeps_hidden,
+                keeps_hidden_filters,
                 budget: BuildBudget::new("hypersplit", limits),
                 tree: SplitTree::default(),
             };
             builder.build(list.collect())
         };
-        let first = build(false, limits)?;
-        let all = build(true, &limits.limits_of_second_structure()).ok();
+        let first_match_tree = build(false, limits)?;
+        let all_matches_tree = build(true, &limits.limits_of_all_matches_structure()).ok();
         let deciding_rules = collect_deciding_rules(filters);
-        Ok(HyperSplitClassifier { filters: flat, dimensions, first, all, deciding_rules })
+        Ok(HyperSplitClassifier {
+            filters: flat,
+            dimensions,
+            first_match_tree,
+            all_matches_tree,
+            deciding_rules,
+        })
     }
 }
 
@@ -140,13 +146,13 @@ impl SplitBuilder<'_> {
         mut list: Vec<u32>,
     ) -> Result<(), ClassifierBuildError> {
         self.budget.take_steps(1 + list.len() * part.len())?;
-        if self.keeps_hidden {
+        if self.keeps_hidden_filters {
             let (covering, others): (Vec<u32>, Vec<u32>) =
                 list.into_iter().partition(|filter| self.covers(*filter, part));
             list = others;
             let range = (self.tree.filters.len() as u32, covering.len() as u32);
-            self.tree.covering.resize(self.tree.nodes.len(), (0, 0));
-            self.tree.covering[node] = range;
+            self.tree.covering_filters_of_node.resize(self.tree.nodes.len(), (0, 0));
+            self.tree.covering_filters_of_node[node] = range;
             self.tree.filters.extend(covering);
         } else if let Some(at) = list.iter().position(|filter| self.covers(*filter, part)) {
             list.truncate(at + 1);
@@ -231,7 +237,7 @@ impl SplitTree {
         let mut at = 0;
         loop {
             let node = self.nodes[at];
-            if let Some(&(start, count)) = self.covering.get(at) {
+            if let Some(&(start, count)) = self.covering_filters_of_node.get(at) {
                 visit(&self.filters[start as usize..][..count as usize]);
             }
             if node.dimension == SplitNode::LEAF {
@@ -245,7 +251,7 @@ impl SplitTree {
 
     fn memory_bytes(&self) -> usize {
         self.nodes.len() * size_of::<SplitNode>()
-            + self.covering.len() * size_of::<(u32, u32)>()
+            + self.covering_filters_of_node.len() * size_of::<(u32, u32)>()
             + self.filters.len() * size_of::<u32>()
     }
 }
@@ -255,7 +261,7 @@ impl Classifier for HyperSplitClassifier {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
         for (key, first) in keys.keys().zip(first) {
             *first = NO_RULE;
-            self.first.visit_candidate_lists(&self.dimensions, key, |list| {
+            self.first_match_tree.visit_candidate_lists(&self.dimensions, key, |list| {
                 let found = list.iter().find(|filter| self.filters.matches(**filter, key));
                 *first = found.map_or(NO_RULE, |filter| self.filters.rule(*filter));
             });
@@ -264,7 +270,7 @@ impl Classifier for HyperSplitClassifier {
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
-            match &self.all {
+            match &self.all_matches_tree {
                 Some(tree) => tree.visit_candidate_lists(&self.dimensions, key, |list| {
                     for filter in list.iter().filter(|f| self.filters.matches(**f, key)) {
                         lists.push(self.filters.rule(*filter));
@@ -272,7 +278,7 @@ impl Classifier for HyperSplitClassifier {
                 }),
                 None => self.filters.push_matching_rules(key, lists),
             }
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 
@@ -281,7 +287,7 @@ impl Classifier for HyperSplitClassifier {
     }
 
     fn memory_bytes(&self) -> usize {
-        let all = self.all.as_ref().map_or(0, SplitTree::memory_bytes);
-        self.filters.memory_bytes() + self.first.memory_bytes() + all
+        let all_matches_tree = self.all_matches_tree.as_ref().map_or(0, SplitTree::memory_bytes);
+        self.filters.memory_bytes() + self.first_match_tree.memory_bytes() + all_matches_tree
     }
 }

@@ -40,15 +40,15 @@ use self::diagram::{IntervalDiagram, TerminalKind};
 
 /// The diagrams of a filter set.
 #[derive(Clone, Debug)]
-pub struct IddClassifier {
+pub struct IntervalDecisionDiagramClassifier {
     first: IntervalDiagram,
-    all: Option<IntervalDiagram>,
+    all_matches_diagram: Option<IntervalDiagram>,
     /// Read for all matches if there is no diagram of them.
     filters: FilterTestRows,
     deciding_rules: Vec<u32>,
 }
 
-impl IddClassifier {
+impl IntervalDecisionDiagramClassifier {
     /// The diagrams of a filter set.
     ///
     /// # Errors
@@ -56,16 +56,16 @@ impl IddClassifier {
     pub fn new(
         filters: &FilterSet,
         limits: &BuildLimits,
-    ) -> Result<IddClassifier, ClassifierBuildError> {
-        let first = build_smaller_order(filters, TerminalKind::FirstDeciding, limits)?;
-        let all = build_smaller_order(
+    ) -> Result<IntervalDecisionDiagramClassifier, ClassifierBuildError> {
+        let first = build_with_smaller_field_order(filters, TerminalKind::FirstDeciding, limits)?;
+        let all_matches_diagram = build_with_smaller_field_order(
             filters,
             TerminalKind::AllMatching,
-            &limits.limits_of_second_structure(),
+            &limits.limits_of_all_matches_structure(),
         );
-        Ok(IddClassifier {
+        Ok(IntervalDecisionDiagramClassifier {
             first,
-            all: all.ok(),
+            all_matches_diagram: all_matches_diagram.ok(),
             filters: FilterTestRows::new(filters),
             deciding_rules: collect_deciding_rules(filters),
         })
@@ -73,7 +73,7 @@ impl IddClassifier {
 }
 
 /// The smaller of the diagrams with the fields in order and in reverse, half of the steps for each.
-fn build_smaller_order(
+fn build_with_smaller_field_order(
     filters: &FilterSet,
     kind: TerminalKind,
     limits: &BuildLimits,
@@ -96,7 +96,7 @@ fn build_smaller_order(
     }
 }
 
-impl Classifier for IddClassifier {
+impl Classifier for IntervalDecisionDiagramClassifier {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
         for (key, first) in keys.keys().zip(first) {
@@ -106,11 +106,11 @@ impl Classifier for IddClassifier {
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
-            match &self.all {
+            match &self.all_matches_diagram {
                 Some(diagram) => diagram.find_rules(key).iter().for_each(|rule| lists.push(*rule)),
                 None => self.filters.push_matching_rules(key, lists),
             }
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 
@@ -119,7 +119,9 @@ impl Classifier for IddClassifier {
     }
 
     fn memory_bytes(&self) -> usize {
-        let all = self.all.as_ref().map(IntervalDiagram::memory_bytes);
-        self.first.memory_bytes() + all.unwrap_or_else(|| self.filters.memory_bytes())
+        let all_matches_diagram =
+            self.all_matches_diagram.as_ref().map(IntervalDiagram::memory_bytes);
+        self.first.memory_bytes()
+            + all_matches_diagram.unwrap_or_else(|| self.filters.memory_bytes())
     }
 }

@@ -15,7 +15,7 @@
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
-use crate::engines::budget::BuildBudget;
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
 use crate::engines::masked_table::MaskedTable;
 use crate::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
@@ -124,7 +124,7 @@ impl Classifier for IpsetClassifier {
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
             self.find_matching(key).for_each(|rule| lists.push(rule));
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 

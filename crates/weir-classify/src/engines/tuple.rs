@@ -25,13 +25,13 @@ use crate::engines::tuple_space::{TablePlacement, TupleSpace, TupleSpaceClassifi
 use crate::key::{KeyWord, KeyWordTestMethod};
 
 /// A hash table per tuple of masks.
-pub type TupleClassifier = TupleSpaceClassifier<TablePerTuple>;
+pub type TupleClassifier = TupleSpaceClassifier<TablePerTuplePlacement>;
 
 /// Places filters of equal masks together.
 #[derive(Clone, Debug)]
-pub struct TablePerTuple;
+pub struct TablePerTuplePlacement;
 
-impl TablePlacement for TablePerTuple {
+impl TablePlacement for TablePerTuplePlacement {
     const ENGINE_NAME: &'static str = "tuple";
 
     /// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed only

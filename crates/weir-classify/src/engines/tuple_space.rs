@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
-use crate::engines::budget::BuildBudget;
+use crate::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
 use crate::engines::masked_table::MaskedTable;
 use crate::filter_set::{FilterSet, NO_RULE, WordTest};
@@ -42,7 +42,7 @@ impl<P: TablePlacement> TupleSpaceClassifier<P> {
         // From the last: each filter is then the first of its chain.
         for (filter, is_deciding) in filters_with_is_deciding(filters).rev() {
             budget.take_steps(1 + space.tables.len() / 16)?;
-            let update = RuleUpdate { rule: filter.rule, is_deciding, tests: filter.tests };
+            let update = RuleToInsert { rule: filter.rule, is_deciding, tests: filter.tests };
             space.place_without_ordering_probes::<P>(update);
         }
         space.order_probes();
@@ -50,7 +50,7 @@ impl<P: TablePlacement> TupleSpaceClassifier<P> {
     }
 
     /// How many tables a look-up probes at most.
-    pub fn table_count(&self) -> usize {
+    pub fn nonempty_table_count(&self) -> usize {
         self.space.tables.iter().filter(|table| !table.is_empty()).count()
     }
 }
@@ -75,7 +75,7 @@ impl<P: TablePlacement + Send + Sync> Classifier for TupleSpaceClassifier<P> {
 }
 
 impl<P: TablePlacement + Send + Sync> UpdatableClassifier for TupleSpaceClassifier<P> {
-    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
+    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError> {
         assert_eq!(update.tests.len(), self.space.schema.word_count(), "a test for each word");
         if self.space.filters_of_rule.contains_key(&update.rule) {
             return Err(UpdateError::DuplicateRule(update.rule));
@@ -97,7 +97,7 @@ impl<P: TablePlacement + Send + Sync> UpdatableClassifier for TupleSpaceClassifi
 pub struct TupleSpace {
     pub(super) filters: FilterTestRows,
     /// The longest mask that a filter can be hashed by, words of keys after each other.
-    masks: Vec<u32>,
+    longest_hash_masks: Vec<u32>,
     schema: KeySchema,
     table_of_filter: Vec<u32>,
     pub(super) tables: Vec<MaskedTable>,
@@ -110,8 +110,8 @@ pub struct TupleSpace {
 impl TupleSpace {
     fn new(schema: &KeySchema) -> TupleSpace {
         TupleSpace {
-            filters: FilterTestRows::with_words(schema.word_count()),
-            masks: vec![],
+            filters: FilterTestRows::empty_with_row_width(schema.word_count()),
+            longest_hash_masks: vec![],
             schema: schema.clone(),
             table_of_filter: vec![],
             tables: vec![],
@@ -122,21 +122,21 @@ impl TupleSpace {
     }
 
     /// Places a filter without putting its table into the order of probes.
-    fn place_without_ordering_probes<P: TablePlacement>(&mut self, update: RuleUpdate<'_>) {
-        let RuleUpdate { rule, is_deciding, tests } = update;
+    fn place_without_ordering_probes<P: TablePlacement>(&mut self, update: RuleToInsert<'_>) {
+        let RuleToInsert { rule, is_deciding, tests } = update;
         let words = self.schema.words().iter();
         let mask: Vec<u32> =
             words.zip(tests).map(|(word, test)| longest_hash_mask(word, *test)).collect();
         let filter = match self.unused_filters.pop() {
             Some(filter) => {
                 self.filters.replace(filter, rule, is_deciding, tests);
-                self.masks[filter as usize * self.schema.word_count()..]
+                self.longest_hash_masks[filter as usize * self.schema.word_count()..]
                     [..self.schema.word_count()]
                     .copy_from_slice(&mask);
                 filter
             }
             None => {
-                self.masks.extend_from_slice(&mask);
+                self.longest_hash_masks.extend_from_slice(&mask);
                 self.table_of_filter.push(0);
                 self.filters.push(rule, is_deciding, tests)
             }
@@ -184,7 +184,8 @@ impl TupleSpace {
 
     /// The longest mask that a filter can be hashed by.
     pub(super) fn mask(&self, filter: u32) -> &[u32] {
-        &self.masks[filter as usize * self.schema.word_count()..][..self.schema.word_count()]
+        &self.longest_hash_masks[filter as usize * self.schema.word_count()..]
+            [..self.schema.word_count()]
     }
 
     /// The table of exactly that mask, which is created if there is none.
@@ -226,7 +227,7 @@ impl TupleSpace {
                     }
                 }
             }
-            lists.finish_row();
+            lists.sort_and_finish_row();
         }
     }
 }

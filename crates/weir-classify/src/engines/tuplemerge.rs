@@ -33,13 +33,13 @@ use crate::key::{KeyWord, KeyWordTestMethod};
 pub const COLLISION_LIMIT: usize = 40;
 
 /// Hash tables of relaxed masks.
-pub type TupleMergeClassifier = TupleSpaceClassifier<MergedTuples>;
+pub type TupleMergeClassifier = TupleSpaceClassifier<MergedTuplesPlacement>;
 
 /// Places filters of many masks together until their chains grow too long.
 #[derive(Clone, Debug)]
-pub struct MergedTuples;
+pub struct MergedTuplesPlacement;
 
-impl TablePlacement for MergedTuples {
+impl TablePlacement for MergedTuplesPlacement {
     const ENGINE_NAME: &'static str = "tuplemerge";
 
     fn choose_table(space: &mut TupleSpace, filter: u32, mask: &[u32]) -> u32 {

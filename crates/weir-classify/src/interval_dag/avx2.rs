@@ -6,8 +6,8 @@ use std::arch::x86_64::{
 };
 
 use super::block::CacheLine;
-use super::lanes::LaneInstructions;
-use super::rows::{KeyValuesInRowOrder, RowShape, WordCountsByComparison};
+use super::bucket_rows::{KeyValuesInRowOrder, RowShape, WordCountsByComparison};
+use super::lane_comparisons::LaneInstructions;
 
 /// To be used only in functions that enable AVX2, on processors that have it.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl LaneInstructions for Avx2Lanes {
     }
 
     #[inline(always)]
-    fn match_block(
+    fn match_bucket_block(
         lines: &[CacheLine],
         shape: impl RowShape,
         row_keys: &KeyValuesInRowOrder,

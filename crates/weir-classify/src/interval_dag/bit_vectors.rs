@@ -9,16 +9,16 @@
 use std::collections::HashMap;
 
 use super::build_meter::BuildMeter;
-use super::columns::{FilterColumns, IntervalColumn};
-use super::hash::BuildWordHasher;
-use super::node::{LEAF_FLAG, NodeRef, NodeTable};
+use super::filter_columns::{FilterColumns, IntervalColumn};
 use super::root_table::RootTable;
+use super::search_node::{LEAF_FLAG, NodeRef, NodeTable};
+use super::word_hasher::BuildWordHasher;
 use crate::build_limits::ClassifierBuildError;
 
 /// Bits of a cache line.
-pub(super) const LINE_BITS: usize = 512;
+pub(super) const CACHE_LINE_BITS: usize = 512;
 /// Words of a cache line.
-pub(super) const LINE_WORDS: usize = 16;
+pub(super) const CACHE_LINE_WORDS: usize = 16;
 /// The most filters of one group of bit vectors. A word has at most twice as many bitmaps as there
 /// are filters, so this bounds the memory: 1,152 bytes for each filter and word, and the searches.
 pub(super) const BIT_VECTOR_FILTERS_MAX: usize = 4096;
@@ -47,8 +47,8 @@ pub(super) struct WordBitmaps {
 
 /// Cache lines of bits and of the summary of a bitmap for that many filters.
 pub(super) fn count_bitmap_and_summary_lines(filter_count: usize) -> (usize, usize) {
-    let lines = filter_count.div_ceil(LINE_BITS);
-    (lines, if lines > LINES_WITHOUT_SUMMARY_MAX { lines.div_ceil(LINE_BITS) } else { 0 })
+    let lines = filter_count.div_ceil(CACHE_LINE_BITS);
+    (lines, if lines > LINES_WITHOUT_SUMMARY_MAX { lines.div_ceil(CACHE_LINE_BITS) } else { 0 })
 }
 
 /// Builds the bit vectors of at most [`BIT_VECTOR_FILTERS_MAX`] filters.
@@ -99,7 +99,7 @@ fn collect_bitmaps(
     };
     let (starts, ends) = (sort(&column.lo), sort(&column.hi));
     let (mut started, mut ended) = (starts.iter().peekable(), ends.iter().peekable());
-    let mut set = vec![0; filters.len().div_ceil(LINE_BITS) * LINE_WORDS];
+    let mut set = vec![0; filters.len().div_ceil(CACHE_LINE_BITS) * CACHE_LINE_WORDS];
     let mut index_of: HashMap<Vec<u32>, u32, BuildWordHasher> = HashMap::default();
     let (mut pieces, mut bitmaps) = (vec![], vec![]);
     let mut at = 0;
@@ -132,10 +132,10 @@ fn collect_bitmaps(
 
 /// A bitmap as the block has it.
 fn prepend_summary_to_bitmap(set: &[u32]) -> Vec<u32> {
-    let (_, summary_lines) = count_bitmap_and_summary_lines(set.len() * 32);
-    let mut words = vec![0; summary_lines * LINE_WORDS];
-    if summary_lines > 0 {
-        for (line, bits) in set.chunks(LINE_WORDS).enumerate() {
+    let (_, summary_lines_per_bitmap) = count_bitmap_and_summary_lines(set.len() * 32);
+    let mut words = vec![0; summary_lines_per_bitmap * CACHE_LINE_WORDS];
+    if summary_lines_per_bitmap > 0 {
+        for (line, bits) in set.chunks(CACHE_LINE_WORDS).enumerate() {
             words[line / 32] |= u32::from(bits.iter().any(|word| *word != 0)) << (line % 32);
         }
     }

@@ -10,19 +10,20 @@
 //! | groups | 1 each, and 1 for each word of bit vectors |
 //! | root tables of searches | 16 cells each |
 //! | nodes | 2 each |
-//! | blocks of buckets | [`RowLayout::block_lines`] each |
+//! | blocks of buckets | [`RowLayout::bucket_block_lines`] each |
 //! | ranks and bitmaps of groups of bit vectors | |
 //! | numbers of the rules, ascending | 16 rules each |
 //! | whether they decide, a bit each | 512 rules each |
 //!
-//! The rank of a filter is the number of its rule, with [`COUNTS_ONLY_RANK_FLAG`](super::columns::COUNTS_ONLY_RANK_FLAG)
-//! if the rule does not decide.
+//! The rank of a filter is the number of its rule, with
+//! [`COUNTS_ONLY_RANK_FLAG`](super::filter_columns::COUNTS_ONLY_RANK_FLAG) if the rule does not
+//! decide.
 //!
-//! A block is parsed once, before the first look-up: see [`super::parse`].
+//! A block is parsed once, before the first look-up: see [`super::block_parser`].
 
-use super::dag::bucket_of_leaf;
-use super::node::LEAF_FLAG;
-use super::rows::{LANES, RowLayout, RowShape};
+use super::bucket_rows::{LANES, RowLayout, RowShape};
+use super::dag_construction::decode_bucket_leaf;
+use super::search_node::LEAF_FLAG;
 use crate::key::KeyWordTestMethod;
 
 /// Sixteen words.
@@ -75,10 +76,10 @@ pub(super) enum HeaderWord {
     GroupCount,
     FirstNodeLine,
     NodeCount,
-    FirstBlockLine,
-    BlockCount,
-    FirstNumberLine,
-    FirstDecidingLine,
+    FirstBucketBlockLine,
+    BucketBlockCount,
+    FirstRuleNumberLine,
+    FirstDecidingFlagLine,
 }
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"weir");
@@ -92,9 +93,9 @@ pub(super) const SEARCH_GROUP_KIND: u32 = 1;
 pub(super) const BIT_VECTOR_GROUP_KIND: u32 = 2;
 /// The words of a line of a group that state a root: word, shift, bits of a cell's index, and the
 /// first line of cells.
-pub(super) const ROOT_WORDS: std::ops::Range<usize> = 12..16;
+pub(super) const ROOT_WORDS_OF_GROUP_LINE: std::ops::Range<usize> = 12..16;
 /// Stands for no block.
-pub(super) const NO_BLOCK: u32 = u32::MAX;
+pub(super) const NO_VERIFICATION_BLOCK: u32 = u32::MAX;
 
 /// A parsed block: its lines, and the places of its parts.
 #[derive(Clone, Debug)]
@@ -106,11 +107,11 @@ pub struct ClassifierBlock {
     /// Whether every rule has one filter: then no rule matches twice.
     pub(super) has_one_filter_per_rule: bool,
     pub(super) first_node_line: usize,
-    pub(super) first_block_line: usize,
-    pub(super) first_number_line: usize,
-    pub(super) first_deciding_line: usize,
+    pub(super) first_bucket_block_line: usize,
+    pub(super) first_rule_number_line: usize,
+    pub(super) first_deciding_flag_line: usize,
     /// Empty blocks to which no leaf refers: room for filters that are inserted.
-    pub(super) spare_blocks: std::ops::Range<usize>,
+    pub(super) spare_bucket_blocks: std::ops::Range<usize>,
     pub(super) searches: Vec<SearchGroup>,
     pub(super) bit_vectors: Vec<BitVectorGroup>,
 }
@@ -129,7 +130,7 @@ pub(super) struct SearchRoot {
     pub(super) word: usize,
     pub(super) shift: u32,
     pub(super) cell_bits: u32,
-    pub(super) first_line: usize,
+    pub(super) first_cell_line: usize,
 }
 
 /// A group of bit vectors.
@@ -137,11 +138,11 @@ pub(super) struct SearchRoot {
 pub(super) struct BitVectorGroup {
     pub(super) least_rank: u32,
     pub(super) filter_count: usize,
-    pub(super) line_count: usize,
-    pub(super) summary_lines: usize,
+    pub(super) lines_per_bitmap: usize,
+    pub(super) summary_lines_per_bitmap: usize,
     pub(super) first_rank_line: usize,
     /// First of the blocks that verify its filters, if the bitmaps do not test all.
-    pub(super) first_block: Option<usize>,
+    pub(super) first_verification_block: Option<usize>,
     pub(super) words: Vec<BitVectorWord>,
 }
 
@@ -171,15 +172,15 @@ impl ClassifierBlock {
 
     /// Whether a rule decides.
     pub(super) fn is_deciding(&self, number: u32) -> bool {
-        let found = binary_search(self.rule_count, |rule| self.number_of_rule(rule).cmp(&number));
+        let found = binary_search(self.rule_count, |rule| self.rule_number_at(rule).cmp(&number));
         found.is_some_and(|rule| {
-            self.word(self.first_deciding_line, rule / 32) >> (rule % 32) & 1 == 1
+            self.word(self.first_deciding_flag_line, rule / 32) >> (rule % 32) & 1 == 1
         })
     }
 
     /// The number of a rule, by its index.
-    pub(super) fn number_of_rule(&self, index: usize) -> u32 {
-        self.word(self.first_number_line, index)
+    pub(super) fn rule_number_at(&self, index: usize) -> u32 {
+        self.word(self.first_rule_number_line, index)
     }
 
     /// A word of a part.
@@ -189,13 +190,13 @@ impl ClassifierBlock {
 
     /// The cells of a root.
     pub(super) fn cells(&self, root: &SearchRoot) -> &[u32] {
-        &CacheLine::as_words(&self.lines[root.first_line..])[..1 << root.cell_bits]
+        &CacheLine::as_words(&self.lines[root.first_cell_line..])[..1 << root.cell_bits]
     }
 
     /// Blocks of the bucket to which a search without nodes leads.
     pub(super) fn count_blocks_of_root_bucket(&self, search: usize) -> usize {
         let child = self.cells(&self.searches[search].root)[0];
-        if child & LEAF_FLAG == 0 { 0 } else { bucket_of_leaf(child).1 }
+        if child & LEAF_FLAG == 0 { 0 } else { decode_bucket_leaf(child).1 }
     }
 
     /// The two lines of a node.
@@ -208,12 +209,12 @@ impl ClassifierBlock {
     /// The lines of a block of a bucket. `shape` is that of the layout.
     #[inline(always)]
     pub(super) fn bucket_block(&self, index: usize, shape: impl RowShape) -> &[CacheLine] {
-        let lines = shape.counts().block_lines();
-        &self.lines[self.first_block_line + index * lines..][..lines]
+        let lines = shape.counts().bucket_block_lines();
+        &self.lines[self.first_bucket_block_line + index * lines..][..lines]
     }
 
     /// The ranks of a block.
-    pub(super) fn block_ranks(&self, index: usize) -> &[u32] {
+    pub(super) fn bucket_block_ranks(&self, index: usize) -> &[u32] {
         let last = self.bucket_block(index, self.rows.counts).last().expect("a block has lines");
         &last.0[LANES..]
     }

@@ -5,7 +5,7 @@
 //! tells them apart. A table has 1024 cells, or at most four for each piece, so it stays small next
 //! to the buckets. A search without nodes is a table of one cell.
 
-use super::node::{NodeRef, NodeTable};
+use super::search_node::{NodeRef, NodeTable};
 
 /// The most bits of a word that a table reads.
 const TABLE_BITS_MAX: u32 = 16;
@@ -26,7 +26,7 @@ pub(super) struct RootTable {
 
 impl RootTable {
     /// The table of a search that has one end.
-    pub(super) fn of_child(child: NodeRef) -> RootTable {
+    pub(super) fn with_single_cell(child: NodeRef) -> RootTable {
         RootTable { word: 0, shift: 0, cells: vec![child] }
     }
 
@@ -40,7 +40,7 @@ impl RootTable {
     ) -> RootTable {
         pieces.dedup_by(|next, before| next.1 == before.1);
         if let [(_, only)] = pieces[..] {
-            return RootTable::of_child(only);
+            return RootTable::with_single_cell(only);
         }
         let wanted_bits = (CELLS_PER_PIECE * pieces.len()).max(CELLS_MIN).ilog2();
         let table_bits = wanted_bits.min(TABLE_BITS_MAX).min(bits);
@@ -67,7 +67,7 @@ impl RootTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{FANOUT, LEAF_FLAG};
+    use super::super::search_node::{FANOUT, LEAF_FLAG};
     use super::*;
 
     /// What a search from a table finds.

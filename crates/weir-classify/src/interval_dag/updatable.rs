@@ -1,10 +1,10 @@
 //! The engine for rules that change while they are looked up.
 //!
 //! **Two copies.** Readers look up in the published copy, which never changes, and the writer
-//! changes another one in place ([`edit`](super::edit)). Publishing exchanges the two; the writer
-//! then repeats its last changes on the copy that it got back. Readers have exactly the structure
-//! that they would have without updates. A reader that keeps a snapshot costs the writer a copy,
-//! and nothing else.
+//! changes another one in place ([`block_edit`](super::block_edit)). Publishing exchanges the two;
+//! the writer then repeats its last changes on the copy that it got back. Readers have exactly the
+//! structure that they would have without updates. A reader that keeps a snapshot costs the writer
+//! a copy, and nothing else.
 //!
 //! **Rebuild.** What is inserted in place makes buckets longer, and filters that would be in very
 //! many buckets are in one that every key tests. When the room for either is half used, a thread
@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::IntervalDagClassifier;
-use super::columns::{RULE_NUMBER_MAX, rank_of_rule};
-use super::edit::{NoRoomInBlock, RankedFilter};
-use super::hash::BuildWordHasher;
-use super::partition::FilterPartition;
+use super::block_edit::{NoRoomInBlock, RankedFilter};
+use super::filter_columns::{RULE_NUMBER_MAX, rank_of_rule};
+use super::filter_partition::FilterPartition;
+use super::word_hasher::BuildWordHasher;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleUpdate, UpdatableClassifier, UpdateError};
+use crate::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
 use crate::filter_set::{FilterSet, WordTest};
 use crate::key::{KeySchema, KeyTable};
 
@@ -62,7 +62,7 @@ type RulesByNumber = BTreeMap<u32, Arc<RuleFilters>>;
 #[derive(Debug)]
 struct RunningBuild {
     thread: JoinHandle<Result<IntervalDagSnapshot, ClassifierBuildError>>,
-    edits: Vec<RuleInsertionOrRemoval>,
+    edits_since_start: Vec<RuleInsertionOrRemoval>,
 }
 
 /// Gives readers the snapshot that was published last.
@@ -81,15 +81,15 @@ pub struct UpdatableIntervalDag {
     reader: IntervalDagReader,
     published: Arc<IntervalDagSnapshot>,
     /// The copy that is changed.
-    working: Arc<IntervalDagSnapshot>,
-    /// What `working` lacks of `published`, while nothing has changed since; `None` if it must be
-    /// copied.
-    missing: Option<Vec<RuleInsertionOrRemoval>>,
-    /// What `published` lacks of `working`; `None` if it must be copied.
-    unpublished: Option<Vec<RuleInsertionOrRemoval>>,
-    build: Option<RunningBuild>,
+    working_copy: Arc<IntervalDagSnapshot>,
+    /// What `working_copy` lacks of `published`, while nothing has changed since; `None` if it must
+    /// be copied.
+    edits_missing_in_working: Option<Vec<RuleInsertionOrRemoval>>,
+    /// What `published` lacks of `working_copy`; `None` if it must be copied.
+    unpublished_edits: Option<Vec<RuleInsertionOrRemoval>>,
+    running_build: Option<RunningBuild>,
     /// No build begins in the background before this generation.
-    next_build: u64,
+    earliest_background_build: u64,
 }
 
 impl IntervalDagReader {
@@ -110,10 +110,11 @@ impl IntervalDagSnapshot {
         limits: &BuildLimits,
         generation: u64,
     ) -> Result<IntervalDagSnapshot, ClassifierBuildError> {
-        let (classifier, partition) = IntervalDagClassifier::build_with_room(filters, limits)?;
+        let (classifier, partition) =
+            IntervalDagClassifier::build_with_spare_blocks(filters, limits)?;
         Ok(IntervalDagSnapshot {
             generation,
-            spare_blocks_at_build: classifier.block.spare_blocks.len(),
+            spare_blocks_at_build: classifier.block.spare_bucket_blocks.len(),
             classifier,
             partition,
             is_deciding: filters.rules().iter().copied().collect(),
@@ -132,7 +133,7 @@ impl IntervalDagSnapshot {
         for tests in filters.tests.chunks_exact(word_count) {
             let filter = RankedFilter { tests, rank };
             let own = self.partition.search_of_filter(tests);
-            let common = self.partition.common_search;
+            let common = self.partition.fallback_search;
             if *is_insertion {
                 let inserted = own.map(|search| block.insert_filter(search, filter));
                 if inserted != Some(Ok(())) {
@@ -156,8 +157,8 @@ impl IntervalDagSnapshot {
 
     fn needs_rebuild(&self) -> bool {
         let block = &self.classifier.block;
-        block.spare_blocks.len() < self.spare_blocks_at_build / 2
-            || block.count_blocks_of_root_bucket(self.partition.common_search)
+        block.spare_bucket_blocks.len() < self.spare_blocks_at_build / 2
+            || block.count_blocks_of_root_bucket(self.partition.fallback_search)
                 > COMMON_BUCKET_BLOCKS_MAX
     }
 }
@@ -186,12 +187,12 @@ impl UpdatableIntervalDag {
             rules: rules.collect(),
             generation: 0,
             reader: IntervalDagReader { published: Arc::new(Mutex::new(published.clone())) },
-            working: published.clone(),
+            working_copy: published.clone(),
             published,
-            missing: None,
-            unpublished: Some(vec![]),
-            build: None,
-            next_build: 0,
+            edits_missing_in_working: None,
+            unpublished_edits: Some(vec![]),
+            running_build: None,
+            earliest_background_build: 0,
         })
     }
 
@@ -202,22 +203,22 @@ impl UpdatableIntervalDag {
 
     /// Lets readers see all updates so far.
     pub fn publish(&mut self) {
-        if self.is_published() {
+        if self.has_published_all_edits() {
             return;
         }
-        let before = std::mem::replace(&mut self.published, self.working.clone());
-        self.working = before;
-        self.missing = self.unpublished.replace(vec![]);
+        let before = std::mem::replace(&mut self.published, self.working_copy.clone());
+        self.working_copy = before;
+        self.edits_missing_in_working = self.unpublished_edits.replace(vec![]);
         let mut slot = self.reader.published.lock().unwrap_or_else(PoisonError::into_inner);
         *slot = self.published.clone();
     }
 
-    fn is_published(&self) -> bool {
-        self.unpublished.as_ref().is_some_and(Vec::is_empty)
+    fn has_published_all_edits(&self) -> bool {
+        self.unpublished_edits.as_ref().is_some_and(Vec::is_empty)
     }
 
-    fn newest(&self) -> &IntervalDagSnapshot {
-        if self.is_published() { &self.published } else { &self.working }
+    fn newest_snapshot(&self) -> &IntervalDagSnapshot {
+        if self.has_published_all_edits() { &self.published } else { &self.working_copy }
     }
 
     fn apply_insertion_or_removal(
@@ -228,69 +229,84 @@ impl UpdatableIntervalDag {
         self.adopt_finished_build();
         if self
             .bring_working_copy_up_to_date()
-            .is_none_or(|working| working.apply_insertion_or_removal(&edit).is_err())
+            .is_none_or(|working_copy| working_copy.apply_insertion_or_removal(&edit).is_err())
         {
             return self.rebuild_now();
         }
-        if let Some(build) = &mut self.build {
-            build.edits.push(edit.clone());
+        if let Some(running_build) = &mut self.running_build {
+            running_build.edits_since_start.push(edit.clone());
         }
-        if let Some(unpublished) = &mut self.unpublished {
-            unpublished.push(edit);
+        if let Some(unpublished_edits) = &mut self.unpublished_edits {
+            unpublished_edits.push(edit);
         }
-        let may_build = self.build.is_none() && self.generation >= self.next_build;
-        if may_build && self.working.needs_rebuild() {
+        let may_build =
+            self.running_build.is_none() && self.generation >= self.earliest_background_build;
+        if may_build && self.working_copy.needs_rebuild() {
             let (schema, rules) = (self.schema.clone(), self.rules.clone());
             let (limits, generation) = (self.limits, self.generation);
             let build = move || {
                 IntervalDagSnapshot::build(&collect_filters(&schema, &rules), &limits, generation)
             };
-            self.build = Some(RunningBuild { thread: std::thread::spawn(build), edits: vec![] });
+            self.running_build =
+                Some(RunningBuild { thread: std::thread::spawn(build), edits_since_start: vec![] });
         }
         Ok(())
     }
 
     /// The copy that is changed, with all updates; `None` if they do not fit.
     fn bring_working_copy_up_to_date(&mut self) -> Option<&mut IntervalDagSnapshot> {
-        if self.is_published() {
+        if self.has_published_all_edits() {
             // A reader that does not give back the old copy keeps it; the writer takes another.
-            let missing = self.missing.take().filter(|_| wait_for_readers(&mut self.working));
-            match missing {
+            let edits_missing_in_working = self
+                .edits_missing_in_working
+                .take()
+                .filter(|_| wait_for_readers(&mut self.working_copy));
+            match edits_missing_in_working {
                 Some(edits) => {
-                    let working = Arc::get_mut(&mut self.working)?;
+                    let working_copy = Arc::get_mut(&mut self.working_copy)?;
                     edits
                         .iter()
-                        .try_for_each(|edit| working.apply_insertion_or_removal(edit))
+                        .try_for_each(|edit| working_copy.apply_insertion_or_removal(edit))
                         .ok()?;
                 }
-                None => self.working = Arc::new(IntervalDagSnapshot::clone(&self.published)),
+                None => self.working_copy = Arc::new(IntervalDagSnapshot::clone(&self.published)),
             }
-            self.missing = Some(vec![]);
+            self.edits_missing_in_working = Some(vec![]);
         }
-        Arc::get_mut(&mut self.working)
+        Arc::get_mut(&mut self.working_copy)
     }
 
     fn adopt_finished_build(&mut self) {
-        let Some(build) = self.build.take_if(|build| build.thread.is_finished()) else { return };
-        let built = build.thread.join().expect("construction panicked");
+        let Some(running_build) =
+            self.running_build.take_if(|running_build| running_build.thread.is_finished())
+        else {
+            return;
+        };
+        let built = running_build.thread.join().expect("construction panicked");
         let with_edits = built.ok().and_then(|mut built| {
-            build.edits.iter().try_for_each(|edit| built.apply_insertion_or_removal(edit)).ok()?;
+            running_build
+                .edits_since_start
+                .iter()
+                .try_for_each(|edit| built.apply_insertion_or_removal(edit))
+                .ok()?;
             Some(built)
         });
         match with_edits {
             Some(built) => self.replace_working(built),
-            None => self.next_build = self.generation + 1 + self.rules.len() as u64 / 4,
+            None => {
+                self.earliest_background_build = self.generation + 1 + self.rules.len() as u64 / 4
+            }
         }
     }
 
     fn replace_working(&mut self, snapshot: IntervalDagSnapshot) {
-        self.working = Arc::new(snapshot);
-        (self.missing, self.unpublished) = (Some(vec![]), None);
+        self.working_copy = Arc::new(snapshot);
+        (self.edits_missing_in_working, self.unpublished_edits) = (Some(vec![]), None);
     }
 
     /// Builds the structure from the rules.
     fn rebuild_now(&mut self) -> Result<(), ClassifierBuildError> {
-        self.build = None;
+        self.running_build = None;
         let filters = collect_filters(&self.schema, &self.rules);
         self.replace_working(IntervalDagSnapshot::build(&filters, &self.limits, self.generation)?);
         Ok(())
@@ -299,15 +315,15 @@ impl UpdatableIntervalDag {
     /// Takes back an insertion for which there is no room.
     fn undo_insertion(&mut self, removal: RuleInsertionOrRemoval) {
         self.generation -= 1;
-        if let Some(working) = Arc::get_mut(&mut self.working) {
-            working.apply_insertion_or_removal(&removal).expect("removals need no room");
-            working.generation = self.generation;
+        if let Some(working_copy) = Arc::get_mut(&mut self.working_copy) {
+            working_copy.apply_insertion_or_removal(&removal).expect("removals need no room");
+            working_copy.generation = self.generation;
         }
-        self.unpublished = None;
+        self.unpublished_edits = None;
     }
 
     /// The tests of a rule as a filter set has them.
-    fn normalise_tests(&self, update: &RuleUpdate<'_>) -> Box<[WordTest]> {
+    fn normalise_tests(&self, update: &RuleToInsert<'_>) -> Box<[WordTest]> {
         let mut filters = FilterSet::new(self.schema.clone());
         filters.push_rule(update.rule, update.is_deciding, update.tests);
         filters.filter(0).tests.into()
@@ -320,7 +336,7 @@ fn collect_filters(schema: &KeySchema, rules: &RulesByNumber) -> FilterSet {
         let mut of_rule = rule.tests.chunks_exact(schema.word_count());
         let first = of_rule.next().expect("a rule has a filter");
         filters.push_rule(*number, rule.is_deciding, first);
-        of_rule.for_each(|tests| filters.push_filter(tests));
+        of_rule.for_each(|tests| filters.push_filter_of_last_rule(tests));
     }
     filters
 }
@@ -338,7 +354,7 @@ fn wait_for_readers(copy: &mut Arc<IntervalDagSnapshot>) -> bool {
 }
 
 impl UpdatableClassifier for UpdatableIntervalDag {
-    fn insert(&mut self, update: RuleUpdate<'_>) -> Result<(), UpdateError> {
+    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError> {
         let rule = update.rule;
         let refuse = |limit| UpdateError::LimitReached { rule, limit };
         if self.rules.contains_key(&rule) {
@@ -376,23 +392,23 @@ impl UpdatableClassifier for UpdatableIntervalDag {
 /// Look-ups in the newest state, whether published or not.
 impl Classifier for UpdatableIntervalDag {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
-        self.newest().find_first_deciding(keys, first);
+        self.newest_snapshot().find_first_deciding(keys, first);
     }
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
-        self.newest().collect_matching(keys, lists);
+        self.newest_snapshot().collect_matching(keys, lists);
     }
 
-    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
-        self.newest().count_matching(keys, counters);
+    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.newest_snapshot().increment_counters_of_matching_rules(keys, counters);
     }
 
     fn is_deciding(&self, rule: u32) -> bool {
-        self.newest().is_deciding(rule)
+        self.newest_snapshot().is_deciding(rule)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.newest().memory_bytes()
+        self.newest_snapshot().memory_bytes()
     }
 }
 
@@ -405,8 +421,8 @@ impl Classifier for IntervalDagSnapshot {
         self.classifier.collect_matching(keys, lists);
     }
 
-    fn count_matching(&self, keys: &KeyTable, counters: &mut [u64]) {
-        self.classifier.count_matching(keys, counters);
+    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.classifier.increment_counters_of_matching_rules(keys, counters);
     }
 
     fn is_deciding(&self, rule: u32) -> bool {

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use weir_model::{ChainGraph, FieldSet, Firewall, Policy, RulePlaceInTable, Table, Target};
 use weir_partition::{BoxLowering, HyperRect};
 
-use super::key_layout::ATOMIC_TESTS_MAX;
+use super::key_layout::AXISLESS_TESTS_MAX;
 use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning, LookupEntry};
 use super::lowered_rule::{RuleForLookup, lower_rule_for_lookup};
 
@@ -53,7 +53,7 @@ pub(super) struct FlattenedStretch {
     reads: FieldSet,
     /// Fields that some entry may write.
     writes: FieldSet,
-    atoms: BTreeSet<u32>,
+    axisless_test_numbers: BTreeSet<u32>,
     box_count: usize,
 }
 
@@ -114,11 +114,11 @@ impl<'a> ChainFlattener<'a> {
             if let Some(callee) = callee {
                 part.writes = part.writes.union(self.chains[callee].writes);
             }
-            part.push_rule(place, &rule.target, lowered, callee, |matched| {
-                self.find_inlined_stretch(callee?, matched)
+            part.push_rule(place, &rule.target, lowered, callee, |matched_boxes| {
+                self.find_inlined_stretch(callee?, matched_boxes)
             });
             flat.writes = flat.writes.union(part.writes);
-            if !stretch.can_be_followed_by(&part) {
+            if !stretch.can_be_merged_with_next(&part) {
                 flat.stretches.push(std::mem::take(&mut stretch));
             }
             stretch.append(part);
@@ -133,13 +133,13 @@ impl<'a> ChainFlattener<'a> {
     fn find_inlined_stretch(
         &self,
         callee: usize,
-        matched: &[HyperRect],
+        matched_boxes: &[HyperRect],
     ) -> Option<&FlattenedStretch> {
         static EMPTY_CHAIN: FlattenedStretch = FlattenedStretch {
             entries: Vec::new(),
             reads: FieldSet::NONE,
             writes: FieldSet::NONE,
-            atoms: BTreeSet::new(),
+            axisless_test_numbers: BTreeSet::new(),
             box_count: 0,
         };
         let stretch = match &self.chains[callee].stretches[..] {
@@ -147,20 +147,20 @@ impl<'a> ChainFlattener<'a> {
             [stretch] => stretch,
             _ => return None,
         };
-        let is_sole_caller = self.caller_counts[callee] == 1 && matched.len() == 1;
-        let is_small = stretch.box_count * matched.len() <= self.limits.boxes_per_jump_max;
-        // A jump has few atomic tests of its own: its chain must leave room for them.
-        let has_few_atoms = stretch.atoms.len() <= ATOMIC_TESTS_MAX / 2;
+        let is_sole_caller = self.caller_counts[callee] == 1 && matched_boxes.len() == 1;
+        let is_small = stretch.box_count * matched_boxes.len() <= self.limits.boxes_per_jump_max;
+        // A jump has few tests without an axis of its own: its chain must leave room for them.
+        let has_few_atoms = stretch.axisless_test_numbers.len() <= AXISLESS_TESTS_MAX / 2;
         ((is_sole_caller || is_small) && has_few_atoms).then_some(stretch)
     }
 }
 
 impl FlattenedStretch {
     /// Whether a look-up before this stretch may also find what comes after it.
-    fn can_be_followed_by(&self, next: &FlattenedStretch) -> bool {
+    fn can_be_merged_with_next(&self, next: &FlattenedStretch) -> bool {
         let is_told_by_written = !is_disjoint(next.reads, self.writes);
-        let atom_count = self.atoms.union(&next.atoms).count();
-        self.entries.is_empty() || !is_told_by_written && atom_count <= ATOMIC_TESTS_MAX
+        let atom_count = self.axisless_test_numbers.union(&next.axisless_test_numbers).count();
+        self.entries.is_empty() || !is_told_by_written && atom_count <= AXISLESS_TESTS_MAX
     }
 
     /// Adds entries whose places count from 0.
@@ -174,7 +174,7 @@ impl FlattenedStretch {
         self.entries.extend(moved);
         self.reads = self.reads.union(next.reads);
         self.writes = self.writes.union(next.writes);
-        self.atoms.extend(next.atoms);
+        self.axisless_test_numbers.extend(next.axisless_test_numbers);
         self.box_count += next.box_count;
     }
 
@@ -182,7 +182,8 @@ impl FlattenedStretch {
         if boxes.is_empty() {
             return;
         }
-        self.atoms.extend(boxes.iter().flat_map(HyperRect::atomic_tests).map(|a| a.0));
+        self.axisless_test_numbers
+            .extend(boxes.iter().flat_map(HyperRect::axisless_tests).map(|a| a.0));
         self.box_count += boxes.len();
         self.entries.push(EntryWithBoxes { entry, boxes });
     }
@@ -197,30 +198,42 @@ impl FlattenedStretch {
         callee: Option<usize>,
         inlined: impl FnOnce(&[HyperRect]) -> Option<&'s FlattenedStretch>,
     ) {
-        let RuleForLookup { matched, truncated, evaluated, reads, .. } = lowered;
+        let RuleForLookup {
+            matched_boxes,
+            truncated_header_drop_boxes,
+            evaluation_reason,
+            reads,
+            ..
+        } = lowered;
         self.reads = reads;
-        let finding = evaluated.map_or(FoundEntryMeaning::Match, FoundEntryMeaning::Candidate);
-        let entry = |finding, then| LookupEntry { rule, finding, then };
-        let dropped =
-            entry(FoundEntryMeaning::TruncatedHeader, EntryContinuation::Decide(Policy::Drop));
-        self.push(dropped, truncated);
+        let meaning_if_found =
+            evaluation_reason.map_or(FoundEntryMeaning::Match, FoundEntryMeaning::Candidate);
+        let entry = |meaning_if_found, then| LookupEntry { rule, meaning_if_found, then };
+        let dropped = entry(
+            FoundEntryMeaning::DroppedForTruncatedHeader,
+            EntryContinuation::Decide(Policy::Drop),
+        );
+        self.push(dropped, truncated_header_drop_boxes);
         let Some(callee) = callee else {
-            self.push(entry(finding, continuation_of_target(target, finding)), matched);
+            self.push(
+                entry(meaning_if_found, continuation_of_target(target, meaning_if_found)),
+                matched_boxes,
+            );
             return;
         };
         let resume_at = if matches!(target, Target::Goto(_)) { END_OF_CHAIN } else { 0 };
-        let inlined = if evaluated.is_some() { None } else { inlined(&matched) };
+        let inlined = if evaluation_reason.is_some() { None } else { inlined(&matched_boxes) };
         let Some(inlined) = inlined else {
             let call = EntryContinuation::Call { chain: callee as u32, resume_at };
-            self.push(entry(finding, call), matched);
+            self.push(entry(meaning_if_found, call), matched_boxes);
             return;
         };
-        self.push(entry(finding, EntryContinuation::NextEntry), matched.clone());
-        self.push_inlined(inlined, &matched);
+        self.push(entry(meaning_if_found, EntryContinuation::NextEntry), matched_boxes.clone());
+        self.push_inlined(inlined, &matched_boxes);
         if resume_at == END_OF_CHAIN {
             let end =
                 entry(FoundEntryMeaning::EndOfGoto, EntryContinuation::ResumeAt(END_OF_CHAIN));
-            self.push(end, matched);
+            self.push(end, matched_boxes);
         }
     }
 
@@ -251,8 +264,11 @@ fn is_disjoint(a: FieldSet, b: FieldSet) -> bool {
 
 /// What follows a rule that leads to no chain. An evaluated rule has its target applied by who
 /// evaluates it.
-fn continuation_of_target(target: &Target, finding: FoundEntryMeaning) -> EntryContinuation {
-    match (target, finding) {
+fn continuation_of_target(
+    target: &Target,
+    meaning_if_found: FoundEntryMeaning,
+) -> EntryContinuation {
+    match (target, meaning_if_found) {
         (Target::Return, _) => EntryContinuation::ResumeAt(END_OF_CHAIN),
         (_, FoundEntryMeaning::Candidate(_)) | (Target::None, _) => EntryContinuation::NextEntry,
         (Target::Accept, _) => EntryContinuation::Decide(Policy::Accept),

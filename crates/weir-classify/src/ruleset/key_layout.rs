@@ -6,12 +6,14 @@ use weir_model::Field;
 use weir_partition::{CodeAxis, CodeSet, HyperRect};
 
 use super::axis_classes::AxisClasses;
-use super::number_words::{split_interval, word_count, word_of_number};
+use super::multi_word_numbers::{
+    split_interval_into_word_tests, word_of_number, words_needed_for_max,
+};
 use crate::filter_set::WordTest;
 use crate::key::{KeySchema, KeyWord};
 
 /// The most tests without an axis that the rules of one layout may have.
-pub(super) const ATOMIC_TESTS_MAX: usize = 256;
+pub(super) const AXISLESS_TESTS_MAX: usize = 256;
 
 /// What some words of a key are.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ pub enum KeyPart {
     /// The class of a code: one word.
     Classes(Box<AxisClasses>),
     /// Tests that no axis represents, a bit each, by their numbers: one word.
-    AtomicTests(Vec<u32>),
+    AxislessTests(Vec<u32>),
 }
 
 /// The words of a key: those that some rule tests.
@@ -43,7 +45,7 @@ impl KeyLayout {
     /// The words that boxes need. `all_packets` is the box without any restriction.
     ///
     /// # Panics
-    /// If they need more than a key has: at most [`ATOMIC_TESTS_MAX`] tests without an axis fit.
+    /// If they need more than a key has: at most [`AXISLESS_TESTS_MAX`] tests without an axis fit.
     pub(super) fn for_boxes<'b>(
         all_packets: &HyperRect,
         boxes: impl Iterator<Item = &'b HyperRect> + Clone,
@@ -52,7 +54,7 @@ impl KeyLayout {
         for &field in HyperRect::number_axis_fields() {
             let whole = all_packets.interval_of_field(field);
             if boxes.clone().any(|b| b.interval_of_field(field) != whole) {
-                parts.push(KeyPart::Number { field, words: word_count(whole.1) });
+                parts.push(KeyPart::Number { field, words: words_needed_for_max(whole.1) });
             }
         }
         for axis in CodeAxis::ALL {
@@ -67,9 +69,9 @@ impl KeyLayout {
                 parts.push(KeyPart::Classes(Box::new(AxisClasses::of_sets(axis, &sets))));
             }
         }
-        let atoms: BTreeSet<u32> = boxes.flat_map(HyperRect::atomic_tests).map(|a| a.0).collect();
+        let atoms: BTreeSet<u32> = boxes.flat_map(HyperRect::axisless_tests).map(|a| a.0).collect();
         let atoms: Vec<u32> = atoms.into_iter().collect();
-        parts.extend(atoms.chunks(32).map(|atoms| KeyPart::AtomicTests(atoms.to_vec())));
+        parts.extend(atoms.chunks(32).map(|atoms| KeyPart::AxislessTests(atoms.to_vec())));
         if parts.is_empty() {
             parts.push(KeyPart::Number { field: Field::Proto, words: 1 });
         }
@@ -106,7 +108,7 @@ impl KeyLayout {
                 let interval = packets.interval_of_field(*field);
                 match interval == self.all_packets.interval_of_field(*field) {
                     true => vec![vec![WordTest::ANY; *words as usize]],
-                    false => split_interval(interval, *words),
+                    false => split_interval_into_word_tests(interval, *words),
                 }
             }
             KeyPart::Classes(classes) => {
@@ -116,9 +118,9 @@ impl KeyLayout {
                 }
                 classes.tests_of_set(set).into_iter().map(|test| vec![test]).collect()
             }
-            KeyPart::AtomicTests(numbers) => {
+            KeyPart::AxislessTests(numbers) => {
                 let (mut value, mut mask) = (0, 0);
-                for (number, holds) in packets.atomic_tests() {
+                for (number, holds) in packets.axisless_tests() {
                     if let Ok(bit) = numbers.binary_search(number) {
                         mask |= 1 << bit;
                         value |= u32::from(*holds) << bit;
@@ -146,7 +148,7 @@ impl KeyLayout {
                 KeyPart::Classes(classes) => {
                     key.push(classes.word_of_codes(packet.codes_of_axis(classes.axis())));
                 }
-                KeyPart::AtomicTests(numbers) => {
+                KeyPart::AxislessTests(numbers) => {
                     let bit = |(bit, number): (u32, &u32)| u32::from(atom_holds(*number)) << bit;
                     key.push((0..).zip(numbers).map(bit).fold(0, |word, bit| word | bit));
                 }
@@ -172,7 +174,7 @@ impl KeyPart {
                 (0..*words).map(word).collect()
             }
             KeyPart::Classes(classes) => vec![classes.key_word()],
-            KeyPart::AtomicTests(_) => vec![KeyWord::bits("tests")],
+            KeyPart::AxislessTests(_) => vec![KeyWord::bits("tests")],
         }
     }
 }
@@ -184,7 +186,8 @@ pub(super) fn count_conjunctions_for_number_fields(
 ) -> usize {
     let pieces = |field: &Field| {
         let (_, max) = all_packets.interval_of_field(*field);
-        split_interval(packets.interval_of_field(*field), word_count(max)).len()
+        split_interval_into_word_tests(packets.interval_of_field(*field), words_needed_for_max(max))
+            .len()
     };
     HyperRect::number_axis_fields().iter().map(pieces).product()
 }

@@ -14,7 +14,7 @@ pub struct LookupEntry {
     /// The rule that it comes from.
     pub rule: RulePlaceInTable,
     /// What finding it means.
-    pub finding: FoundEntryMeaning,
+    pub meaning_if_found: FoundEntryMeaning,
     /// What follows, once the rule matches.
     pub then: EntryContinuation,
 }
@@ -28,7 +28,7 @@ pub enum FoundEntryMeaning {
     Candidate(EvaluationReason),
     /// The rule drops the packet, because it requires a transport header that is truncated. It does
     /// not count.
-    TruncatedHeader,
+    DroppedForTruncatedHeader,
     /// The chain to which the rule led by goto has ended.
     EndOfGoto,
 }
@@ -57,9 +57,9 @@ pub enum EntryContinuation {
 impl LookupEntry {
     /// Whether no later entry matters to a packet for which this one is found.
     pub fn is_deciding(&self) -> bool {
-        match self.finding {
+        match self.meaning_if_found {
             FoundEntryMeaning::Candidate(_) | FoundEntryMeaning::EndOfGoto => false,
-            FoundEntryMeaning::TruncatedHeader => true,
+            FoundEntryMeaning::DroppedForTruncatedHeader => true,
             FoundEntryMeaning::Match => matches!(self.then, EntryContinuation::Decide(_)),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 use weir_model::{Family, Firewall, Policy, RuleId, RulePlaceInTable, Table, TableName};
-use weir_partition::{AtomicTest, BoxLowering, HyperRect};
+use weir_partition::{AxislessTest, BoxLowering, HyperRect};
 
 use super::chain_flattener::{ChainFlattener, FlattenLimits, FlattenedChain, FlattenedStretch};
 use super::key_layout::KeyLayout;
@@ -40,7 +40,7 @@ pub struct LookupProgram<'a> {
     start_chain: usize,
     lowering: BoxLowering<'a>,
     /// By their numbers.
-    atomic_tests: Vec<AtomicTest>,
+    axisless_tests: Vec<AxislessTest>,
     /// The chain itself first, then those that are called.
     chains: Vec<ChainLookups>,
     reachable_rule_count: usize,
@@ -100,9 +100,9 @@ impl<'a> LookupProgram<'a> {
             }
         });
         let chains = chains.collect();
-        let mut atoms: Vec<(u32, AtomicTest)> = flattener
+        let mut atoms: Vec<(u32, AxislessTest)> = flattener
             .lowering
-            .numbered_atomic_tests()
+            .numbered_axisless_tests()
             .map(|(atom, number)| (number, atom.clone()))
             .collect();
         atoms.sort_unstable_by_key(|a| a.0);
@@ -112,7 +112,7 @@ impl<'a> LookupProgram<'a> {
             family,
             table,
             start_chain: start,
-            atomic_tests: atoms.into_iter().map(|a| a.1).collect(),
+            axisless_tests: atoms.into_iter().map(|a| a.1).collect(),
             lowering: flattener.lowering,
             chains,
             reachable_rule_count: rules.sum(),
@@ -135,7 +135,7 @@ impl<'a> LookupProgram<'a> {
     }
 
     /// The identity of the policy.
-    pub fn policy_path(&self) -> RuleId {
+    pub fn policy_rule_id(&self) -> RuleId {
         let chain = &self.table.chains[self.start_chain].name;
         RuleId::for_policy(self.family, self.table.name, chain)
     }
@@ -156,8 +156,8 @@ impl<'a> LookupProgram<'a> {
     }
 
     /// The tests without an axis, by their numbers.
-    pub fn atomic_tests(&self) -> &[AtomicTest] {
-        &self.atomic_tests
+    pub fn axisless_tests(&self) -> &[AxislessTest] {
+        &self.axisless_tests
     }
 
     /// Rules of the chain and of those that it leads to.
@@ -169,7 +169,7 @@ impl<'a> LookupProgram<'a> {
     pub fn rules_evaluated_after_lookup(&self) -> Vec<(RulePlaceInTable, EvaluationReason)> {
         let stretches = self.chains.iter().flat_map(|chain| &chain.stretches);
         let candidates = stretches.flat_map(|stretch| &stretch.entries).filter_map(|entry| {
-            let FoundEntryMeaning::Candidate(reason) = entry.finding else { return None };
+            let FoundEntryMeaning::Candidate(reason) = entry.meaning_if_found else { return None };
             Some((entry.rule, reason))
         });
         let mut found: Vec<_> = candidates.collect();
@@ -213,8 +213,8 @@ impl LookupStretch {
                 entry.boxes.iter().flat_map(|b| key_layout.filters_of_box(b)).collect();
             let mut seen = HashSet::new();
             tests.retain(|tests| seen.insert(tests.clone()));
-            if entry.entry.finding == FoundEntryMeaning::TruncatedHeader {
-                tests.retain(|tests| dropped.insert(tests, number));
+            if entry.entry.meaning_if_found == FoundEntryMeaning::DroppedForTruncatedHeader {
+                tests.retain(|tests| dropped.insert_unless_dropped_before(tests, number));
             }
             let mut entry = entry.entry;
             if let EntryContinuation::Call { chain, .. } = &mut entry.then {
@@ -224,7 +224,7 @@ impl LookupStretch {
             for (index, tests) in tests.iter().enumerate() {
                 match index {
                     0 => filters.push_rule(number, entry.is_deciding(), tests),
-                    _ => filters.push_filter(tests),
+                    _ => filters.push_filter_of_last_rule(tests),
                 }
             }
             entries.push(entry);
@@ -238,7 +238,7 @@ impl LookupStretch {
         self.entries.iter().all(|entry| {
             let simple =
                 matches!(entry.then, EntryContinuation::NextEntry | EntryContinuation::Decide(_));
-            simple && !matches!(entry.finding, FoundEntryMeaning::Candidate(_))
+            simple && !matches!(entry.meaning_if_found, FoundEntryMeaning::Candidate(_))
         })
     }
 }
@@ -249,23 +249,24 @@ impl LookupStretch {
 struct TruncatedHeaderDropFilters {
     /// By filter: the entry that drops its packets, and the first entry at which packets resume that
     /// skipped that one.
-    by_tests: HashMap<Vec<WordTest>, u32>,
+    valid_until_entry_by_tests: HashMap<Vec<WordTest>, u32>,
     /// Where packets resume that skip entries from here on.
-    open_ends: std::collections::BTreeSet<u32>,
+    resume_entries: std::collections::BTreeSet<u32>,
 }
 
 impl TruncatedHeaderDropFilters {
     /// Whether a filter is needed: no earlier one drops its packets whenever they reach this entry.
-    fn insert(&mut self, tests: &[WordTest], number: u32) -> bool {
-        let next_end = self.open_ends.range(number + 1..).next().copied().unwrap_or(END_OF_CHAIN);
-        match self.by_tests.get_mut(tests) {
+    fn insert_unless_dropped_before(&mut self, tests: &[WordTest], number: u32) -> bool {
+        let next_end =
+            self.resume_entries.range(number + 1..).next().copied().unwrap_or(END_OF_CHAIN);
+        match self.valid_until_entry_by_tests.get_mut(tests) {
             Some(valid_before) if number < *valid_before => false,
             Some(valid_before) => {
                 *valid_before = next_end;
                 true
             }
             None => {
-                self.by_tests.insert(tests.to_vec(), next_end);
+                self.valid_until_entry_by_tests.insert(tests.to_vec(), next_end);
                 true
             }
         }
@@ -275,7 +276,7 @@ impl TruncatedHeaderDropFilters {
         match entry.then {
             EntryContinuation::ResumeAt(at)
             | EntryContinuation::Call { resume_at: at @ 1.., .. } => {
-                self.open_ends.insert(at);
+                self.resume_entries.insert(at);
             }
             _ => {}
         }

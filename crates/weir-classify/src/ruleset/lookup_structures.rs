@@ -6,9 +6,9 @@ use weir_partition::HyperRect;
 
 use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning};
 use super::lookup_program::{LookupProgram, LookupStretch};
-use crate::build::Engine;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
+use crate::engine::Engine;
 use crate::key::KeyTable;
 
 /// Why an engine has no structures for a chain.
@@ -73,7 +73,7 @@ pub enum LookupVerdict<V> {
     /// A rule that requires a truncated header dropped it.
     DroppedByTest,
     /// The evaluator decided.
-    Evaluated(V),
+    DecidedByEvaluator(V),
     /// No rule decided: the policy of a built-in chain.
     Policy(Policy),
     /// No rule decided, and the chain has no policy.
@@ -97,7 +97,7 @@ impl<V> LookupOutcome<V> {
     /// The rules that counted the packet, in order, and the policy if it was reached.
     pub fn credited_rule_ids(&self, program: &LookupProgram<'_>) -> Vec<RuleId> {
         let policy =
-            matches!(self.verdict, LookupVerdict::Policy(_)).then(|| program.policy_path());
+            matches!(self.verdict, LookupVerdict::Policy(_)).then(|| program.policy_rule_id());
         self.credited.iter().map(|place| program.rule_id(*place)).chain(policy).collect()
     }
 }
@@ -161,7 +161,7 @@ impl<'p, 'a> LookupStructures<'p, 'a> {
             lookup_count: 0,
             evaluation_count: 0,
         };
-        let verdict = traversal.run();
+        let verdict = traversal.run_to_verdict();
         LookupOutcome {
             verdict,
             credited: traversal.credited,
@@ -174,10 +174,10 @@ impl<'p, 'a> LookupStructures<'p, 'a> {
 /// A chain that the packet is in.
 struct ChainFrame {
     chain: u32,
-    /// The stretch that comes after that of `found`.
+    /// The stretch that comes after that of `found_entries`.
     next_stretch: usize,
     /// The entries of the stretch that the packet matches, and which of them is next.
-    found: Vec<u32>,
+    found_entries: Vec<u32>,
     next_found: usize,
     /// Entries before it are skipped.
     resume_at: u32,
@@ -196,10 +196,10 @@ struct LookupTraversal<'t, 'p, 'a, E> {
 }
 
 impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
-    fn run(&mut self) -> LookupVerdict<E::Verdict> {
+    fn run_to_verdict(&mut self) -> LookupVerdict<E::Verdict> {
         self.enter_chain(0);
         while let Some(frame) = self.frames.last_mut() {
-            if let Some(&number) = frame.found.get(frame.next_found) {
+            if let Some(&number) = frame.found_entries.get(frame.next_found) {
                 frame.next_found += 1;
                 if number < frame.resume_at {
                     continue;
@@ -217,15 +217,21 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
             }
             let (chain, stretch) = (frame.chain, frame.next_stretch);
             (frame.next_stretch, frame.next_found, frame.resume_at) = (stretch + 1, 0, 0);
-            let found = self.look_up(chain, stretch);
-            self.frames.last_mut().expect("the chain that is looked up").found = found;
+            let found_entries = self.look_up_stretch(chain, stretch);
+            self.frames.last_mut().expect("the chain that is looked up").found_entries =
+                found_entries;
         }
         self.structures.program.policy().map_or(LookupVerdict::Returned, LookupVerdict::Policy)
     }
 
     fn enter_chain(&mut self, chain: u32) {
-        let frame =
-            ChainFrame { chain, next_stretch: 0, found: Vec::new(), next_found: 0, resume_at: 0 };
+        let frame = ChainFrame {
+            chain,
+            next_stretch: 0,
+            found_entries: Vec::new(),
+            next_found: 0,
+            resume_at: 0,
+        };
         self.frames.push(frame);
     }
 
@@ -238,8 +244,10 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
     ) -> Option<LookupVerdict<E::Verdict>> {
         let program = self.structures.program;
         let entry = program.chains()[chain as usize].stretches[stretch].entries[number as usize];
-        match entry.finding {
-            FoundEntryMeaning::TruncatedHeader => return Some(LookupVerdict::DroppedByTest),
+        match entry.meaning_if_found {
+            FoundEntryMeaning::DroppedForTruncatedHeader => {
+                return Some(LookupVerdict::DroppedByTest);
+            }
             FoundEntryMeaning::EndOfGoto => {}
             FoundEntryMeaning::Match => self.credited.push(entry.rule),
             FoundEntryMeaning::Candidate(_) => {
@@ -252,7 +260,7 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
                     RuleEvaluation::Matched => self.credited.push(entry.rule),
                     RuleEvaluation::MatchedAndDecided(verdict) => {
                         self.credited.push(entry.rule);
-                        return Some(LookupVerdict::Evaluated(verdict));
+                        return Some(LookupVerdict::DecidedByEvaluator(verdict));
                     }
                 }
             }
@@ -264,7 +272,7 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
             EntryContinuation::ApplyTarget => {
                 self.packet_box = None;
                 let verdict = self.evaluator.apply_target(entry.rule, self.packet);
-                return verdict.map(LookupVerdict::Evaluated);
+                return verdict.map(LookupVerdict::DecidedByEvaluator);
             }
             EntryContinuation::ResumeAt(at) => frame.resume_at = at,
             EntryContinuation::Call { chain, resume_at } => {
@@ -276,7 +284,7 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
     }
 
     /// The entries of a stretch that the packet matches, in order.
-    fn look_up(&mut self, chain: u32, stretch: usize) -> Vec<u32> {
+    fn look_up_stretch(&mut self, chain: u32, stretch: usize) -> Vec<u32> {
         let program = self.structures.program;
         let Some(classifier) = &self.structures.classifiers[chain as usize][stretch] else {
             return Vec::new();
@@ -288,7 +296,7 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
         let point = self.packet_box.get_or_insert_with(|| lowering.box_of_packet_fields(packet));
         let in_set = |name: &SharedName, dirs: &[bool]| evaluator.is_in_set(name, packet, dirs);
         let key = layout.key_of_packet(point, &mut |number| {
-            program.atomic_tests()[number as usize].holds_for_packet(packet, &in_set)
+            program.axisless_tests()[number as usize].holds_for_packet(packet, &in_set)
         });
         let mut keys = KeyTable::new(layout.schema());
         keys.push(&key);

@@ -36,10 +36,10 @@ impl fmt::Display for EvaluationReason {
 /// What a look-up needs to know of a rule.
 pub(super) struct RuleForLookup {
     /// The packets that it matches; those for which it must be evaluated if there is a reason.
-    pub matched: Vec<HyperRect>,
+    pub matched_boxes: Vec<HyperRect>,
     /// The packets that it drops because it requires a truncated header; empty with a reason.
-    pub truncated: Vec<HyperRect>,
-    pub evaluated: Option<EvaluationReason>,
+    pub truncated_header_drop_boxes: Vec<HyperRect>,
+    pub evaluation_reason: Option<EvaluationReason>,
     /// Fields that these packets are told by.
     pub reads: FieldSet,
     /// Fields that rules after it may find changed by its matches or its target.
@@ -60,16 +60,17 @@ pub(super) fn lower_rule_for_lookup(
         && boxes.stateful_boxes.is_empty()
         && boxes.dropped_boxes.iter().all(|dropped| dropped.1)
         && !tests_mac_set(rule, firewall);
-    let truncated: Vec<HyperRect> = boxes.dropped_boxes.into_iter().map(|b| b.0).collect();
+    let truncated_header_drop_boxes: Vec<HyperRect> =
+        boxes.dropped_boxes.into_iter().map(|b| b.0).collect();
     if is_exact
         && fits_filter_limits(lowering, &boxes.matched_boxes)
-        && fits_filter_limits(lowering, &truncated)
+        && fits_filter_limits(lowering, &truncated_header_drop_boxes)
     {
         let reads = collect_read_fields(tests.iter().map(|t| &t.1));
         return RuleForLookup {
-            matched: boxes.matched_boxes,
-            truncated,
-            evaluated: None,
+            matched_boxes: boxes.matched_boxes,
+            truncated_header_drop_boxes,
+            evaluation_reason: None,
             reads,
             writes,
         };
@@ -83,15 +84,15 @@ pub(super) fn lower_rule_for_lookup(
         prefix.matches.truncate(*index);
     }
     let before = lowering.lower_rule(&prefix);
-    let mut matched = before.matched_boxes;
-    matched.extend(before.dropped_boxes.into_iter().map(|b| b.0));
-    if !fits_filter_limits(lowering, &matched) {
-        matched = vec![lowering.all_packets_with_valid_codes()];
+    let mut matched_boxes = before.matched_boxes;
+    matched_boxes.extend(before.dropped_boxes.into_iter().map(|b| b.0));
+    if !fits_filter_limits(lowering, &matched_boxes) {
+        matched_boxes = vec![lowering.all_packets_with_valid_codes()];
     }
     RuleForLookup {
-        matched,
-        truncated: Vec::new(),
-        evaluated: Some(find_evaluation_reason(rule, family)),
+        matched_boxes,
+        truncated_header_drop_boxes: Vec::new(),
+        evaluation_reason: Some(find_evaluation_reason(rule, family)),
         reads: collect_read_fields(tests[..first].iter().map(|t| &t.1)),
         writes,
     }

@@ -45,25 +45,34 @@ impl SeededAnswers {
         SeededAnswers { seed, state_ids, stateful_questions: Vec::new() }
     }
 
-    pub fn stateless_answer(&self, content: u64, hook: Hook, packet: &Packet) -> bool {
-        hash_value_deterministically((self.seed, content, hook, extract_changeable_fields(packet)))
-            & 1
+    pub fn stateless_answer(&self, content_digest: u64, hook: Hook, packet: &Packet) -> bool {
+        hash_value_deterministically((
+            self.seed,
+            content_digest,
+            hook,
+            extract_changeable_fields(packet),
+        )) & 1
             == 1
     }
 
-    pub fn stateful_answer_by_occurrence(&self, state_id: u64, content: u64, nth: u32) -> bool {
-        hash_value_deterministically((self.seed, state_id, content, nth)) & 1 == 1
+    pub fn stateful_answer_by_occurrence(
+        &self,
+        state_id: u64,
+        content_digest: u64,
+        nth: u32,
+    ) -> bool {
+        hash_value_deterministically((self.seed, state_id, content_digest, nth)) & 1 == 1
     }
 
     /// What a target writes of which nothing is known.
     pub fn stateful_write_value(
         &self,
         state_id: u64,
-        content: u64,
+        content_digest: u64,
         nth: u32,
         field: Field,
     ) -> u128 {
-        hash_value_deterministically((self.seed, state_id, content, nth, field)).into()
+        hash_value_deterministically((self.seed, state_id, content_digest, nth, field)).into()
     }
 
     /// What a target writes into a packet.
@@ -148,11 +157,16 @@ impl Oracle for SeededAnswers {
         self.stateless_answer(q.content_digest, q.hook, q.packet)
     }
 
-    fn drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn match_or_target_drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
         self.answer_rule_question(&OracleQuestion { subject: QuestionSubject::Target, ..*q })
     }
 
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
+    fn is_connection_fact_true(
+        &mut self,
+        fact: ConnectionFact,
+        hook: Hook,
+        packet: &Packet,
+    ) -> bool {
         self.stateless_answer(fact.digest(), hook, packet)
     }
 

@@ -81,7 +81,7 @@ impl DiagramContext<'_> {
             return Ok(with);
         }
         let without = self.build_nat_outcome(without_port, same_addr, source, own_effect_list)?;
-        let there = self.space.presence.complete_ports;
+        let there = self.space.presence.complete_header_with_ports;
         self.space.store.ite(there, with, without)
     }
 
@@ -148,7 +148,7 @@ impl DiagramContext<'_> {
         let questions = &mut self.space.free_variables;
         let mut ask = |bit| {
             let variable =
-                FreeVariable::StatelessTargetBit { content: digest, hook, change: 0, bit };
+                FreeVariable::StatelessTargetBit { content_digest: digest, hook, change: 0, bit };
             end + questions.intern(variable, || None)
         };
         let bits = self.space.layout.family.addr_bits();

@@ -117,7 +117,7 @@ pub(super) const ACL_PROFILE: FilterSetProfile = FilterSetProfile {
     order_jitter_bits: 20,
 };
 
-pub(super) const FW_PROFILE: FilterSetProfile = FilterSetProfile {
+pub(super) const FIREWALL_PROFILE: FilterSetProfile = FilterSetProfile {
     prefix_lengths: &[
         (188, [0, 0], [31, 31]),
         (146, [0, 0], [32, 32]),
@@ -161,7 +161,7 @@ pub(super) const FW_PROFILE: FilterSetProfile = FilterSetProfile {
     order_jitter_bits: 30,
 };
 
-pub(super) const IPC_PROFILE: FilterSetProfile = FilterSetProfile {
+pub(super) const IP_CHAIN_PROFILE: FilterSetProfile = FilterSetProfile {
     prefix_lengths: &[
         (70, [32, 32], [32, 32]),
         (68, [31, 32], [31, 32]),

@@ -39,13 +39,13 @@ pub(super) struct Vlan {
     /// Tag; the device is `eth0.TAG`.
     pub(super) tag: usize,
     /// First three octets of the network.
-    pub(super) network: [u8; 3],
+    pub(super) network_octets: [u8; 3],
 }
 
 impl Vlan {
     /// The network's prefix.
     pub(super) fn prefix(&self) -> String {
-        let [a, b, c] = self.network;
+        let [a, b, c] = self.network_octets;
         format!("{a}.{b}.{c}.0/24")
     }
 }
@@ -107,7 +107,7 @@ fn generate_spaced_vlans(count: usize) -> Vec<Vlan> {
             // Networks are handed out with room to grow between them, then the gaps are filled.
             let turn = index / CUSTOMER_NETWORKS.len();
             let third = (turn * 4 % 256) + (turn * 4 / 256);
-            Vlan { tag: 101 + index, network: [a, b, third as u8] }
+            Vlan { tag: 101 + index, network_octets: [a, b, third as u8] }
         })
         .collect()
 }
@@ -141,7 +141,7 @@ fn generate_unaddressed_customers(count: usize, vlans: &[Vlan], random: &mut Rng
 
 /// A free address of the building; when the building is full, of the networks next to it.
 fn pick_free_address(vlan: &Vlan, taken: &mut HashSet<Ipv4Addr>, random: &mut Rng) -> Ipv4Addr {
-    let [a, b, c] = vlan.network;
+    let [a, b, c] = vlan.network_octets;
     for _ in 0..1000 {
         let address = Ipv4Addr::new(a, b, c, 2 + random.below(252) as u8);
         if taken.insert(address) {

@@ -52,20 +52,20 @@ pub struct KernelRefusal {
     /// The number of the error, e.g. `EEXIST`.
     pub errno: i32,
     /// The kernel's own sentence about it, where it has one (`NLMSGERR_ATTR_MSG`).
-    pub text: Option<String>,
+    pub extack_message: Option<String>,
     /// Where in the request, from its header on, the attribute is that the error is about
     /// (`NLMSGERR_ATTR_OFFS`).
-    pub offset: Option<u32>,
+    pub attribute_offset: Option<u32>,
 }
 
 impl fmt::Display for KernelRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", io::Error::from_raw_os_error(self.errno))?;
-        if let Some(text) = &self.text {
-            write!(f, ": {}", text.trim_end_matches(['.', '\n']))?;
+        if let Some(extack_message) = &self.extack_message {
+            write!(f, ": {}", extack_message.trim_end_matches(['.', '\n']))?;
         }
-        if let Some(offset) = self.offset {
-            write!(f, " (byte {offset} of the request)")?;
+        if let Some(attribute_offset) = self.attribute_offset {
+            write!(f, " (byte {attribute_offset} of the request)")?;
         }
         Ok(())
     }

@@ -94,13 +94,15 @@ impl<'a> NetlinkMessage<'a> {
         let mut refusal = KernelRefusal {
             request_index: 0,
             errno: number.saturating_neg(),
-            text: None,
-            offset: None,
+            extack_message: None,
+            attribute_offset: None,
         };
         if self.flags & NLM_F_ACK_TLVS != 0 {
             let attributes = self.attributes(attributes_at)?;
-            refusal.text = attributes.find(NLMSGERR_ATTR_MSG).map(|text| text.to_text());
-            refusal.offset = attributes.find(NLMSGERR_ATTR_OFFS).map(|o| o.u32()).transpose()?;
+            refusal.extack_message =
+                attributes.find(NLMSGERR_ATTR_MSG).map(|extack_message| extack_message.to_text());
+            refusal.attribute_offset =
+                attributes.find(NLMSGERR_ATTR_OFFS).map(|o| o.u32()).transpose()?;
         }
         Ok(ReplyStatus::Refused(refusal))
     }

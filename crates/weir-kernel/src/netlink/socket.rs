@@ -116,8 +116,8 @@ impl NetlinkSocket {
     /// Sends requests as one batch: all of them are done, or none.
     ///
     /// # Errors
-    /// As [`request`](NetlinkSocket::send_and_check). What the kernel refuses of the batch as a
-    /// whole is told of its first request.
+    /// As [`send_and_check`](NetlinkSocket::send_and_check). What the kernel refuses of the batch
+    /// as a whole is told of its first request.
     pub fn commit_batch(
         &mut self,
         subsystem: NetfilterSubsystem,
@@ -140,8 +140,8 @@ impl NetlinkSocket {
     /// Asks for one object and returns what `read` makes of it.
     ///
     /// # Errors
-    /// As [`request`](NetlinkSocket::send_and_check), and where the kernel answers without an
-    /// object.
+    /// As [`send_and_check`](NetlinkSocket::send_and_check), and where the kernel answers without
+    /// an object.
     pub fn get_existing_object<T>(
         &mut self,
         request: &NetlinkRequest,

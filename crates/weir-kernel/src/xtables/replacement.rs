@@ -25,7 +25,7 @@ impl XtablesReplacement {
     }
 
     /// The length of the entries so far: the offset of the next one.
-    pub fn entry_bytes(&self) -> usize {
+    pub fn entries_length_bytes(&self) -> usize {
         self.buffer.len() - IPT_REPLACE_HEADER_BYTES
     }
 
@@ -40,8 +40,8 @@ impl XtablesReplacement {
     }
 
     /// Completes the header.
-    pub fn set_hooks(&mut self, hooks: &XtablesHooks, entry_count: u32) {
-        let size = self.entry_bytes() as u32;
+    pub fn write_hooks_and_entry_count(&mut self, hooks: &XtablesHooks, entry_count: u32) {
+        let size = self.entries_length_bytes() as u32;
         let words = [hooks.valid_hooks, entry_count, size].into_iter();
         let words = words.chain(hooks.hook_entries).chain(hooks.underflows);
         for (place, word) in self.buffer[32..84].chunks_exact_mut(4).zip(words) {

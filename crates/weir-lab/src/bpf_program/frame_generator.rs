@@ -18,7 +18,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use weir_bpf::test_run::{
     MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
 };
-use weir_bpf::{StoppedTestRunInterrupter, object};
+use weir_bpf::{StoppedTestRunInterrupter, object_storage_and_attach};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 
@@ -69,7 +69,7 @@ pub struct FrameGenerator {
     bpf_skeleton: GeneratorSkel<'static>,
     table: FrameTableSize,
     frames: u32,
-    watcher: StoppedTestRunInterrupter,
+    test_run_interrupter: StoppedTestRunInterrupter,
 }
 
 /// The table that frames are in.
@@ -116,7 +116,7 @@ impl FrameGenerator {
 
     fn with_table_size(table: FrameTableSize) -> Result<FrameGenerator, LabError> {
         let mut open = GeneratorSkelBuilder::default()
-            .open(object::leak_object_storage())
+            .open(object_storage_and_attach::leak_object_storage())
             .map_err(LabError::bpf_error("open the generator's BPF program"))?;
         let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
         rodata.is_large = table.is_large.into();
@@ -135,7 +135,7 @@ impl FrameGenerator {
             bpf_skeleton: skeleton,
             table,
             frames: 0,
-            watcher: StoppedTestRunInterrupter::spawn_thread(
+            test_run_interrupter: StoppedTestRunInterrupter::spawn_thread(
                 map,
                 offset,
                 raise_priority_above_generator,
@@ -199,10 +199,10 @@ impl FrameGenerator {
         let first_page = vec![0; self.table.slot_bytes()];
         let program = &self.bpf_skeleton.progs.weir_generate;
         let is_silent = || self.read_bpf_outcome().paced.ended_ns != 0;
-        let watcher = &self.watcher;
+        let test_run_interrupter = &self.test_run_interrupter;
         run_live_frames_until_silent(
             program,
-            watcher,
+            test_run_interrupter,
             namespace,
             send_plan.duration,
             &first_page,

@@ -2,7 +2,7 @@
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use weir_bpf::object;
+use weir_bpf::object_storage_and_attach;
 use weir_bpf::per_cpu_map::{self, PlainCStruct};
 use weir_kernel::Namespace;
 
@@ -42,7 +42,7 @@ impl SinkPacketCounts {
 /// An XDP program on every sink device, with one tally for each core.
 pub struct Sink {
     bpf_skeleton: SinkSkel<'static>,
-    links: Vec<Link>,
+    bpf_links: Vec<Link>,
 }
 
 impl Sink {
@@ -52,10 +52,10 @@ impl Sink {
     /// Where the kernel refuses it.
     pub fn new() -> Result<Sink, LabError> {
         let open = SinkSkelBuilder::default()
-            .open(object::leak_object_storage())
+            .open(object_storage_and_attach::leak_object_storage())
             .map_err(LabError::bpf_error("open the sink's BPF program"))?;
         let skeleton = open.load().map_err(LabError::bpf_error("load the sink's BPF program"))?;
-        Ok(Sink { bpf_skeleton: skeleton, links: Vec::new() })
+        Ok(Sink { bpf_skeleton: skeleton, bpf_links: Vec::new() })
     }
 
     /// Attaches the program to a device.
@@ -64,14 +64,19 @@ impl Sink {
     /// Where the kernel refuses.
     pub fn attach(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_sink;
-        self.links.push(object::attach_xdp(program, namespace, ifindex, "attach the sink")?);
+        self.bpf_links.push(object_storage_and_attach::attach_xdp(
+            program,
+            namespace,
+            ifindex,
+            "attach the sink",
+        )?);
         Ok(())
     }
 
     /// Takes the program off every device.
     #[cfg(test)]
     pub(crate) fn detach(&mut self) {
-        self.links.clear();
+        self.bpf_links.clear();
     }
 
     /// Sets the tag that counts from now on.

@@ -53,7 +53,7 @@ use weir_bpf::per_cpu_map::{self, PlainCStruct};
 use weir_bpf::test_run::{
     MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
 };
-use weir_bpf::{StoppedTestRunInterrupter, object};
+use weir_bpf::{StoppedTestRunInterrupter, object_storage_and_attach};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 use weir_stats::{
@@ -61,7 +61,7 @@ use weir_stats::{
 };
 
 use crate::LabError;
-use crate::bpf_program::end_tally::{ClientOrServerTally, ClientServerTallies};
+use crate::bpf_program::client_server_tally::{ClientOrServerTally, ClientServerTallies};
 use crate::bpf_program::latency_histogram::{self, BUCKET_COUNT};
 use crate::bpf_program::per_endpoint_counts;
 use crate::observe::core_noise::raise_priority_above_generator;
@@ -170,8 +170,8 @@ fn endpoint_counts_from_bpf(of: &bpf_skeleton::types::member) -> EndpointCounts 
 /// Clients and servers, with their programs in the kernel.
 pub struct StatelessTcpEndpoints {
     bpf_skeleton: TcpSkel<'static>,
-    watcher: StoppedTestRunInterrupter,
-    links: Vec<Link>,
+    test_run_interrupter: StoppedTestRunInterrupter,
+    bpf_links: Vec<Link>,
 }
 
 impl StatelessTcpEndpoints {
@@ -185,7 +185,7 @@ impl StatelessTcpEndpoints {
         source: Mac,
     ) -> Result<StatelessTcpEndpoints, LabError> {
         let open = TcpSkelBuilder::default()
-            .open(object::leak_object_storage())
+            .open(object_storage_and_attach::leak_object_storage())
             .map_err(LabError::bpf_error("open the BPF programs of connections"))?;
         let mut skeleton =
             open.load().map_err(LabError::bpf_error("load the BPF programs of connections"))?;
@@ -205,12 +205,12 @@ impl StatelessTcpEndpoints {
             + offset_of!(bpf_skeleton::types::paced, ended_ns);
         Ok(StatelessTcpEndpoints {
             bpf_skeleton: skeleton,
-            watcher: StoppedTestRunInterrupter::spawn_thread(
+            test_run_interrupter: StoppedTestRunInterrupter::spawn_thread(
                 map,
                 offset,
                 raise_priority_above_generator,
             )?,
-            links: Vec::new(),
+            bpf_links: Vec::new(),
         })
     }
 
@@ -220,7 +220,12 @@ impl StatelessTcpEndpoints {
     /// Where the kernel refuses.
     pub fn attach_client(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_client;
-        self.links.push(object::attach_xdp(program, namespace, ifindex, "attach the client")?);
+        self.bpf_links.push(object_storage_and_attach::attach_xdp(
+            program,
+            namespace,
+            ifindex,
+            "attach the client",
+        )?);
         Ok(())
     }
 
@@ -230,7 +235,12 @@ impl StatelessTcpEndpoints {
     /// Where the kernel refuses.
     pub fn attach_server(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_server;
-        self.links.push(object::attach_xdp(program, namespace, ifindex, "attach the server")?);
+        self.bpf_links.push(object_storage_and_attach::attach_xdp(
+            program,
+            namespace,
+            ifindex,
+            "attach the server",
+        )?);
         Ok(())
     }
 
@@ -245,7 +255,7 @@ impl StatelessTcpEndpoints {
         ifindex: u32,
     ) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_pass;
-        self.links.push(object::attach_xdp(
+        self.bpf_links.push(object_storage_and_attach::attach_xdp(
             program,
             namespace,
             ifindex,
@@ -264,7 +274,7 @@ impl StatelessTcpEndpoints {
         ifindex: u32,
     ) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_both;
-        self.links.push(object::attach_xdp(
+        self.bpf_links.push(object_storage_and_attach::attach_xdp(
             program,
             namespace,
             ifindex,
@@ -301,10 +311,11 @@ impl StatelessTcpEndpoints {
             count_pages_for_trial(open.duration, open.rate * each, open.connections_max * each);
         let program = &self.bpf_skeleton.progs.weir_open;
         let is_silent = || self.read_bpf_outcome().paced.ended_ns != 0;
-        let (page, watcher) = (&[0; TCP_FRAME_HEADER_BYTES], &self.watcher);
+        let (page, test_run_interrupter) =
+            (&[0; TCP_FRAME_HEADER_BYTES], &self.test_run_interrupter);
         run_live_frames_until_silent(
             program,
-            watcher,
+            test_run_interrupter,
             namespace,
             open.duration,
             page,

@@ -20,11 +20,11 @@ use crate::host::agent_protocol::{
     AgentReply, AgentRequest, AgentWelcome, CommandRequest, NamespaceNumberAndName,
     receive_json_line, send_json_line,
 };
-use crate::host::local::{LocalHost, LocalNamespace};
-use crate::host::router_config::{self, set_router_sysctls};
-use crate::host::target::{
+use crate::host::host_trait::{
     ExecTarget, Host, SinkMacAndReturnRoute, TargetCommand, TimedCommandOutput,
 };
+use crate::host::local::{LocalHost, LocalNamespace};
+use crate::host::router_config::{self, set_router_sysctls};
 use crate::observe::core_noise::last_allowed_core;
 use crate::observe::environment;
 use crate::observe::proc_net_file::{ProcNetFile, open_namespace_proc_net};
@@ -70,16 +70,16 @@ struct Agent {
     /// The study's files.
     study_folder: PathBuf,
     namespaces: BTreeMap<u32, AgentOwnedNamespace>,
-    namespace_count: u32,
+    last_namespace_number: u32,
     /// Names of the interfaces in every firewall, and where they are.
     interface_names: Vec<String>,
     interface_namespace: Namespace,
-    weir: PathBuf,
+    weir_program: PathBuf,
     _host_lock: File,
 }
 
 struct AgentOwnedNamespace {
-    target: LocalNamespace,
+    local_namespace: LocalNamespace,
     ipv6: bool,
     /// Requested files under its `/proc/net`.
     proc_net_files: BTreeMap<String, File>,
@@ -90,17 +90,18 @@ impl Agent {
         let session = Rc::new(Session::new()?);
         let folder = session.session_directory().join("study");
         fs::create_dir_all(&folder).map_err(LabError::file_error("create", &folder))?;
-        let weir = std::env::current_exe();
-        let weir = weir.map_err(|source| LabError::SystemCall { action: "find weir", source })?;
+        let weir_program = std::env::current_exe();
+        let weir_program =
+            weir_program.map_err(|source| LabError::SystemCall { action: "find weir", source })?;
         Ok(Agent {
             interface_namespace: session.create_namespace("dock")?,
             host: Rc::new(LocalHost::new(Rc::clone(&session))),
             session,
             study_folder: folder,
             namespaces: BTreeMap::new(),
-            namespace_count: 0,
+            last_namespace_number: 0,
             interface_names: Vec::new(),
-            weir,
+            weir_program,
             _host_lock: lock_host()?,
         })
     }
@@ -139,19 +140,21 @@ impl Agent {
                 self.host.read_proc_file(&require_path_inside_folder(&name)?.to_string_lossy())?,
             ),
             AgentRequest::StartDropWatch { room } => {
-                to_json(self.find_namespace_by_number(room)?.target.start_drop_watch()?)
+                to_json(self.find_namespace_by_number(room)?.local_namespace.start_drop_watch()?)
             }
             AgentRequest::TakeDropReasons => to_json(self.host.take_drop_reasons()?),
             AgentRequest::ReadKernelLog { most } => {
                 to_json(self.host.read_new_kernel_log_lines(most)?)
             }
-            AgentRequest::FlushConntrack { room, settled } => {
-                to_json(self.find_namespace_by_number(room)?.target.flush_conntrack(settled)?)
-            }
+            AgentRequest::FlushConntrack { room, settled } => to_json(
+                self.find_namespace_by_number(room)?.local_namespace.flush_conntrack(settled)?,
+            ),
             AgentRequest::StartConntrackSampling { room, period_seconds } => {
                 let period = Duration::from_secs_f64(period_seconds.clamp(0.0, 1.0));
                 to_json(
-                    self.find_namespace_by_number(room)?.target.start_conntrack_sampling(period)?,
+                    self.find_namespace_by_number(room)?
+                        .local_namespace
+                        .start_conntrack_sampling(period)?,
                 )
             }
             AgentRequest::TakeConntrackSamples => to_json(self.host.take_conntrack_samples()?),
@@ -177,21 +180,21 @@ impl Agent {
         role: &str,
         forwards: Option<bool>,
     ) -> Result<NamespaceNumberAndName, LabError> {
-        self.namespace_count += 1;
+        self.last_namespace_number += 1;
         let namespace =
-            self.session.create_namespace(&format!("{role}{}", self.namespace_count))?;
+            self.session.create_namespace(&format!("{role}{}", self.last_namespace_number))?;
         if let Some(ipv6) = forwards {
             set_router_sysctls(&namespace, ipv6)?;
         }
         let place = NamespaceNumberAndName {
-            namespace_number: self.namespace_count,
+            namespace_number: self.last_namespace_number,
             name: namespace.name().to_owned(),
         };
         let ipv6 = forwards.unwrap_or(false);
-        let target = LocalNamespace::new(Rc::clone(&self.host), namespace);
+        let local_namespace = LocalNamespace::new(Rc::clone(&self.host), namespace);
         self.namespaces.insert(
-            self.namespace_count,
-            AgentOwnedNamespace { target, ipv6, proc_net_files: BTreeMap::new() },
+            self.last_namespace_number,
+            AgentOwnedNamespace { local_namespace, ipv6, proc_net_files: BTreeMap::new() },
         );
         Ok(place)
     }
@@ -206,7 +209,8 @@ impl Agent {
     }
 
     fn remove_uncabled_namespace(&mut self, namespace_number: u32) -> Result<(), LabError> {
-        let namespace = self.find_namespace_by_number(namespace_number)?.target.namespace().clone();
+        let namespace =
+            self.find_namespace_by_number(namespace_number)?.local_namespace.namespace().clone();
         if namespace.name() == self.interface_namespace.name() {
             return Err(LabError::FirewallHostFailure(
                 "the interfaces are in that namespace".to_owned(),
@@ -221,9 +225,9 @@ impl Agent {
         namespace_number: u32,
         neighbours: &SinkMacAndReturnRoute,
     ) -> Result<(), LabError> {
-        let AgentOwnedNamespace { target, ipv6, .. } =
+        let AgentOwnedNamespace { local_namespace, ipv6, .. } =
             self.find_namespace_by_number(namespace_number)?;
-        let (namespace, ipv6) = (target.namespace().clone(), *ipv6);
+        let (namespace, ipv6) = (local_namespace.namespace().clone(), *ipv6);
         let [input, output] = self.interface_names.as_slice() else {
             return Err(LabError::FirewallHostFailure("two interfaces are taken first".to_owned()));
         };
@@ -271,23 +275,26 @@ impl Agent {
             paths.push((name.as_str(), path));
         }
         let files: Vec<_> = paths.iter().map(|(name, path)| (*name, path.as_path())).collect();
-        self.find_namespace_by_number(work.namespace_number)?.target.run_command(&TargetCommand {
-            script: &work.command,
-            variables: work.variables.clone(),
-            file_variables: &files,
-            folder: &self.study_folder,
-            weir: &self.weir,
-            is_timed: work.is_timed,
-        })
+        self.find_namespace_by_number(work.namespace_number)?.local_namespace.run_command(
+            &TargetCommand {
+                script: &work.command,
+                variables: work.variables.clone(),
+                file_variables: &files,
+                files_folder: &self.study_folder,
+                weir_program: &self.weir_program,
+                is_timed: work.is_timed,
+            },
+        )
     }
 
     fn read_proc_net(&mut self, namespace_number: u32, name: &str) -> Result<String, LabError> {
         let name = require_path_inside_folder(name)?.to_string_lossy().into_owned();
         let unknown = || LabError::FirewallHostFailure(format!("no namespace {namespace_number}"));
-        let AgentOwnedNamespace { target, proc_net_files: files, .. } =
+        let AgentOwnedNamespace { local_namespace, proc_net_files: files, .. } =
             self.namespaces.get_mut(&namespace_number).ok_or_else(unknown)?;
         if !files.contains_key(&name) {
-            files.insert(name.clone(), open_namespace_proc_net(target.namespace(), &name)?);
+            files
+                .insert(name.clone(), open_namespace_proc_net(local_namespace.namespace(), &name)?);
         }
         ProcNetFile::read_text(&files[&name])
     }

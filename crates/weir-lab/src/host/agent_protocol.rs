@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_stats::HostEnvironment;
 
-use crate::host::target::SinkMacAndReturnRoute;
+use crate::host::host_trait::SinkMacAndReturnRoute;
 
 /// A question; what answers it is next to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub(crate) enum AgentRequest {
     MoveInterfacesTo { room: u32, neighbours: SinkMacAndReturnRoute },
     /// A file of the study; its bytes follow this line. `()`.
     WriteStudyFile { path: String, bytes: u64, is_executable: bool },
-    /// A command of a subject. [`TimedCommandOutput`](crate::host::target::TimedCommandOutput).
+    /// A command of a subject. [`TimedCommandOutput`](crate::host::host_trait::TimedCommandOutput).
     RunCommand(Box<CommandRequest>),
     /// A file under `/proc/net` of a firewall. Its text.
     ReadProcNet { room: u32, name: String },

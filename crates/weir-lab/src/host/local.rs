@@ -11,13 +11,13 @@ use weir_kernel::{Namespace, Session};
 use weir_stats::RemoteHostRecord;
 
 use crate::LabError;
-use crate::host::namespace_command::{HighPriorityGuard, time_shell_command_in_namespace};
-use crate::host::target::{
+use crate::host::host_trait::{
     ExecTarget, Host, SinkMacAndReturnRoute, TargetCommand, TimedCommandOutput,
 };
+use crate::host::namespace_command::{HighPriorityGuard, time_shell_command_in_namespace};
 use crate::observe::conntrack_sampling::{ConntrackSampler, ConntrackSamples};
-use crate::observe::counters::ConntrackStatReader;
 use crate::observe::drop_reasons::{self, DropReasonCounter, DropReasonCounts, DropWatchGuard};
+use crate::observe::kernel_counters::ConntrackStatReader;
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::kernel_memory;
 use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
@@ -26,9 +26,9 @@ use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
 pub(crate) struct LocalHost {
     session: Rc<Session>,
     /// Loaded at the first request; `None` if the kernel does not report reasons.
-    drop_counter: OnceCell<Option<RefCell<DropReasonCounter>>>,
+    drop_reason_counter_cell: OnceCell<Option<RefCell<DropReasonCounter>>>,
     drop_watch: RefCell<Option<(DropReasonCounts, DropWatchGuard)>>,
-    sampler: RefCell<Option<ConntrackSampler>>,
+    conntrack_sampler: RefCell<Option<ConntrackSampler>>,
     kernel_log: RefCell<KernelLog>,
 }
 
@@ -43,16 +43,18 @@ impl LocalHost {
     pub(crate) fn new(session: Rc<Session>) -> LocalHost {
         LocalHost {
             session,
-            drop_counter: OnceCell::new(),
+            drop_reason_counter_cell: OnceCell::new(),
             drop_watch: RefCell::default(),
-            sampler: RefCell::default(),
+            conntrack_sampler: RefCell::default(),
             kernel_log: RefCell::new(KernelLog::open_at_end()),
         }
     }
 
     /// Without the program, validation relies on the subjects' own counters.
     fn drop_reason_counter(&self) -> Option<&RefCell<DropReasonCounter>> {
-        self.drop_counter.get_or_init(|| DropReasonCounter::new().ok().map(RefCell::new)).as_ref()
+        self.drop_reason_counter_cell
+            .get_or_init(|| DropReasonCounter::new().ok().map(RefCell::new))
+            .as_ref()
     }
 }
 
@@ -89,7 +91,7 @@ impl Host for LocalHost {
     }
 
     fn take_conntrack_samples(&self) -> Result<ConntrackSamples, LabError> {
-        Ok(self.sampler.take().map_or_else(Vec::new, ConntrackSampler::stop))
+        Ok(self.conntrack_sampler.take().map_or_else(Vec::new, ConntrackSampler::stop))
     }
 
     fn read_proc_file(&self, name: &str) -> Result<String, LabError> {
@@ -150,7 +152,7 @@ impl ExecTarget for LocalNamespace {
     fn run_command(&self, command: &TargetCommand<'_>) -> Result<TimedCommandOutput, LabError> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut variables = command.variables.clone();
-        variables.insert("WEIR".to_owned(), text(command.weir));
+        variables.insert("WEIR".to_owned(), text(command.weir_program));
         let files = command.file_variables.iter();
         variables.extend(files.map(|(name, path)| ((*name).to_owned(), text(path))));
         let _nice = command.is_timed.then(HighPriorityGuard::raise_priority);
@@ -180,9 +182,9 @@ impl ExecTarget for LocalNamespace {
     fn start_conntrack_sampling(&self, period: Duration) -> Result<bool, LabError> {
         // One at a time: the one before ends.
         self.host.take_conntrack_samples()?;
-        let sampler = ConntrackSampler::start(ConntrackStatReader::open(self)?, period);
-        let is_begun = sampler.is_some();
-        *self.host.sampler.borrow_mut() = sampler;
+        let conntrack_sampler = ConntrackSampler::start(ConntrackStatReader::open(self)?, period);
+        let is_begun = conntrack_sampler.is_some();
+        *self.host.conntrack_sampler.borrow_mut() = conntrack_sampler;
         Ok(is_begun)
     }
 

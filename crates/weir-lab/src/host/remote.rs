@@ -17,16 +17,16 @@ use crate::LabError;
 use crate::host::agent_protocol::{
     AgentReply, AgentRequest, AgentWelcome, CommandRequest, NamespaceNumberAndName,
 };
-use crate::host::ssh::SshConnection;
-use crate::host::target::{
+use crate::host::host_trait::{
     ExecTarget, Host, SinkMacAndReturnRoute, TargetCommand, TimedCommandOutput,
 };
+use crate::host::ssh::SshConnection;
 use crate::observe::conntrack_sampling::ConntrackSamples;
 use crate::observe::drop_reasons::DropReasonCounts;
 use crate::observe::proc_net_file::{ProcNetFile, ProcNetOpener};
 
 /// Requests for the time; the one with the shortest round trip is the most accurate.
-const CLOCK_REQUESTS: u32 = 8;
+const CLOCK_REQUEST_COUNT: u32 = 8;
 
 /// The firewall's host; copies of it are the same connection.
 #[derive(Clone, Debug)]
@@ -148,7 +148,7 @@ impl Host for RemoteHost {
 
     fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         let mut nearest = (f64::MAX, 0.0);
-        for _ in 0..CLOCK_REQUESTS {
+        for _ in 0..CLOCK_REQUEST_COUNT {
             let (asked, begun) = (unix_time_seconds(), Instant::now());
             let there: f64 = self.send_request(&AgentRequest::ReadClock)?;
             let way = begun.elapsed().as_secs_f64();
@@ -243,8 +243,9 @@ impl ExecTarget for RemoteNamespace {
     }
 
     fn run_command(&self, command: &TargetCommand<'_>) -> Result<TimedCommandOutput, LabError> {
-        let folder = command.folder;
-        let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        let files_folder = command.files_folder;
+        let inside =
+            |path: &Path| path.strip_prefix(files_folder).unwrap_or(path).display().to_string();
         let files =
             command.file_variables.iter().map(|(name, path)| ((*name).to_owned(), inside(path)));
         self.host.send_request(&AgentRequest::RunCommand(Box::new(CommandRequest {

@@ -9,7 +9,7 @@ use weir_packet::Mac;
 use weir_study::FirewallDevices;
 
 use crate::LabError;
-use crate::host::target::{ReturnRoute, SinkMacAndReturnRoute};
+use crate::host::host_trait::{ReturnRoute, SinkMacAndReturnRoute};
 
 /// MAC address of the firewall's device towards the source.
 pub const FIREWALL_IN_MAC: Mac = [0x02, 0, 0, 0, 0, 0x01];

@@ -31,7 +31,7 @@ pub(crate) struct SshConnection {
     child: Child,
     agent_stdin: Option<ChildStdin>,
     agent_stdout: BufReader<ChildStdout>,
-    stderr_lines: Option<JoinHandle<Vec<String>>>,
+    stderr_lines_thread: Option<JoinHandle<Vec<String>>>,
 }
 
 impl SshConnection {
@@ -110,7 +110,12 @@ impl SshConnection {
             said
         };
         let said = std::thread::Builder::new().name("ssh".to_owned()).spawn(last_lines)?;
-        Ok(SshConnection { child, agent_stdin: to, agent_stdout: from, stderr_lines: Some(said) })
+        Ok(SshConnection {
+            child,
+            agent_stdin: to,
+            agent_stdout: from,
+            stderr_lines_thread: Some(said),
+        })
     }
 
     /// Asks, with the bytes that belong to the question.
@@ -130,8 +135,11 @@ impl SshConnection {
     pub(crate) fn close(&mut self) -> SshExit {
         self.agent_stdin = None;
         let status = self.child.wait();
-        let said =
-            self.stderr_lines.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let said = self
+            .stderr_lines_thread
+            .take()
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
         SshExit { status, stderr: said.join("; ") }
     }
 }

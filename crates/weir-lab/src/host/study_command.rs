@@ -9,14 +9,14 @@ use weir_stats::Scenario;
 use weir_study::FirewallDevices;
 
 use crate::LabError;
+use crate::host::host_trait::{ExecTarget, TargetCommand};
 use crate::host::namespace_command::time_shell_command_in_namespace;
-use crate::host::target::{ExecTarget, TargetCommand};
 
 /// Variables that every command of a run sees.
 #[derive(Clone, Debug)]
-pub(crate) struct RunCommandEnv {
+pub(crate) struct StudyCommandEnv {
     /// The weir that runs the study.
-    pub(crate) weir: std::path::PathBuf,
+    pub(crate) weir_program: std::path::PathBuf,
     /// The run's seed.
     pub(crate) seed: u64,
     /// The firewall's devices.
@@ -40,7 +40,7 @@ pub(crate) struct StudyCommand<'a> {
     pub(crate) file_variables: Vec<(&'static str, &'a Path)>,
 }
 
-impl RunCommandEnv {
+impl StudyCommandEnv {
     /// Runs a command inside a namespace; how long it took, and what it printed.
     ///
     /// What it starts is in the namespace too, so it ends with the session at the latest.
@@ -50,7 +50,7 @@ impl RunCommandEnv {
         job: &StudyCommand<'_>,
     ) -> Result<(Duration, String), LabError> {
         let mut variables = self.machine_independent_variables(job);
-        variables.insert("WEIR".to_owned(), self.weir.to_string_lossy().into_owned());
+        variables.insert("WEIR".to_owned(), self.weir_program.to_string_lossy().into_owned());
         for (name, path) in &job.file_variables {
             variables.insert((*name).to_owned(), path.to_string_lossy().into_owned());
         }
@@ -61,11 +61,11 @@ impl RunCommandEnv {
     }
 
     /// Runs a command where rulesets are loaded; one that `is_timed` has priority over the
-    /// machine's other work. Files are those of `folder`.
+    /// machine's other work. Files are those of `files_folder`.
     pub(crate) fn run_on_target(
         &self,
         target: &dyn ExecTarget,
-        folder: &Path,
+        files_folder: &Path,
         job: &StudyCommand<'_>,
         is_timed: bool,
     ) -> Result<(Duration, String), LabError> {
@@ -73,8 +73,8 @@ impl RunCommandEnv {
             script: job.script,
             variables: self.machine_independent_variables(job),
             file_variables: &job.file_variables,
-            folder,
-            weir: &self.weir,
+            files_folder,
+            weir_program: &self.weir_program,
             is_timed,
         });
         let ran = ran.map_err(|error| match error {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::observe::counters::ConntrackStatReader;
+use crate::observe::kernel_counters::ConntrackStatReader;
 
 /// Seconds since the beginning, and entries then.
 pub(crate) type ConntrackSamples = Vec<(f64, u64)>;

@@ -6,7 +6,7 @@ use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use weir_bpf::{object, per_cpu_map};
+use weir_bpf::{object_storage_and_attach, per_cpu_map};
 use weir_kernel::Namespace;
 
 use crate::LabError;
@@ -29,7 +29,7 @@ pub const NETFILTER_DROP_REASON: &str = "NETFILTER_DROP";
 /// Counts freed packets by reason while a guard of it lives.
 pub struct DropReasonCounter {
     bpf_skeleton: DropsSkel<'static>,
-    names: BTreeMap<u32, String>,
+    reason_names: BTreeMap<u32, String>,
 }
 
 /// While it lives, freed packets of one namespace are counted.
@@ -44,11 +44,11 @@ impl DropReasonCounter {
     /// Where the kernel lacks BTF or tracing.
     pub fn new() -> Result<DropReasonCounter, LabError> {
         let open = DropsSkelBuilder::default()
-            .open(object::leak_object_storage())
+            .open(object_storage_and_attach::leak_object_storage())
             .map_err(LabError::bpf_error("open the BPF program of drop reasons"))?;
         let skeleton =
             open.load().map_err(LabError::bpf_error("load the BPF program of drop reasons"))?;
-        Ok(DropReasonCounter { bpf_skeleton: skeleton, names: read_drop_reason_names()? })
+        Ok(DropReasonCounter { bpf_skeleton: skeleton, reason_names: read_drop_reason_names()? })
     }
 
     /// Counts from now on what `namespace` frees.
@@ -80,7 +80,7 @@ impl DropReasonCounter {
                 per_cpu_map::read_per_cpu_values::<u64>(reasons, reason, "read the drop reasons")?;
             let packets: u64 = values.iter().sum();
             if packets > 0 {
-                let name = self.names.get(&reason).cloned();
+                let name = self.reason_names.get(&reason).cloned();
                 *counts.entry(name.unwrap_or_else(|| format!("reason {reason}"))).or_default() +=
                     packets;
             }

@@ -12,8 +12,8 @@ use weir_stats::{Coordinate, GeneratedRulesetRecord, Scenario};
 use crate::LabError;
 use crate::frames::drop_mix;
 use crate::frames::{self, Frame};
-use crate::host::study_command::{RunCommandEnv, StudyCommand};
-use crate::host::target::ExecTarget;
+use crate::host::host_trait::ExecTarget;
+use crate::host::study_command::{StudyCommand, StudyCommandEnv};
 use weir_study::{FileGenerator, Study};
 
 /// Rulesets up to this length are kept with the records.
@@ -24,7 +24,7 @@ pub(crate) struct GeneratedRunFiles {
     folder: PathBuf,
     /// Where the commands run that make them: a namespace that leads nowhere.
     tool_namespace: Namespace,
-    command_env: RunCommandEnv,
+    command_env: StudyCommandEnv,
     frames: BTreeMap<Scenario, Vec<Frame>>,
     subject_folders: BTreeMap<(Scenario, String), PathBuf>,
 }
@@ -34,7 +34,7 @@ impl GeneratedRunFiles {
     pub(crate) fn new(
         folder: PathBuf,
         tools: Namespace,
-        env: RunCommandEnv,
+        env: StudyCommandEnv,
     ) -> Result<GeneratedRunFiles, LabError> {
         fs::create_dir_all(&folder).map_err(LabError::file_error("create", &folder))?;
         let (frames, prepared) = (BTreeMap::new(), BTreeMap::new());
@@ -139,7 +139,7 @@ impl GeneratedRunFiles {
         study: &Study,
         point: &Scenario,
     ) -> Result<(), LabError> {
-        let Some(traffic) = study.frames_source() else { return Ok(()) };
+        let Some(traffic) = study.frames_generator() else { return Ok(()) };
         let part = point.project_to_axes(&traffic.declared_axis_names());
         if self.frames.contains_key(&part) {
             return Ok(());
@@ -165,7 +165,8 @@ impl GeneratedRunFiles {
 
     /// The frames of a point, and the part of the grid that they depend on.
     pub(crate) fn frames_at_point(&self, study: &Study, point: &Scenario) -> (Scenario, &[Frame]) {
-        let axes = study.frames_source().map_or_else(Vec::new, FileGenerator::declared_axis_names);
+        let axes =
+            study.frames_generator().map_or_else(Vec::new, FileGenerator::declared_axis_names);
         let part = point.project_to_axes(&axes);
         let frames = self.frames.get(&part).map_or(&[][..], Vec::as_slice);
         (part, frames)

@@ -4,11 +4,11 @@ use weir_stats::{Scenario, Trial, TrialState};
 use weir_study::{LoadedStudy, PlannedTrial, SubjectCopy};
 
 use crate::LabError;
+use crate::host::host_trait::ExecTarget;
 use crate::host::study_command::{StudyCommand, find_number_after_dropped_word};
-use crate::host::target::ExecTarget;
 use crate::schedule::generated_files::GeneratedRunFiles;
 use crate::schedule::run_state::RunState;
-use crate::schedule::workloads;
+use crate::schedule::workload_selection;
 use crate::trial::judge::{self, LeakAndMiscountTolerance};
 use crate::trial::runner::{DropCountSource, TrialObservation};
 use crate::trial::trial_record;
@@ -21,11 +21,11 @@ const MAX_VALIDATION_SECONDS: f64 = 0.1;
 pub(crate) fn run_counter_checking_warmup_trial(
     run: &mut RunState<'_>,
     point: &Scenario,
-    variant: &SubjectCopy,
+    subject_copy: &SubjectCopy,
 ) -> Result<Trial, LabError> {
     let step = PlannedTrial {
         scenario: point.clone(),
-        variant: variant.clone(),
+        subject_copy: subject_copy.clone(),
         block: 0,
         order_in_block: 0,
         leg: 0,
@@ -34,7 +34,7 @@ pub(crate) fn run_counter_checking_warmup_trial(
     let (_, mut trial) = run_step_and_build_trial(run, &step, seconds, true)?;
     trial.state = TrialState::Warmup;
     let told = run.runner.resources.topology.firewall_host().can_report_drop_reasons()
-        && !run.loaded_study.subjects.0[&step.variant.subject].before_netfilter;
+        && !run.loaded_study.subjects.0[&step.subject_copy.subject].before_netfilter;
     let unlike = told.then(|| judge::judge_rule_drops_against_kernel(&trial)).flatten();
     if let Some((state, why)) = judge_packet_and_connection_counts(run, &trial).or(unlike) {
         trial.state = state;
@@ -100,7 +100,7 @@ pub(crate) fn record_trial_and_check_settled(
         trial.state =
             if counts_though_disturbed { TrialState::Accepted } else { TrialState::Disturbed };
         trial.rejection_reason = Some(why);
-        run.accepted_disturbed += u64::from(counts_though_disturbed);
+        run.accepted_disturbed_trial_count += u64::from(counts_though_disturbed);
     }
     let is_done = matches!(trial.state, TrialState::Accepted | TrialState::Failed);
     run.record_trial(trial)?;
@@ -143,12 +143,13 @@ fn run_step_and_build_trial(
     verify_all: bool,
 ) -> Result<(TrialObservation, Trial), LabError> {
     let loaded = run.loaded_study;
-    let mut of_study = workloads::plan_step_workload(run, step, seconds, verify_all)?;
-    let subject = &loaded.subjects.0[&step.variant.subject];
+    let mut of_study = workload_selection::plan_step_workload(run, step, seconds, verify_all)?;
+    let subject = &loaded.subjects.0[&step.subject_copy.subject];
     let point = step.scenario.project_to_axes(&loaded.study.ruleset.declared_axis_names());
-    let firewall = &run.firewalls[&(point.clone(), step.variant.clone())];
-    let files = &run.files;
-    let count = || query_total_rule_drops(loaded, files, step, &point, &*firewall.target);
+    let firewall = &run.firewalls[&(point.clone(), step.subject_copy.clone())];
+    let generated_files = &run.generated_files;
+    let count =
+        || query_total_rule_drops(loaded, generated_files, step, &point, &*firewall.command_target);
     let drops = match (verify_all, of_study.expects_drops, subject.count.is_empty()) {
         (false, false, _) => DropCountSource::NotCounted,
         (false, true, false) => DropCountSource::RuleCounters(&count),
@@ -171,10 +172,10 @@ fn query_total_rule_drops(
 ) -> Result<u64, LabError> {
     let study = &loaded.study;
     let ruleset = files.ruleset_path(study, point);
-    let folder = files.subject_folder(study, point, &step.variant.subject);
+    let folder = files.subject_folder(study, point, &step.subject_copy.subject);
     let job = StudyCommand {
-        label: format!("count of {}", step.variant.subject),
-        script: &loaded.subjects.0[&step.variant.subject].count,
+        label: format!("count of {}", step.subject_copy.subject),
+        script: &loaded.subjects.0[&step.subject_copy.subject].count,
         scenario: point,
         file_variables: vec![("RULESET", &ruleset), ("DIR", &folder)],
     };

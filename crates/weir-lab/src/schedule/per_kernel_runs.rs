@@ -11,19 +11,19 @@ use weir_stats::RunRecord;
 use crate::LabError;
 use crate::host::kernel_boot;
 use crate::record;
-use crate::schedule::options::StudyRunOptions;
 use crate::schedule::resume;
-use crate::schedule::run;
 use crate::schedule::run_progress::RunProgress;
+use crate::schedule::study_execution;
+use crate::schedule::study_run_options::StudyRunOptions;
 use weir_study;
 use weir_study::LabHostsFile;
 
 /// A study that is run once for each kernel, its records in a folder for each.
 #[derive(Debug)]
 pub struct PerKernelStudy {
-    study: PathBuf,
+    study_path: PathBuf,
     options: StudyRunOptions,
-    hosts: LabHostsFile,
+    hosts_file: LabHostsFile,
     runs: Vec<StudyRunOnKernel>,
 }
 
@@ -46,24 +46,24 @@ impl PerKernelStudy {
     /// As for [`execute_study`](crate::execute_study()): a study, preset or file of hosts that
     /// cannot be read, or existing records of another run.
     pub fn new(
-        study: &Path,
+        study_path: &Path,
         out: &Path,
         options: &StudyRunOptions,
     ) -> Result<Option<PerKernelStudy>, LabError> {
         let Some(path) = &options.hosts else { return Ok(None) };
-        let loaded = weir_study::load_study(study)?;
-        let hosts = LabHostsFile::read_for_study(path, &loaded)?;
-        let Some(first) = hosts.firewall.kernels.first() else { return Ok(None) };
+        let loaded = weir_study::load_study(study_path)?;
+        let hosts_file = LabHostsFile::read_for_study(path, &loaded)?;
+        let Some(first) = hosts_file.firewall.kernels.first() else { return Ok(None) };
         if options.against_itself.is_some() {
             let message = "a subject is measured against itself on one kernel: remove these";
-            return Err(hosts.error_at_value(&first.name, message).into());
+            return Err(hosts_file.error_at_value(&first.name, message).into());
         }
         loaded.check_request_and_find_preset(&options.requested_preset_and_run_mode())?;
         if !options.resume {
             record::refuse_nonempty_folder(out)?;
         }
         let mut runs = Vec::new();
-        for kernel in &hosts.firewall.kernels {
+        for kernel in &hosts_file.firewall.kernels {
             let name = kernel.name.get_ref().clone();
             let folder = out.join(&name);
             let prior = folder
@@ -71,8 +71,8 @@ impl PerKernelStudy {
                 .then(|| resume::load_and_verify_prior_run(&folder, &loaded, options));
             runs.push(StudyRunOnKernel { name, folder, prior_record: prior.transpose()? });
         }
-        let (study, options) = (study.to_owned(), options.clone());
-        Ok(Some(PerKernelStudy { study, options, hosts, runs }))
+        let (study_path, options) = (study_path.to_owned(), options.clone());
+        Ok(Some(PerKernelStudy { study_path, options, hosts_file, runs }))
     }
 
     /// The runs, in the order of the file.
@@ -103,7 +103,7 @@ impl PerKernelStudy {
         }
         let options =
             StudyRunOptions { resume: one.prior_record.is_some(), ..self.options.clone() };
-        run::execute_study(&self.study, &one.folder, &options, progress)
+        study_execution::execute_study(&self.study_path, &one.folder, &options, progress)
     }
 
     /// Boots the kernel of a run, while nothing else is measured from here.
@@ -115,17 +115,20 @@ impl PerKernelStudy {
         let failed = |source| LabError::SystemCall { action: "catch Ctrl-C", source };
         stop_signal::install_stop_signal_handlers().map_err(failed)?;
         // It would end what another run measures.
-        let _alone = run::wait_for_host_lock(progress)?;
+        let _alone = study_execution::wait_for_host_lock(progress)?;
         let message = format!("boot {} on the firewall's host", one.name);
         progress(RunProgress {
             steps_done: 0,
             total_steps: 1,
             message: &message,
-            remaining: None,
+            estimated_remaining_time: None,
             trials: &[],
         });
-        let mut kernels = self.hosts.firewall.kernels.iter();
+        let mut kernels = self.hosts_file.firewall.kernels.iter();
         let kernel = kernels.find(|kernel| *kernel.name.get_ref() == one.name);
-        kernel_boot::boot_kernel_and_read_release(&self.hosts, kernel.expect("a run of this file"))
+        kernel_boot::boot_kernel_and_read_release(
+            &self.hosts_file,
+            kernel.expect("a run of this file"),
+        )
     }
 }

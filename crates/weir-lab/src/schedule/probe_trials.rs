@@ -8,7 +8,7 @@ use weir_study::{NoiseLimits, PlannedTrial, ProbeKindAndLoad};
 
 use crate::LabError;
 use crate::schedule::run_state::RunState;
-use crate::schedule::{packet_trials, workloads};
+use crate::schedule::{packet_trials, workload_selection};
 use crate::trial::judge;
 use crate::trial::runner::DropCountSource;
 use crate::trial::trial_record;
@@ -60,9 +60,9 @@ fn run_probe_trial_with_load_retries(
     case: ProbeKindAndLoad,
 ) -> Result<Trial, LabError> {
     let study = &run.loaded_study.study;
-    workloads::load_step_frames(run, step)?;
+    workload_selection::load_step_frames(run, step)?;
     let point = step.scenario.project_to_axes(&study.ruleset.declared_axis_names());
-    let firewall = &run.firewalls[&(point, step.variant.clone())];
+    let firewall = &run.firewalls[&(point, step.subject_copy.clone())];
     let rate = study.probe.as_ref().map_or(1, |plan| plan.requests_per_second(case.kind));
     let duration = Duration::from_secs_f64(run.preset.probe_trial_seconds());
     let mut tries = 1;

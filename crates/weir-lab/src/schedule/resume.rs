@@ -12,20 +12,20 @@ use std::path::Path;
 use weir_stats::{RunRecord, Scenario, Trial, TrialKind, TrialState, run_folder};
 
 use crate::LabError;
-use crate::schedule::options::StudyRunOptions;
+use crate::schedule::study_run_options::StudyRunOptions;
 use weir_study::LoadedStudy;
 use weir_study::{PlannedTrial, SubjectCopy};
 
 /// What makes a step the same one.
 type PlanPositionKey = (u32, u32, u32, Scenario, SubjectCopy);
 
-fn key_of_trial(trial: &Trial) -> PlanPositionKey {
+fn plan_position_of_trial(trial: &Trial) -> PlanPositionKey {
     let variant = SubjectCopy { subject: trial.subject.clone(), copy_index: trial.copy_index };
     (trial.block, trial.order_in_block, trial.leg, trial.scenario.clone(), variant)
 }
 
-fn key_of_planned_trial(step: &PlannedTrial) -> PlanPositionKey {
-    (step.block, step.order_in_block, step.leg, step.scenario.clone(), step.variant.clone())
+fn plan_position_of_planned_trial(step: &PlannedTrial) -> PlanPositionKey {
+    (step.block, step.order_in_block, step.leg, step.scenario.clone(), step.subject_copy.clone())
 }
 
 /// What was done before.
@@ -35,7 +35,7 @@ pub(crate) struct FinishedTrials {
     /// Validation trials: the first trials of packets in the records, in the order of the plan.
     pub(crate) validation_count: usize,
     /// Repeats that a step had, and whether the last of them settled it.
-    packet_repeats: BTreeMap<PlanPositionKey, (u32, bool)>,
+    repeats_and_settled_by_step: BTreeMap<PlanPositionKey, (u32, bool)>,
 }
 
 impl FinishedTrials {
@@ -49,14 +49,14 @@ impl FinishedTrials {
         let mut done = FinishedTrials::default();
         for trial in trials {
             match trial.kind {
-                TrialKind::Load => drop(done.timed_loads.insert(key_of_trial(trial))),
+                TrialKind::Load => drop(done.timed_loads.insert(plan_position_of_trial(trial))),
                 TrialKind::Add => (),
                 _ if done.validation_count < validations => done.validation_count += 1,
                 _ => {
                     let counts = matches!(trial.state, TrialState::Accepted | TrialState::Failed);
                     let settled = counts || trial.repeat_count >= repeats;
-                    done.packet_repeats
-                        .insert(key_of_trial(trial), (trial.repeat_count + 1, settled));
+                    done.repeats_and_settled_by_step
+                        .insert(plan_position_of_trial(trial), (trial.repeat_count + 1, settled));
                 }
             }
         }
@@ -65,12 +65,12 @@ impl FinishedTrials {
 
     /// Whether a load was timed.
     pub(crate) fn is_ruleset_load_timed(&self, step: &PlannedTrial) -> bool {
-        self.timed_loads.contains(&key_of_planned_trial(step))
+        self.timed_loads.contains(&plan_position_of_planned_trial(step))
     }
 
     /// The repeat that a step continues with; `None` if it is settled.
     pub(crate) fn next_repeat_unless_settled(&self, step: &PlannedTrial) -> Option<u32> {
-        match self.packet_repeats.get(&key_of_planned_trial(step)) {
+        match self.repeats_and_settled_by_step.get(&plan_position_of_planned_trial(step)) {
             None => Some(0),
             Some((next, false)) => Some(*next),
             Some((_, true)) => None,
@@ -112,10 +112,10 @@ mod tests {
     use weir_study::trial_plan;
 
     fn step(order: u32) -> PlannedTrial {
-        let variant = SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
+        let subject_copy = SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
         PlannedTrial {
             scenario: Scenario::default(),
-            variant,
+            subject_copy,
             block: 0,
             order_in_block: order,
             leg: 0,

@@ -14,7 +14,7 @@ pub struct RunProgress<'a> {
     /// What is done now.
     pub message: &'a str,
     /// Remaining time, if it is known.
-    pub remaining: Option<Duration>,
+    pub estimated_remaining_time: Option<Duration>,
     /// The trials so far.
     pub trials: &'a [Trial],
 }
@@ -24,9 +24,9 @@ pub(crate) struct RunProgressTracker<'a> {
     started_at: Instant,
     steps_done: u64,
     pub(super) total_steps: u64,
-    spent_seconds: f64,
-    pub(super) expected_seconds: f64,
-    report_progress: &'a mut dyn FnMut(RunProgress<'_>),
+    expected_seconds_of_started_steps: f64,
+    pub(super) expected_seconds_of_all_steps: f64,
+    progress_callback: &'a mut dyn FnMut(RunProgress<'_>),
 }
 
 impl<'a> RunProgressTracker<'a> {
@@ -35,23 +35,26 @@ impl<'a> RunProgressTracker<'a> {
             started_at: Instant::now(),
             steps_done: 0,
             total_steps: 0,
-            spent_seconds: 0.0,
-            expected_seconds: 0.0,
-            report_progress: progress,
+            expected_seconds_of_started_steps: 0.0,
+            expected_seconds_of_all_steps: 0.0,
+            progress_callback: progress,
         }
     }
 
     pub(super) fn report_step_start(&mut self, message: &str, expected: f64, trials: &[Trial]) {
-        let pace = self.started_at.elapsed().as_secs_f64() / self.spent_seconds.max(0.5);
-        let left = (self.expected_seconds - self.spent_seconds).max(0.0) * pace.clamp(0.5, 4.0);
-        (self.report_progress)(RunProgress {
+        let pace = self.started_at.elapsed().as_secs_f64()
+            / self.expected_seconds_of_started_steps.max(0.5);
+        let left = (self.expected_seconds_of_all_steps - self.expected_seconds_of_started_steps)
+            .max(0.0)
+            * pace.clamp(0.5, 4.0);
+        (self.progress_callback)(RunProgress {
             steps_done: self.steps_done.min(self.total_steps),
             total_steps: self.total_steps,
             message,
-            remaining: Some(Duration::from_secs_f64(left)),
+            estimated_remaining_time: Some(Duration::from_secs_f64(left)),
             trials,
         });
         self.steps_done += 1;
-        self.spent_seconds += expected;
+        self.expected_seconds_of_started_steps += expected;
     }
 }

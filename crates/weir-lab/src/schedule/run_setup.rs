@@ -5,7 +5,7 @@ use weir_study::{SubjectCopy, trial_plan};
 
 use crate::LabError;
 use crate::schedule::run_state::RunState;
-use crate::schedule::{load, workloads};
+use crate::schedule::{ruleset_load_timing, workload_selection};
 use crate::topology::FirewallWithCounters;
 use crate::trial::empty_firewall_check::check_empty_firewall;
 use crate::workload::workload_planner::{TrialParameters, WorkloadPlanner};
@@ -19,20 +19,20 @@ impl RunState<'_> {
         let study = &self.loaded_study.study;
         for point in rulesets {
             self.report_step_or_interrupt(&format!("generate the ruleset at {point}"), 0.1)?;
-            let record = self.files.generate_ruleset(study, point, self.record_folder)?;
+            let record = self.generated_files.generate_ruleset(study, point, self.record_folder)?;
             self.rulesets.extend(record);
-            self.files.generate_added_rules(study, point)?;
+            self.generated_files.generate_added_rules(study, point)?;
             for name in self.measurable_subjects().collect::<Vec<_>>() {
                 let subject = &self.loaded_study.subjects.0[&name];
                 if !subject.prepare.is_empty() {
                     self.report_step_or_interrupt(&format!("prepare {name} at {point}"), 0.5)?;
                 }
-                self.files.prepare_subject(study, point, &name, &subject.prepare)?;
+                self.generated_files.prepare_subject(study, point, &name, &subject.prepare)?;
             }
         }
         for point in points {
             self.report_step_or_interrupt(&format!("generate the frames at {point}"), 0.1)?;
-            self.files.generate_frames_by_study_command(study, point)?;
+            self.generated_files.generate_frames_by_study_command(study, point)?;
         }
         Ok(())
     }
@@ -41,7 +41,7 @@ impl RunState<'_> {
     pub(super) fn set_up_all_firewalls(&mut self, rulesets: &[Scenario]) -> Result<(), LabError> {
         let study = &self.loaded_study.study;
         let again = study.again.as_ref().map(|again| again.subject.get_ref().clone());
-        let ipv6 = self.files.has_ipv6_frames();
+        let ipv6 = self.generated_files.has_ipv6_frames();
         if study.probe.is_some() {
             self.runner.resources.topology.route_probes_through_new_firewalls()?;
         }
@@ -59,17 +59,21 @@ impl RunState<'_> {
                     &format!("set up {} at {point}", variant.subject),
                     0.3,
                 )?;
-                let planner = workloads::choose_subject_planner(self, &variant.subject);
+                let planner =
+                    workload_selection::choose_planner_for_subject(self, &variant.subject);
                 let firewall = planner.create_firewall(&mut self.runner.resources, ipv6)?;
                 self.check_firewall_without_rules(&*planner, &firewall, point)?;
-                match load::run_setup_and_time_load(
+                match ruleset_load_timing::run_setup_and_time_load(
                     self,
-                    &*firewall.target,
+                    &*firewall.command_target,
                     point,
                     &variant.subject,
                 )? {
                     Some(_) => drop(self.firewalls.insert((point.clone(), variant), firewall)),
-                    None => drop(self.nothing_to_measure.insert((point.clone(), variant.subject))),
+                    None => drop(
+                        self.subjects_with_nothing_to_measure
+                            .insert((point.clone(), variant.subject)),
+                    ),
                 }
             }
         }
@@ -91,7 +95,7 @@ impl RunState<'_> {
             return Ok(());
         };
         let study = &self.loaded_study.study;
-        let (frames_scenario, frames) = self.files.frames_at_point(study, point);
+        let (frames_scenario, frames) = self.generated_files.frames_at_point(study, point);
         let trial = TrialParameters {
             scenario: point.clone(),
             seed: self.options.seed,

@@ -14,9 +14,9 @@ use weir_study::{LoadedStudy, PresetDefinition, SubjectCopy};
 
 use crate::LabError;
 use crate::schedule::generated_files::GeneratedRunFiles;
-use crate::schedule::options::StudyRunOptions;
 use crate::schedule::resume::FinishedTrials;
 use crate::schedule::run_progress::RunProgressTracker;
+use crate::schedule::study_run_options::StudyRunOptions;
 use crate::topology::FirewallWithCounters;
 use crate::trial::runner::TrialRunner;
 
@@ -27,18 +27,18 @@ pub(crate) struct RunState<'a> {
     pub(crate) options: &'a StudyRunOptions,
     pub(crate) record_folder: &'a Path,
     pub(crate) runner: TrialRunner,
-    pub(crate) files: GeneratedRunFiles,
+    pub(crate) generated_files: GeneratedRunFiles,
     pub(crate) firewalls: BTreeMap<(Scenario, SubjectCopy), FirewallWithCounters>,
     /// Subjects that have nothing to measure with a ruleset.
-    pub(crate) nothing_to_measure: BTreeSet<(Scenario, String)>,
+    pub(crate) subjects_with_nothing_to_measure: BTreeSet<(Scenario, String)>,
     /// Subjects whose loads of a ruleset have nothing to time.
-    pub(crate) nothing_to_time: BTreeSet<(Scenario, String)>,
+    pub(crate) subjects_with_nothing_to_time: BTreeSet<(Scenario, String)>,
     pub(crate) trials: Vec<Trial>,
     pub(crate) searches: Vec<RateSearchRecord>,
     pub(crate) rulesets: Vec<GeneratedRulesetRecord>,
     pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
     pub(crate) unmeasurable_subjects: BTreeMap<String, String>,
-    pub(crate) accepted_disturbed: u64,
+    pub(crate) accepted_disturbed_trial_count: u64,
     pub(crate) core: u32,
     pub(crate) scheduling: String,
     pub(crate) environment: HostEnvironment,
@@ -78,7 +78,7 @@ impl RunState<'_> {
         variant: &SubjectCopy,
     ) -> bool {
         let ruleset = point.project_to_axes(&self.loaded_study.study.ruleset.declared_axis_names());
-        self.nothing_to_measure.contains(&(ruleset, variant.subject.clone()))
+        self.subjects_with_nothing_to_measure.contains(&(ruleset, variant.subject.clone()))
     }
 
     /// Names of the subjects that this machine can measure.

@@ -14,7 +14,7 @@ use weir_stats::{Scenario, Trial, TrialKind, run_folder};
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendPlan;
 use crate::schedule::run_state::RunState;
-use crate::schedule::workloads::load_step_frames;
+use crate::schedule::workload_selection::load_step_frames;
 use crate::trial::runner::DropCountSource;
 use crate::trial::trial_record;
 use crate::workload::frames::FrameWorkload;
@@ -25,7 +25,7 @@ use weir_study::{PlannedTrial, SubjectCopy};
 pub(crate) fn search_subject_rate(
     run: &mut RunState<'_>,
     point: &Scenario,
-    variant: &SubjectCopy,
+    subject_copy: &SubjectCopy,
     goal: &SearchGoal,
     overload_pps: f64,
 ) -> Result<(), LabError> {
@@ -34,14 +34,14 @@ pub(crate) fn search_subject_rate(
     let found = rate_search::search_highest_rate(goal, high / 256.0, high, &mut |rate| {
         let step = PlannedTrial {
             scenario: point.clone(),
-            variant: variant.clone(),
+            subject_copy: subject_copy.clone(),
             block: 0,
             order_in_block: order,
             leg: 0,
         };
         order += 1;
         run.report_step_or_interrupt(
-            &format!("search {} at {point}: {rate:.0} packets/s", variant.subject),
+            &format!("search {} at {point}: {rate:.0} packets/s", subject_copy.subject),
             0.2,
         )?;
         let trial = measure_arrived_share_at_rate(run, &step, rate as u64)?;
@@ -50,7 +50,7 @@ pub(crate) fn search_subject_rate(
         steps.push(rate_search::SearchTrial { rate_pps: rate, loss_ratio: loss });
         Ok::<f64, LabError>(loss)
     })?;
-    let (subject, scenario) = (variant.subject.clone(), point.clone());
+    let (subject, scenario) = (subject_copy.subject.clone(), point.clone());
     let search = RateSearchRecord { subject, scenario, goal: *goal, found, steps };
     run_folder::append_search(run.record_folder, &search)?;
     run.searches.push(search);
@@ -67,7 +67,7 @@ pub(crate) fn refuse_drop_only_points(
         return Ok(());
     }
     for point in points {
-        let (_, frames) = run.files.frames_at_point(&run.loaded_study.study, point);
+        let (_, frames) = run.generated_files.frames_at_point(&run.loaded_study.study, point);
         if frames.iter().all(|frame| frame.to_drop) {
             let what = format!(
                 "`--search` at {point}: every frame must be dropped, so none can be lost; remove \
@@ -89,7 +89,7 @@ fn measure_arrived_share_at_rate(
     load_step_frames(run, step)?;
     let firewall = &run.firewalls[&(
         step.scenario.project_to_axes(&study.ruleset.declared_axis_names()),
-        step.variant.clone(),
+        step.subject_copy.clone(),
     )];
     let play = SendPlan {
         duration: Duration::from_secs_f64(run.preset.trial_seconds),
@@ -109,13 +109,13 @@ fn measure_arrived_share_at_rate(
     let arrived = if wanted == 0 { 1.0 } else { seen.arrived.delivered as f64 / wanted as f64 };
     let seconds = seen.send_result.seconds;
     let trial = Trial {
-        copy_index: step.variant.copy_index,
+        copy_index: step.subject_copy.copy_index,
         offered,
         delivered: seen.arrived.delivered,
         leaked: seen.arrived.leaked,
         foreign: seen.arrived.foreign,
         expected_drops: seen.send_result.to_drop,
-        drop_counts: seen.dropped,
+        drop_counts: seen.drop_counts,
         seconds,
         pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
         rate_pps: rate_pps as f64,

@@ -17,7 +17,7 @@ use weir_study::Endpoints;
 use crate::LabError;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
 use crate::host::router_config::{SINK_MAC, SOURCE_MAC, format_mac};
-use crate::observe::counters::DeviceDropCounterReader;
+use crate::observe::kernel_counters::DeviceDropCounterReader;
 use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::LocalTestbed;
 
@@ -28,7 +28,7 @@ pub(super) fn create_one_armed_gateway(
     endpoints: &Endpoints,
 ) -> Result<FirewallWithCounters, LabError> {
     let (namespace, near) = testbed.create_one_link_gateway(false)?;
-    let arm = testbed.devices.input.clone();
+    let arm = testbed.firewall_devices.input.clone();
     namespace.run_ip_batch(&on_link_neighbour_route_commands(endpoints, &arm))?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     ends.attach_both_ends_to_device(&testbed.source_namespace, ifindex)?;

@@ -2,8 +2,8 @@
 
 use weir_kernel::Namespace;
 
-use crate::host::target::RcExecTarget;
-use crate::observe::counters::{
+use crate::host::host_trait::RcExecTarget;
+use crate::observe::kernel_counters::{
     ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 
@@ -24,16 +24,16 @@ pub struct FirewallWithCounters {
     /// Packets that the device after it received.
     pub received_after_firewall: RxPacketCounterReader,
     /// Name of the source's device, and of the sink's.
-    pub end_devices: (String, String),
+    pub source_and_sink_devices: (String, String),
     /// It forwards nothing: what it gets is for itself.
     pub is_end_host: bool,
     /// Where commands of its subject run.
-    pub(crate) target: RcExecTarget,
+    pub(crate) command_target: RcExecTarget,
 }
 
 impl FirewallWithCounters {
     /// The name of its namespace.
     pub(crate) fn namespace_name(&self) -> &str {
-        self.target.name()
+        self.command_target.name()
     }
 }

@@ -10,7 +10,7 @@ use crate::host::router_config::{
     FIREWALL_IN_GATEWAY_IP, FIREWALL_IN_MAC, FIREWALL_OUT_GATEWAY_IP, FIREWALL_OUT_MAC, SOURCE_MAC,
     format_mac, neighbour_and_client_route_commands,
 };
-use crate::observe::counters::DeviceDropCounterReader;
+use crate::observe::kernel_counters::DeviceDropCounterReader;
 use crate::topology::firewall_under_test::FirewallWithCounters;
 use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 
@@ -25,7 +25,7 @@ pub(super) fn create_stateless_tcp_gateway(
 ) -> Result<FirewallWithCounters, LabError> {
     let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } =
         testbed.create_two_link_gateway(false)?;
-    let FirewallDevices { input, output } = &testbed.devices;
+    let FirewallDevices { input, output } = &testbed.firewall_devices;
     namespace.run_ip_batch(&neighbour_and_client_route_commands(
         &endpoints.client_prefix(),
         SOURCE_MAC,
@@ -55,7 +55,7 @@ pub(super) fn create_kernel_socket_gateway(
 ) -> Result<FirewallWithCounters, LabError> {
     let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } =
         testbed.create_two_link_gateway(false)?;
-    let FirewallDevices { input, output } = &testbed.devices;
+    let FirewallDevices { input, output } = &testbed.firewall_devices;
     let (clients, servers) = (endpoints.client_prefix(), endpoints.server_prefix());
     namespace.run_ip_batch(&neighbour_and_client_route_commands(&clients, SOURCE_MAC, input))?;
     for (side, own, other, gateway, mac, device) in [

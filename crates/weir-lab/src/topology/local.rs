@@ -10,13 +10,13 @@ use weir_packet::Mac;
 use weir_study::FirewallDevices;
 
 use crate::LabError;
+use crate::host::host_trait::RcExecTarget;
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{
     FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_default_routes_to_sink,
     select_addresses_of_enabled_families, set_router_sysctls, source_neighbour_command,
 };
-use crate::host::target::RcExecTarget;
-use crate::observe::counters::{
+use crate::observe::kernel_counters::{
     ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 use crate::topology::firewall_under_test::FirewallWithCounters;
@@ -26,7 +26,7 @@ use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, disable_gso_co
 pub(super) struct LocalTestbed {
     pub(super) session: Rc<Session>,
     pub(super) host: Rc<LocalHost>,
-    pub(super) devices: FirewallDevices,
+    pub(super) firewall_devices: FirewallDevices,
     pub(super) source_namespace: Namespace,
     pub(super) sink_namespace: Namespace,
     testbed_object_count: u32,
@@ -43,7 +43,7 @@ impl LocalTestbed {
     /// Makes source and sink; every firewall will have `devices`.
     pub(super) fn new(
         session: Session,
-        devices: FirewallDevices,
+        firewall_devices: FirewallDevices,
     ) -> Result<LocalTestbed, LabError> {
         let source = session.create_namespace("source")?;
         let sink_side = session.create_namespace("sink")?;
@@ -56,7 +56,7 @@ impl LocalTestbed {
         Ok(LocalTestbed {
             session,
             host,
-            devices,
+            firewall_devices,
             source_namespace: source,
             sink_namespace: sink_side,
             testbed_object_count: 0,
@@ -79,7 +79,7 @@ impl LocalTestbed {
         self.testbed_object_count += 1;
         let namespace =
             self.session.create_namespace(&format!("load{}", self.testbed_object_count))?;
-        let FirewallDevices { input, output } = &self.devices;
+        let FirewallDevices { input, output } = &self.firewall_devices;
         if input != output {
             set_router_sysctls(&namespace, false)?;
             let options = VethOptions {
@@ -135,7 +135,7 @@ impl LocalTestbed {
             &self.source_namespace,
             &near,
             &namespace,
-            &self.devices.input,
+            &self.firewall_devices.input,
             &options,
         )?;
         Ok((namespace, near))
@@ -148,7 +148,7 @@ impl LocalTestbed {
     ) -> Result<GatewayWithEndDevices, LabError> {
         let (namespace, near) = self.create_one_link_gateway(ipv6)?;
         let far = near.replacen('f', "k", 1);
-        let output = self.devices.output.clone();
+        let output = self.firewall_devices.output.clone();
         let addrs = select_addresses_of_enabled_families("198.18.1.1/24", "2001:2:0:2::1/64", ipv6);
         let outside = VethOptions {
             end_a: VethEndAddresses { addrs, ..veth_end_with_mac_only(FIREWALL_OUT_MAC) },
@@ -177,9 +177,9 @@ impl LocalTestbed {
             conntrack_counters: ConntrackStatReader::open(&namespace)?,
             received_from_source: RxPacketCounterReader::open(&namespace, "lo")?,
             received_after_firewall: RxPacketCounterReader::open(&namespace, "lo")?,
-            end_devices: (lo(), lo()),
+            source_and_sink_devices: (lo(), lo()),
             is_end_host: true,
-            target: self.exec_target(&namespace),
+            command_target: self.exec_target(&namespace),
             namespace,
         })
     }
@@ -190,7 +190,7 @@ impl LocalTestbed {
         link: &GatewayWithEndDevices,
     ) -> Result<(), LabError> {
         let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } = link;
-        let FirewallDevices { input, output } = &self.devices;
+        let FirewallDevices { input, output } = &self.firewall_devices;
         namespace.run_ip_batch(&[source_neighbour_command(SOURCE_MAC, input)])?;
         // Replies are redirected into this device, which accepts them only with a NAPI context.
         namespace.set_gro(output, true)?;
@@ -214,18 +214,18 @@ impl LocalTestbed {
         ends: (String, String),
     ) -> Result<FirewallWithCounters, LabError> {
         let stack = IpStackCounterReader::open(&namespace)?;
-        let entered = RxPacketCounterReader::open(&namespace, &self.devices.input)?;
+        let entered = RxPacketCounterReader::open(&namespace, &self.firewall_devices.input)?;
         let left = RxPacketCounterReader::open(&self.sink_namespace, &ends.1)?;
         Ok(FirewallWithCounters {
             conntrack_counters: ConntrackStatReader::open(&namespace)?,
-            target: self.exec_target(&namespace),
+            command_target: self.exec_target(&namespace),
             namespace,
             send_ifindex: ifindex,
             device_drops: devices,
             stack_counters: stack,
             received_from_source: entered,
             received_after_firewall: left,
-            end_devices: ends,
+            source_and_sink_devices: ends,
             is_end_host: false,
         })
     }

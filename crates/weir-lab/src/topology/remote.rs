@@ -15,10 +15,10 @@ use weir_study::{Endpoints, FirewallDevices, LabHostsFile};
 use crate::LabError;
 use crate::bpf_program::sink::Sink;
 use crate::bpf_program::stateless_tcp::StatelessTcpEndpoints;
+use crate::host::host_trait::{RcExecTarget, ReturnRoute, SinkMacAndReturnRoute};
 use crate::host::remote::{RemoteHost, RemoteNamespace};
 use crate::host::router_config::{SOURCE_MAC, wait_for_carrier};
-use crate::host::target::{RcExecTarget, ReturnRoute, SinkMacAndReturnRoute};
-use crate::observe::counters::{
+use crate::observe::kernel_counters::{
     ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 use crate::topology::firewall_under_test::FirewallWithCounters;
@@ -32,16 +32,16 @@ const SINK_DEVICE_NAME: &str = "k0";
 /// The other host, and the cables to it.
 pub(super) struct RemoteTestbed {
     pub(super) host: RemoteHost,
-    pub(super) firewall_mac: Mac,
+    pub(super) firewall_in_mac: Mac,
     /// Of the firewall's device towards the sink.
-    outer_mac: Mac,
+    firewall_out_mac: Mac,
     pub(super) source_mac: Mac,
     /// What the cables lead to.
-    neighbours: SinkMacAndReturnRoute,
+    sink_mac_and_return_route: SinkMacAndReturnRoute,
     /// Programs are on the interfaces of this host.
-    has_programs_attached: bool,
+    has_bpf_programs_attached: bool,
     /// Name of the firewall that the interfaces belong to.
-    cabled_firewall: Option<String>,
+    cabled_firewall_name: Option<String>,
 }
 
 impl RemoteTestbed {
@@ -59,13 +59,13 @@ impl RemoteTestbed {
                 .map_err(|error| hosts.error_at_value(name, error))?;
         }
         let host = RemoteHost::start_agent_of_same_version(hosts, session, weir, version)?;
-        let FirewallDevices { input, output } = &local.devices;
+        let FirewallDevices { input, output } = &local.firewall_devices;
         let take = |interface: &toml::Spanned<String>, name: &str| {
             host.take_interface_and_get_mac(interface.get_ref(), name)
                 .map_err(|error| LabError::from(hosts.error_at_value(interface, error)))
         };
-        let firewall_mac = take(&hosts.firewall.input, input)?;
-        let outer_mac = take(&hosts.firewall.output, output)?;
+        let firewall_in_mac = take(&hosts.firewall.input, input)?;
+        let firewall_out_mac = take(&hosts.firewall.output, output)?;
         let mut macs = [SOURCE_MAC; 2];
         let pairs = [
             (&ends.input, &local.source_namespace, SOURCE_DEVICE_NAME),
@@ -81,12 +81,12 @@ impl RemoteTestbed {
         let [source_mac, sink_mac] = macs;
         Ok(RemoteTestbed {
             host,
-            firewall_mac,
-            outer_mac,
+            firewall_in_mac,
+            firewall_out_mac,
             source_mac,
-            neighbours: SinkMacAndReturnRoute { sink_mac, return_route: None },
-            has_programs_attached: false,
-            cabled_firewall: None,
+            sink_mac_and_return_route: SinkMacAndReturnRoute { sink_mac, return_route: None },
+            has_bpf_programs_attached: false,
+            cabled_firewall_name: None,
         })
     }
 
@@ -101,11 +101,11 @@ impl RemoteTestbed {
         local: &LocalTestbed,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        if self.cabled_firewall.as_deref() == Some(firewall.namespace_name()) {
+        if self.cabled_firewall_name.as_deref() == Some(firewall.namespace_name()) {
             return Ok(());
         }
-        firewall.target.attach_cables(&self.neighbours)?;
-        self.cabled_firewall = Some(firewall.namespace_name().to_owned());
+        firewall.command_target.attach_cables(&self.sink_mac_and_return_route)?;
+        self.cabled_firewall_name = Some(firewall.namespace_name().to_owned());
         wait_for_carrier(&local.source_namespace, SOURCE_DEVICE_NAME)?;
         wait_for_carrier(&local.sink_namespace, SINK_DEVICE_NAME)
     }
@@ -117,14 +117,14 @@ impl RemoteTestbed {
         sink: &mut Sink,
         (ipv6, is_probed): (bool, bool),
     ) -> Result<FirewallWithCounters, LabError> {
-        if !self.has_programs_attached {
+        if !self.has_bpf_programs_attached {
             sink.attach(&local.sink_namespace, local.sink_namespace.ifindex(SINK_DEVICE_NAME)?)?;
             if is_probed {
-                self.neighbours.return_route =
+                self.sink_mac_and_return_route.return_route =
                     Some(ReturnRoute { mac: self.source_mac, clients: None });
                 self.enable_probe_routes(local)?;
             }
-            self.has_programs_attached = true;
+            self.has_bpf_programs_attached = true;
         }
         let devices = DeviceDropCounterReader::default()
             .add_devices_rx_and_tx_drops(&local.sink_namespace, &[SINK_DEVICE_NAME])?;
@@ -138,7 +138,7 @@ impl RemoteTestbed {
         ends: &mut StatelessTcpEndpoints,
         endpoints: &Endpoints,
     ) -> Result<FirewallWithCounters, LabError> {
-        if !self.has_programs_attached {
+        if !self.has_bpf_programs_attached {
             ends.attach_client(
                 &local.source_namespace,
                 local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
@@ -148,8 +148,9 @@ impl RemoteTestbed {
                 local.sink_namespace.ifindex(SINK_DEVICE_NAME)?,
             )?;
             let clients = Some(endpoints.client_prefix());
-            self.neighbours.return_route = Some(ReturnRoute { mac: self.source_mac, clients });
-            self.has_programs_attached = true;
+            self.sink_mac_and_return_route.return_route =
+                Some(ReturnRoute { mac: self.source_mac, clients });
+            self.has_bpf_programs_attached = true;
         }
         // The other end of a virtual link also counts what either of them could not send.
         let devices = DeviceDropCounterReader::default()
@@ -171,7 +172,7 @@ impl RemoteTestbed {
             sink,
             sink_device: SINK_DEVICE_NAME,
         };
-        add_probe_routes(&links, [self.firewall_mac, self.outer_mac], 0)
+        add_probe_routes(&links, [self.firewall_in_mac, self.firewall_out_mac], 0)
     }
 }
 
@@ -181,7 +182,7 @@ fn assemble_remote_firewall(
     there: Rc<RemoteNamespace>,
     here: DeviceDropCounterReader,
 ) -> Result<FirewallWithCounters, LabError> {
-    let FirewallDevices { input, output } = local.devices.clone();
+    let FirewallDevices { input, output } = local.firewall_devices.clone();
     let files = &*there;
     Ok(FirewallWithCounters {
         send_ifindex: local.source_namespace.ifindex(SOURCE_DEVICE_NAME)?,
@@ -193,11 +194,11 @@ fn assemble_remote_firewall(
             &local.sink_namespace,
             SINK_DEVICE_NAME,
         )?,
-        end_devices: (SOURCE_DEVICE_NAME.to_owned(), SINK_DEVICE_NAME.to_owned()),
+        source_and_sink_devices: (SOURCE_DEVICE_NAME.to_owned(), SINK_DEVICE_NAME.to_owned()),
         is_end_host: false,
         // What forgets that the firewall is elsewhere finds nothing here, rather than another
         // firewall.
         namespace: local.create_namespace_with_joined_devices()?,
-        target: there,
+        command_target: there,
     })
 }

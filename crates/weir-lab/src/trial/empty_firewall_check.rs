@@ -21,9 +21,9 @@ pub(crate) fn check_empty_firewall(
     for _ in 0..planner.max_empty_firewall_check_tries() {
         let mut workload = planner.plan_empty_firewall_trial(&mut runner.resources, trial)?;
         let seen = runner.run_trial(firewall, &mut *workload, DropCountSource::NotCounted)?;
-        let TrialObservation { send_result, arrived, measured, dropped, .. } = seen;
-        let outcome = WorkloadOutcome { send_result, arrived, measured };
-        let Some(missing) = planner.find_empty_firewall_loss(&outcome, &dropped) else {
+        let TrialObservation { send_result, arrived, trial_results, drop_counts, .. } = seen;
+        let outcome = WorkloadOutcome { send_result, arrived, trial_results };
+        let Some(missing) = planner.find_empty_firewall_loss(&outcome, &drop_counts) else {
             return Ok(());
         };
         last = Err(LabError::EmptyFirewallLoss {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_stats::{ConntrackTableObservation, CoreNetworkLoad, MachineObservations};
 
 use crate::LabError;
-use crate::observe::counters::ConntrackCounters;
+use crate::observe::kernel_counters::ConntrackCounters;
 use crate::observe::proc_parsers::{self, CountersByName};
 use crate::topology::FirewallWithCounters;
 
@@ -26,22 +26,22 @@ pub(crate) struct MachineObserver {
     cores: Vec<CoreNetworkLoad>,
     snmp: CountersByName,
     conntrack: ConntrackCounters,
-    slab: i64,
-    is_sampled: bool,
-    core: Option<u32>,
+    unreclaimable_slab_bytes: i64,
+    is_conntrack_sampled: bool,
+    softirq_core: Option<u32>,
 }
 
 impl MachineObserver {
     /// Reads everything, and starts sampling the connection table.
     pub(crate) fn start(
         firewall: &FirewallWithCounters,
-        core: u32,
+        softirq_core: u32,
         expected: Duration,
     ) -> Result<MachineObserver, LabError> {
-        let host = firewall.target.host();
+        let host = firewall.command_target.host();
         host.read_new_kernel_log_lines(0)?;
         // A card's interrupts may be on any core of another host.
-        let core = (!host.is_remote()).then_some(core);
+        let softirq_core = (!host.is_remote()).then_some(softirq_core);
         let period = (expected / CONNTRACK_SAMPLES_PER_TRIAL)
             .clamp(MIN_CONNTRACK_SAMPLE_PERIOD, MAX_CONNTRACK_SAMPLE_PERIOD);
         Ok(MachineObserver {
@@ -53,7 +53,7 @@ impl MachineObserver {
             ),
             softirqs: proc_parsers::parse_softirqs_of_core_or_all(
                 &host.read_proc_file("softirqs")?,
-                core,
+                softirq_core,
             ),
             cores: proc_parsers::parse_core_network_load(
                 &host.read_proc_file("net/softnet_stat")?,
@@ -61,10 +61,12 @@ impl MachineObserver {
             ),
             snmp: firewall.stack_counters.read_all_counters()?,
             conntrack: firewall.conntrack_counters.read()?,
-            slab: proc_parsers::parse_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?),
-            is_sampled: firewall.target.start_conntrack_sampling(period)?,
+            unreclaimable_slab_bytes: proc_parsers::parse_unreclaimable_slab_bytes(
+                &host.read_proc_file("meminfo")?,
+            ),
+            is_conntrack_sampled: firewall.command_target.start_conntrack_sampling(period)?,
             started_at: Instant::now(),
-            core,
+            softirq_core,
         })
     }
 
@@ -73,10 +75,12 @@ impl MachineObserver {
         self,
         firewall: &FirewallWithCounters,
     ) -> Result<MachineObservations, LabError> {
-        let host = firewall.target.host();
-        let mut samples = if self.is_sampled { host.take_conntrack_samples()? } else { Vec::new() };
+        let host = firewall.command_target.host();
+        let mut samples =
+            if self.is_conntrack_sampled { host.take_conntrack_samples()? } else { Vec::new() };
         let after = firewall.conntrack_counters.read()?;
-        let slab = proc_parsers::parse_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?);
+        let unreclaimable_slab_bytes =
+            proc_parsers::parse_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?);
         if !samples.is_empty() {
             samples.push((self.started_at.elapsed().as_secs_f64(), after.entries));
         }
@@ -99,7 +103,7 @@ impl MachineObserver {
                 object_bytes: proc_parsers::parse_conntrack_entry_bytes(
                     &host.read_proc_file("slabinfo")?,
                 ),
-                slab_growth_bytes: slab - self.slab,
+                slab_growth_bytes: unreclaimable_slab_bytes - self.unreclaimable_slab_bytes,
             });
         }
         let snmp = firewall.stack_counters.read_all_counters()?;
@@ -122,7 +126,7 @@ impl MachineObserver {
             softirqs: proc_parsers::compute_counter_growth(
                 &proc_parsers::parse_softirqs_of_core_or_all(
                     &host.read_proc_file("softirqs")?,
-                    self.core,
+                    self.softirq_core,
                 ),
                 &self.softirqs,
             ),

@@ -8,8 +8,8 @@ use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
 use crate::observe::core_noise::{CorePinGuard, MAX_REALTIME_TRIAL, NoiseSnapshot, time_spin_loop};
-use crate::observe::counters::{ConntrackCounters, sum_softnet_drops};
 use crate::observe::drop_reasons::{DropReasonCounts, NETFILTER_DROP_REASON};
+use crate::observe::kernel_counters::{ConntrackCounters, sum_softnet_drops};
 use crate::topology::{FirewallWithCounters, Topology};
 use crate::trial::machine_observation::MachineObserver;
 use crate::workload::frames::FrameWorkload;
@@ -32,10 +32,10 @@ pub(crate) type RuleDropReader<'a> = &'a dyn Fn() -> Result<u64, LabError>;
 pub(crate) struct TrialObservation {
     pub(crate) send_result: SendResult,
     pub(crate) arrived: SinkPacketCounts,
-    pub(crate) measured: TrialResults,
-    pub(crate) dropped: Vec<DropCount>,
+    pub(crate) trial_results: TrialResults,
+    pub(crate) drop_counts: Vec<DropCount>,
     pub(crate) noise: TrialNoise,
-    pub(crate) collected: MachineObservations,
+    pub(crate) machine_observations: MachineObservations,
 }
 
 /// How the packets that rules drop are counted.
@@ -65,7 +65,7 @@ struct TrialCounters {
 struct TrialBaseline {
     rule_drops: Option<u64>,
     is_drop_watch_on: bool,
-    collector: MachineObserver,
+    machine_observer: MachineObserver,
     counters: TrialCounters,
 }
 
@@ -131,10 +131,10 @@ impl TrialRunner {
         let mut observation = TrialObservation {
             send_result: outcome.send_result,
             arrived: outcome.arrived,
-            measured: outcome.measured,
-            dropped: Vec::new(),
+            trial_results: outcome.trial_results,
+            drop_counts: Vec::new(),
             noise: earlier.noise_until(&later, self.fastest_spin_time),
-            collected: MachineObservations::default(),
+            machine_observations: MachineObservations::default(),
         };
         let is_on_links = workload.can_attribute_link_losses();
         self.record_drops_of_every_counter(firewall, drops, before, is_on_links, &mut observation)?;
@@ -169,14 +169,14 @@ impl TrialRunner {
         let is_watched = match drops {
             DropCountSource::NotCounted | DropCountSource::RuleCounters(_) => false,
             DropCountSource::RuleCountersAndReasons(_) | DropCountSource::KernelReasons => {
-                firewall.target.start_drop_watch()?
+                firewall.command_target.start_drop_watch()?
             }
         };
         let collecting = MachineObserver::start(firewall, self.resources.core, expected)?;
         Ok(TrialBaseline {
             rule_drops: by_rules,
             is_drop_watch_on: is_watched,
-            collector: collecting,
+            machine_observer: collecting,
             counters: self.read_counters(firewall)?,
         })
     }
@@ -191,9 +191,9 @@ impl TrialRunner {
         seen: &mut TrialObservation,
     ) -> Result<(), LabError> {
         let after = self.read_counters(firewall)?;
-        seen.collected = before.collector.finish(firewall)?;
+        seen.machine_observations = before.machine_observer.finish(firewall)?;
         let counters = &before.counters;
-        seen.dropped = vec![
+        seen.drop_counts = vec![
             new_drop_count("device", after.device_drops - counters.device_drops),
             new_drop_count("stack", after.stack_drops - counters.stack_drops),
         ];
@@ -202,11 +202,11 @@ impl TrialRunner {
             [("conntrack", tracking), ("softnet", after.softnet_drops - counters.softnet_drops)]
         {
             if packets > 0 {
-                seen.dropped.push(new_drop_count(counter, packets));
+                seen.drop_counts.push(new_drop_count(counter, packets));
             }
         }
         let reasons = match before.is_drop_watch_on {
-            true => firewall.target.host().take_drop_reasons()?,
+            true => firewall.command_target.host().take_drop_reasons()?,
             false => DropReasonCounts::new(),
         };
         let by_rules = match (drops, read_total_rule_drops_so_far(drops)?, before.rule_drops) {
@@ -217,12 +217,12 @@ impl TrialRunner {
             }
             _ => 0,
         };
-        seen.dropped.insert(0, new_drop_count("rules", by_rules));
-        if is_on_links && self.resources.tcp_ends.is_none() {
+        seen.drop_counts.insert(0, new_drop_count("rules", by_rules));
+        if is_on_links && self.resources.tcp_endpoints.is_none() {
             attribute_uncounted_losses(counters, &after, seen);
         }
         for (reason, packets) in reasons {
-            seen.dropped.push(new_drop_count(&format!("skb: {reason}"), packets));
+            seen.drop_counts.push(new_drop_count(&format!("skb: {reason}"), packets));
         }
         Ok(())
     }
@@ -238,7 +238,7 @@ impl TrialRunner {
             received_from_source: firewall.received_from_source.received_packets()?,
             received_after_firewall: firewall.received_after_firewall.received_packets()?,
             softnet_drops: sum_softnet_drops(
-                &firewall.target.host().read_proc_file("net/softnet_stat")?,
+                &firewall.command_target.host().read_proc_file("net/softnet_stat")?,
             ),
         })
     }
@@ -253,7 +253,7 @@ fn attribute_uncounted_losses(
     seen: &mut TrialObservation,
 ) {
     let dropped: u64 =
-        seen.dropped.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
+        seen.drop_counts.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
     let arrived = seen.arrived.delivered + seen.arrived.leaked;
     let missing = seen.send_result.offered.saturating_sub(arrived + dropped);
     if missing == 0 {
@@ -266,7 +266,7 @@ fn attribute_uncounted_losses(
     let uncounted = came.saturating_sub(arrived + seen.arrived.foreign).min(missing - on_link);
     for (counter, packets) in [("link", on_link), ("sink", uncounted)] {
         if packets > 0 {
-            seen.dropped.push(new_drop_count(counter, packets));
+            seen.drop_counts.push(new_drop_count(counter, packets));
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn plan_connections_and_set_endpoints(
     let held = load.concurrent_connections_at(point, resources.topology.conntrack_limit()?);
     let (clients, servers) = load.active_endpoint_counts_at(point);
     // Sockets need no programs at the ends.
-    if let Some(ends) = &mut resources.tcp_ends {
+    if let Some(ends) = &mut resources.tcp_endpoints {
         ends.set_active_client_server_counts(clients, servers);
     }
     let on = |axis: &Option<String>| point.coordinate(axis.as_ref()?)?.as_number();
@@ -37,7 +37,7 @@ pub(crate) fn plan_connections_and_set_endpoints(
 /// The kind of a trial; the same for all clients of a study.
 pub(crate) fn choose_connection_trial_kind(load: &ConnectionLoad) -> TrialKind {
     match load.close {
-        _ if load.sockets.is_some() => TrialKind::Sockets,
+        _ if load.kernel_socket_clients.is_some() => TrialKind::Sockets,
         _ if load.concurrency.is_some() => TrialKind::Concurrent,
         ConnectionClose::Fin => TrialKind::Connections,
         ConnectionClose::Reset => TrialKind::ConnectionsReset,

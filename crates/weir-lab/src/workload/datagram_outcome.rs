@@ -29,7 +29,7 @@ impl DatagramCounts {
                 seconds,
             },
             arrived: SinkPacketCounts { delivered, leaked, ..SinkPacketCounts::default() },
-            measured: TrialResults::PacketsOnly,
+            trial_results: TrialResults::PacketSumsOrLoadTime,
         }
     }
 }

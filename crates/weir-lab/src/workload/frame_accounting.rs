@@ -57,7 +57,7 @@ impl SentFrameTracker {
         &self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
-        measured: TrialResults,
+        trial_results: TrialResults,
     ) -> Result<WorkloadOutcome, LabError> {
         let (before, played) = (self.counters_before, self.send_result);
         let arrived = wait_until_settled(SettleTimeLimits::BPF_PROGRAMS, || {
@@ -65,8 +65,8 @@ impl SentFrameTracker {
             let arrived = after.arrived.since(before.arrived);
             let moved = arrived.delivered + arrived.leaked + after.dropped - before.dropped;
             let is_complete = moved >= played.offered;
-            Ok(InFlightPacketReading { moved_packets: moved, is_complete, value: arrived })
+            Ok(InFlightPacketReading { counted_packets: moved, is_complete, final_value: arrived })
         })?;
-        Ok(WorkloadOutcome { send_result: played, arrived, measured })
+        Ok(WorkloadOutcome { send_result: played, arrived, trial_results })
     }
 }

@@ -134,6 +134,6 @@ impl Workload for FrameWorkload {
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        self.frame_tracker.await_arrivals(resources, firewall, TrialResults::PacketsOnly)
+        self.frame_tracker.await_arrivals(resources, firewall, TrialResults::PacketSumsOrLoadTime)
     }
 }

@@ -31,13 +31,13 @@ const LOOPBACK_ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// A host of a study that sends to itself.
 pub(crate) struct LoopbackWorkloadPlanner {
     udp: LoopbackUdpToClosedPort,
-    to_drop: bool,
+    drops_all: bool,
 }
 
 impl LoopbackWorkloadPlanner {
-    /// `to_drop` says that the ruleset has to drop everything.
-    pub(crate) fn new(udp: LoopbackUdpToClosedPort, to_drop: bool) -> LoopbackWorkloadPlanner {
-        LoopbackWorkloadPlanner { udp, to_drop }
+    /// `drops_all` says that the ruleset has to drop everything.
+    pub(crate) fn new(udp: LoopbackUdpToClosedPort, drops_all: bool) -> LoopbackWorkloadPlanner {
+        LoopbackWorkloadPlanner { udp, drops_all }
     }
 }
 
@@ -55,8 +55,8 @@ impl<'a> WorkloadPlanner<'a> for LoopbackWorkloadPlanner {
         _resources: &mut WorkloadResources,
         trial: &TrialParameters<'_>,
     ) -> Result<PlannedWorkload<'a>, LabError> {
-        let workload = LoopbackWorkload::new(self.udp, (trial.duration, 0), self.to_drop);
-        Ok(PlannedWorkload::of_packets(workload, self.to_drop))
+        let workload = LoopbackWorkload::new(self.udp, (trial.duration, 0), self.drops_all);
+        Ok(PlannedWorkload::of_packets(workload, self.drops_all))
     }
 
     fn plan_empty_firewall_trial(
@@ -76,7 +76,7 @@ pub(crate) struct LoopbackWorkload {
     /// Datagrams after which it stops; 0: no limit.
     max_datagrams: u64,
     /// The ruleset has to drop everything.
-    to_drop: bool,
+    drops_all: bool,
     socket: Option<OwnedFd>,
     no_ports_before: u64,
     datagrams_sent: u64,
@@ -84,18 +84,18 @@ pub(crate) struct LoopbackWorkload {
 }
 
 impl LoopbackWorkload {
-    /// Sends for a duration or a number of datagrams, whichever is reached first; with `to_drop`
+    /// Sends for a duration or a number of datagrams, whichever is reached first; with `drops_all`
     /// the ruleset has to drop all of them.
     pub(crate) fn new(
         udp: LoopbackUdpToClosedPort,
         (duration, most): (Duration, u64),
-        to_drop: bool,
+        drops_all: bool,
     ) -> LoopbackWorkload {
         LoopbackWorkload {
             udp,
             duration,
             max_datagrams: most,
-            to_drop,
+            drops_all,
             socket: None,
             no_ports_before: 0,
             datagrams_sent: 0,
@@ -148,7 +148,7 @@ impl Workload for LoopbackWorkload {
     ) -> Result<WorkloadOutcome, LabError> {
         let received = read_udp_no_ports(host)?.saturating_sub(self.no_ports_before);
         let counts = DatagramCounts { sent: self.datagrams_sent, received, seconds: self.seconds };
-        Ok(counts.to_workload_outcome(self.to_drop))
+        Ok(counts.to_workload_outcome(self.drops_all))
     }
 }
 

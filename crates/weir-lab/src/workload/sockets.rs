@@ -64,14 +64,17 @@ const EMPTY_FIREWALL_CHECK_CONNECTIONS_PER_SECOND: u64 = 500;
 
 /// Connections of a study between sockets.
 pub(crate) struct SocketWorkloadPlanner<'a> {
-    load: &'a ConnectionLoad,
+    connection_load: &'a ConnectionLoad,
     client: ClientKind,
 }
 
 impl<'a> SocketWorkloadPlanner<'a> {
     /// With a subject's client.
-    pub(crate) fn new(load: &'a ConnectionLoad, client: ClientKind) -> SocketWorkloadPlanner<'a> {
-        SocketWorkloadPlanner { load, client }
+    pub(crate) fn new(
+        connection_load: &'a ConnectionLoad,
+        client: ClientKind,
+    ) -> SocketWorkloadPlanner<'a> {
+        SocketWorkloadPlanner { connection_load, client }
     }
 }
 
@@ -81,8 +84,8 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         resources: &mut WorkloadResources,
         _ipv6: bool,
     ) -> Result<FirewallWithCounters, LabError> {
-        let ConnectionLoad { endpoints, sockets, .. } = self.load;
-        let ports = sockets.as_ref().map_or(0, KernelSocketClients::ports_per_client);
+        let ConnectionLoad { endpoints, kernel_socket_clients, .. } = self.connection_load;
+        let ports = kernel_socket_clients.as_ref().map_or(0, KernelSocketClients::ports_per_client);
         resources.topology.create_kernel_socket_firewall(endpoints, ports)
     }
 
@@ -91,20 +94,20 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         resources: &mut WorkloadResources,
         trial: &TrialParameters<'_>,
     ) -> Result<PlannedWorkload<'a>, LabError> {
-        let (load, client) = (self.load, self.client);
-        let open = plan_connections_and_set_endpoints(resources, load, trial)?;
-        let plan = assemble_socket_plan_at_point(
+        let (connection_load, client) = (self.connection_load, self.client);
+        let open = plan_connections_and_set_endpoints(resources, connection_load, trial)?;
+        let socket_plan = assemble_socket_plan_at_point(
             &resources.topology,
-            load,
+            connection_load,
             client,
             &trial.scenario,
             &open,
         );
         let rate_pps = if client.opens_at_fixed_rate() { open.rate as f64 } else { 0.0 };
         Ok(PlannedWorkload::of_connections(
-            SocketWorkload::new(plan),
+            SocketWorkload::new(socket_plan),
             false,
-            (choose_connection_trial_kind(load), rate_pps),
+            (choose_connection_trial_kind(connection_load), rate_pps),
             None,
         ))
     }
@@ -115,7 +118,7 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         resources: &mut WorkloadResources,
         _trial: &TrialParameters<'_>,
     ) -> Result<Box<dyn Workload + 'a>, LabError> {
-        let endpoints = &self.load.endpoints;
+        let endpoints = &self.connection_load.endpoints;
         let clients = endpoints.client_count.min(EMPTY_FIREWALL_CHECK_CONNECTIONS as u32);
         let counts = (clients, endpoints.server_count);
         Ok(Box::new(SocketWorkload::new(SocketPlan {
@@ -126,7 +129,7 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
             concurrency: DEFAULT_CONCURRENT_CONNECTIONS,
             duration: Duration::from_secs(EMPTY_FIREWALL_CHECK_CONNECTIONS)
                 / EMPTY_FIREWALL_CHECK_CONNECTIONS_PER_SECOND as u32,
-            resources: read_client_resources(&resources.topology, self.load, counts),
+            resources: read_client_resources(&resources.topology, self.connection_load, counts),
         })))
     }
 
@@ -145,30 +148,30 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
 
 /// Connections between sockets: clients on the stage's core, servers on another.
 pub(crate) struct SocketWorkload<'a> {
-    plan: SocketPlan<'a>,
-    setup: Option<PreparedSocketTrial>,
+    socket_plan: SocketPlan<'a>,
+    prepared_trial: Option<PreparedSocketTrial>,
     client_result: Option<ClientCountsAndSeconds>,
 }
 
 /// What is before a trial.
 struct PreparedSocketTrial {
     server_thread: ServerThread,
-    links: LinkCounters,
+    link_counters: LinkCounters,
     /// Packets that entered and left so far.
     packets_before: (u64, u64),
-    first_client: u32,
+    first_client_offset: u32,
 }
 
 impl<'a> SocketWorkload<'a> {
     /// As the plan says.
-    pub(crate) fn new(plan: SocketPlan<'a>) -> SocketWorkload<'a> {
-        SocketWorkload { plan, setup: None, client_result: None }
+    pub(crate) fn new(socket_plan: SocketPlan<'a>) -> SocketWorkload<'a> {
+        SocketWorkload { socket_plan, prepared_trial: None, client_result: None }
     }
 }
 
 impl Workload for SocketWorkload<'_> {
     fn duration(&self) -> Duration {
-        self.plan.duration
+        self.socket_plan.duration
     }
 
     fn scheduling(&self) -> WorkloadScheduling {
@@ -180,25 +183,27 @@ impl Workload for SocketWorkload<'_> {
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        firewall.target.flush_conntrack(false)?;
-        let links = LinkCounters::open(&resources.topology, firewall)?;
-        let (sink, port) = (resources.topology.sink_namespace(), self.plan.endpoints.server_port);
+        firewall.command_target.flush_conntrack(false)?;
+        let link_counters = LinkCounters::open(&resources.topology, firewall)?;
+        let (sink, port) =
+            (resources.topology.sink_namespace(), self.socket_plan.endpoints.server_port);
         let serving = sink
             .call_inside(|| {
                 ServerThread::start_in_current_namespace(
-                    &firewall.end_devices.1,
+                    &firewall.source_and_sink_devices.1,
                     port,
                     pick_other_core_or_same(resources.core),
                 )
             })?
             .map_err(socket_io_error)?;
-        let before = links.read_packets_entered_and_left()?;
-        let first_client = resources.reserve_clients_and_get_first_index(self.plan.clients);
-        self.setup = Some(PreparedSocketTrial {
+        let before = link_counters.read_packets_entered_and_left()?;
+        let first_client_offset =
+            resources.reserve_clients_and_get_first_index(self.socket_plan.clients);
+        self.prepared_trial = Some(PreparedSocketTrial {
             server_thread: serving,
-            links,
+            link_counters,
             packets_before: before,
-            first_client,
+            first_client_offset,
         });
         Ok(())
     }
@@ -208,9 +213,13 @@ impl Workload for SocketWorkload<'_> {
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        let first = self.setup.as_ref().expect("prepared before").first_client;
-        self.client_result =
-            Some(run_clients(resources.topology.source_namespace(), firewall, &self.plan, first)?);
+        let first = self.prepared_trial.as_ref().expect("prepared before").first_client_offset;
+        self.client_result = Some(run_clients(
+            resources.topology.source_namespace(),
+            firewall,
+            &self.socket_plan,
+            first,
+        )?);
         Ok(())
     }
 
@@ -219,10 +228,14 @@ impl Workload for SocketWorkload<'_> {
         _stage: &mut WorkloadResources,
         _firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let PreparedSocketTrial { server_thread: serving, links, packets_before: before, .. } =
-            self.setup.take().expect("prepared before");
+        let PreparedSocketTrial {
+            server_thread: serving,
+            link_counters,
+            packets_before: before,
+            ..
+        } = self.prepared_trial.take().expect("prepared before");
         let (mut connections, seconds) = self.client_result.take().expect("played before");
-        let (entered, left) = links.await_no_packet_movement(before)?;
+        let (entered, left) = link_counters.await_no_packet_movement(before)?;
         let served = serving.stop().map_err(socket_io_error)?;
         // A reply that was never sent.
         connections.invalid = connections.completed.saturating_sub(served);
@@ -235,12 +248,12 @@ impl Workload for SocketWorkload<'_> {
                 ..SendResult::default()
             },
             arrived: SinkPacketCounts { delivered: left, ..SinkPacketCounts::default() },
-            measured: TrialResults::Connections(Box::new(connections)),
+            trial_results: TrialResults::Connections(Box::new(connections)),
         })
     }
 
     fn clean_up(&mut self, firewall: &FirewallWithCounters) -> Result<(), LabError> {
-        firewall.target.flush_conntrack(false)
+        firewall.command_target.flush_conntrack(false)
     }
 }
 
@@ -248,26 +261,26 @@ impl Workload for SocketWorkload<'_> {
 fn run_clients(
     source: &Namespace,
     firewall: &FirewallWithCounters,
-    plan: &SocketPlan<'_>,
+    socket_plan: &SocketPlan<'_>,
     first_client_index: u32,
 ) -> Result<ClientCountsAndSeconds, LabError> {
-    if let Some(program) = external_clients::choose_program_adapter(plan.client) {
+    if let Some(program) = external_clients::choose_program_adapter(socket_plan.client) {
         return external_clients::run_program_for_connection_counts(
             source,
             firewall,
-            plan,
+            socket_plan,
             first_client_index,
             &program,
         );
     }
     let fetching = FetchPlan {
-        plan: *plan,
-        first_client: first_client_index,
-        device: &firewall.end_devices.0,
+        socket_plan: *socket_plan,
+        first_client_offset: first_client_index,
+        device: &firewall.source_and_sink_devices.0,
     };
     let fetched =
         source.call_inside(|| client::run_fetches(&fetching))?.map_err(socket_io_error)?;
-    Ok((build_record_from_client_results(&fetched, &plan.resources), fetched.seconds))
+    Ok((build_record_from_client_results(&fetched, &socket_plan.resources), fetched.seconds))
 }
 
 fn build_record_from_client_results(

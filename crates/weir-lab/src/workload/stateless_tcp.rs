@@ -30,7 +30,7 @@ const EMPTY_FIREWALL_CHECK_CONNECTIONS: u64 = 500;
 
 /// Connections of a study that the small TCP opens.
 pub(crate) struct StatelessTcpPlanner<'a> {
-    load: &'a ConnectionLoad,
+    connection_load: &'a ConnectionLoad,
     path: ConnectionPath,
     client: ClientKind,
 }
@@ -38,11 +38,11 @@ pub(crate) struct StatelessTcpPlanner<'a> {
 impl<'a> StatelessTcpPlanner<'a> {
     /// On a subject's path; `client` is the subject's.
     pub(crate) fn new(
-        load: &'a ConnectionLoad,
+        connection_load: &'a ConnectionLoad,
         path: ConnectionPath,
         client: ClientKind,
     ) -> StatelessTcpPlanner<'a> {
-        StatelessTcpPlanner { load, path, client }
+        StatelessTcpPlanner { connection_load, path, client }
     }
 }
 
@@ -52,7 +52,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         resources: &mut WorkloadResources,
         _ipv6: bool,
     ) -> Result<FirewallWithCounters, LabError> {
-        resources.create_stateless_tcp_path(self.path, &self.load.endpoints)
+        resources.create_stateless_tcp_path(self.path, &self.connection_load.endpoints)
     }
 
     fn plan_trial(
@@ -60,14 +60,14 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
         resources: &mut WorkloadResources,
         trial: &TrialParameters<'_>,
     ) -> Result<PlannedWorkload<'a>, LabError> {
-        let open = plan_connections_and_set_endpoints(resources, self.load, trial)?;
+        let open = plan_connections_and_set_endpoints(resources, self.connection_load, trial)?;
         let rate = open.rate as f64;
         Ok(PlannedWorkload::of_connections(
             StatelessTcpWorkload::new(open),
             // Beside a flood, connections may be dropped, too.
-            self.load.flood_axis.is_some(),
-            (choose_connection_trial_kind(self.load), rate),
-            self.client.to_trial_client(DurationDistribution::default()),
+            self.connection_load.flood_axis.is_some(),
+            (choose_connection_trial_kind(self.connection_load), rate),
+            self.client.to_substitute_client_report(DurationDistribution::default()),
         ))
     }
 
@@ -107,7 +107,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
 /// Connections as a trial opens them.
 pub(crate) struct StatelessTcpWorkload {
     connection_plan: ConnectionPlan,
-    sampler: Option<CompletedConnectionSampler>,
+    completed_connection_sampler: Option<CompletedConnectionSampler>,
     open_result: ConnectionGeneratorResult,
 }
 
@@ -116,7 +116,7 @@ impl StatelessTcpWorkload {
     pub(crate) fn new(open: ConnectionPlan) -> StatelessTcpWorkload {
         StatelessTcpWorkload {
             connection_plan: open,
-            sampler: None,
+            completed_connection_sampler: None,
             open_result: ConnectionGeneratorResult::default(),
         }
     }
@@ -137,9 +137,9 @@ impl Workload for StatelessTcpWorkload {
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        firewall.target.flush_conntrack(self.leaves_connections_open())?;
-        self.sampler = CompletedConnectionSampler::start(
-            expect_tcp_ends(resources),
+        firewall.command_target.flush_conntrack(self.leaves_connections_open())?;
+        self.completed_connection_sampler = CompletedConnectionSampler::start(
+            expect_tcp_endpoints(resources),
             self.connection_plan.duration,
         )?;
         Ok(())
@@ -151,7 +151,7 @@ impl Workload for StatelessTcpWorkload {
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         let source = resources.topology.source_namespace().clone();
-        self.open_result = expect_tcp_ends(resources).open_connections(
+        self.open_result = expect_tcp_endpoints(resources).open_connections(
             &source,
             firewall.send_ifindex,
             &self.connection_plan,
@@ -164,13 +164,15 @@ impl Workload for StatelessTcpWorkload {
         resources: &mut WorkloadResources,
         _firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let (ends, opened) = (expect_tcp_ends(resources), self.open_result);
+        let (ends, opened) = (expect_tcp_endpoints(resources), self.open_result);
         await_all_packets(ends, opened.offered + opened.flood)?;
         let both = ends.read_tallies()?;
         let mut record =
             ends.build_connections_record(&opened, &both, self.connection_plan.close)?;
-        record.progress =
-            self.sampler.take().map_or_else(Vec::new, CompletedConnectionSampler::stop);
+        record.progress = self
+            .completed_connection_sampler
+            .take()
+            .map_or_else(Vec::new, CompletedConnectionSampler::stop);
         Ok(WorkloadOutcome {
             send_result: SendResult {
                 offered: opened.offered + opened.flood + both.answers_sent(),
@@ -184,18 +186,18 @@ impl Workload for StatelessTcpWorkload {
                 leaked: both.server.flood,
                 foreign: both.client.foreign + both.server.foreign,
             },
-            measured: TrialResults::Connections(Box::new(record)),
+            trial_results: TrialResults::Connections(Box::new(record)),
         })
     }
 
     /// Millions of entries would be walked, and would take memory, in the trials of others.
     fn clean_up(&mut self, firewall: &FirewallWithCounters) -> Result<(), LabError> {
-        firewall.target.flush_conntrack(self.leaves_connections_open())
+        firewall.command_target.flush_conntrack(self.leaves_connections_open())
     }
 }
 
-fn expect_tcp_ends(resources: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
-    resources.tcp_ends.as_mut().expect("a study of connections has both ends")
+fn expect_tcp_endpoints(resources: &mut WorkloadResources) -> &mut StatelessTcpEndpoints {
+    resources.tcp_endpoints.as_mut().expect("a study of connections has both ends")
 }
 
 /// Waits until every packet has arrived, or none does any more.
@@ -204,6 +206,6 @@ fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), La
         let both = ends.read_tallies()?;
         let moved = both.connection_packets_received() + both.server.flood;
         let is_complete = moved >= opened + both.answers_sent();
-        Ok(InFlightPacketReading { moved_packets: moved, is_complete, value: () })
+        Ok(InFlightPacketReading { counted_packets: moved, is_complete, final_value: () })
     })
 }

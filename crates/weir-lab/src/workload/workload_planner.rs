@@ -187,7 +187,7 @@ pub(crate) fn describe_drop_counts(dropped: &[DropCount]) -> Vec<String> {
 
 /// The connections of a workload that opens them.
 pub(crate) fn unwrap_connection_counts(outcome: &WorkloadOutcome) -> &ConnectionCounts {
-    match &outcome.measured {
+    match &outcome.trial_results {
         TrialResults::Connections(record) => record,
         _ => unreachable!("a workload of connections records them"),
     }

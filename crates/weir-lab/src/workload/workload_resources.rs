@@ -14,12 +14,12 @@ pub(crate) struct WorkloadResources {
     pub(crate) topology: Topology,
     generator: FrameGenerator,
     /// Clients and servers, in a study of connections.
-    pub(crate) tcp_ends: Option<StatelessTcpEndpoints>,
+    pub(crate) tcp_endpoints: Option<StatelessTcpEndpoints>,
     /// The core that everything happens on.
     pub(crate) core: u32,
     /// Short bursts may run before everything else.
     pub(crate) realtime: bool,
-    loaded_frames: Option<Scenario>,
+    loaded_frames_scenario: Option<Scenario>,
     /// How often the tag was changed.
     tag_generation: u32,
     /// The next client address of sockets, counted from the first.
@@ -37,10 +37,10 @@ impl WorkloadResources {
         Ok(WorkloadResources {
             topology,
             generator,
-            tcp_ends: None,
+            tcp_endpoints: None,
             core,
             realtime,
-            loaded_frames: None,
+            loaded_frames_scenario: None,
             tag_generation: 0,
             next_client_index: 0,
         })
@@ -53,14 +53,14 @@ impl WorkloadResources {
         frames: &[Frame],
         seed: u64,
     ) -> Result<(), LabError> {
-        if self.loaded_frames.as_ref() == Some(part) {
+        if self.loaded_frames_scenario.as_ref() == Some(part) {
             return Ok(());
         }
         let magic = self.next_trial_tag(seed);
         let (to, from) = self.topology.firewall_and_source_macs();
         self.generator.load_frames(frames, magic, to, from)?;
         self.topology.sink().set_expected_tag(magic);
-        self.loaded_frames = Some(part.clone());
+        self.loaded_frames_scenario = Some(part.clone());
         Ok(())
     }
 
@@ -84,11 +84,11 @@ impl WorkloadResources {
         path: ConnectionPath,
         endpoints: &Endpoints,
     ) -> Result<FirewallWithCounters, LabError> {
-        if self.tcp_ends.is_none() {
+        if self.tcp_endpoints.is_none() {
             let (to, from) = self.topology.firewall_and_source_macs();
-            self.tcp_ends = Some(StatelessTcpEndpoints::new(endpoints, to, from)?);
+            self.tcp_endpoints = Some(StatelessTcpEndpoints::new(endpoints, to, from)?);
         }
-        let ends = self.tcp_ends.as_mut().expect("made just now");
+        let ends = self.tcp_endpoints.as_mut().expect("made just now");
         self.topology.create_path_between_endpoints(path, ends, endpoints)
     }
 

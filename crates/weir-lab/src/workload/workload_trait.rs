@@ -74,5 +74,5 @@ pub(crate) trait Workload {
 pub(crate) struct WorkloadOutcome {
     pub(crate) send_result: SendResult,
     pub(crate) arrived: SinkPacketCounts,
-    pub(crate) measured: TrialResults,
+    pub(crate) trial_results: TrialResults,
 }

@@ -51,7 +51,7 @@ pub fn study(name: &str, inner: &str, subjects: &str, text: &str) -> PathBuf {
 pub fn options() -> StudyRunOptions {
     StudyRunOptions {
         preset: "tiny".to_owned(),
-        version: "0".to_owned(),
+        weir_version: "0".to_owned(),
         command: "weir lab run /somewhere/today-small -o /elsewhere/run".to_owned(),
         ..StudyRunOptions::default()
     }

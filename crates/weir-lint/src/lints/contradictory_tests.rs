@@ -15,7 +15,8 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let seen = describe_contradicting_tests(&lower_to_tests(rule, table.family()));
-            let none = || table.flow.rule_packet_boxes((chain, i)).matched_boxes.is_empty();
+            let none =
+                || table.packet_set_flow.rule_packet_boxes((chain, i)).matched_boxes.is_empty();
             let why = match seen {
                 Some(why) => why,
                 None if none() => "no packet satisfies all of its tests".to_owned(),
@@ -31,7 +32,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
                 .with_help("correct its tests, or remove it")
                 .with_wasted_comparisons(1);
             // It may still drop what it cannot read, or evaluate a stateful match.
-            out.push(match none() && table.flow.shadowing_rules((chain, i)).is_some() {
+            out.push(match none() && table.packet_set_flow.shadowing_rules((chain, i)).is_some() {
                 true => found.with_fix(vec![table.edit_removing_rule(chain, i)]),
                 false => found,
             });

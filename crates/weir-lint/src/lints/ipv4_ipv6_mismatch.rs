@@ -64,10 +64,11 @@ fn report_differing_defaults(v4: &TableContext<'_>, v6: &TableContext<'_>, out: 
 /// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet can be delivered.
 fn report_ndp_accepted_by_no_rule(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let Some((at, true)) = chain_drops_by_default(table, "INPUT") else { return };
-    let may_be =
-        |chain: usize, rule: usize| table.flow.may_match_neighbour_discovery((chain, rule));
+    let may_be = |chain: usize, rule: usize| {
+        table.packet_set_flow.may_match_neighbour_discovery((chain, rule))
+    };
     let mut reached = vec![false; table.table.chains.len()];
-    let graph = table.flow.chain_graph();
+    let graph = table.packet_set_flow.chain_graph();
     for chain in graph.mark_newly_reachable([at], &mut reached, |jump| may_be(jump.from, jump.rule))
     {
         let accepts = |(i, rule): (usize, &Rule)| {

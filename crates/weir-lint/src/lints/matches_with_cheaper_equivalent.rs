@@ -136,8 +136,8 @@ fn find_repeated_test(
     })?;
     let mut shorter = rule.clone();
     shorter.matches.remove(at);
-    if at < shorter.match_spans.len() {
-        shorter.match_spans.remove(at);
+    if at < shorter.match_and_target_spans.len() {
+        shorter.match_and_target_spans.remove(at);
     }
     let name = match_module_name(&rule.matches[at], family);
     let message = format!("-m {name} repeats a test of this rule");

@@ -15,7 +15,11 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily { lints: &[&NO_FINAL_DROP
 
 fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in context.tables.iter().filter(|t| t.table.name == TableName::Filter) {
-        let closed = find_terminating_chains(table.family(), table.table, table.flow.chain_graph());
+        let closed = find_terminating_chains(
+            table.family(),
+            table.table,
+            table.packet_set_flow.chain_graph(),
+        );
         for (at, chain) in table.table.chains.iter().enumerate() {
             let name = &chain.name;
             let guarded = matches!(&**name, "INPUT" | "FORWARD");

@@ -39,13 +39,13 @@ fn build_first_overlap_finding_per_kind(
     let target = |at: RulePosition| &table.chain_at(at.0).rules[at.1].target;
     let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
     let (mut correlated, mut general) = (None, None);
-    for earlier in table.flow.find_earlier_overlapping_deciders(at) {
+    for earlier in table.packet_set_flow.find_earlier_overlapping_deciders(at) {
         if accepts(target(earlier)) == accepts(target(at)) {
             continue;
         }
         let (a, b) = (
-            &table.flow.rule_packet_boxes(at).matched_boxes,
-            &table.flow.rule_packet_boxes(earlier).matched_boxes,
+            &table.packet_set_flow.rule_packet_boxes(at).matched_boxes,
+            &table.packet_set_flow.rule_packet_boxes(earlier).matched_boxes,
         );
         let within =
             |a: &[_], b: &[HyperRect]| b.iter().all(|b| a.iter().any(|a: &HyperRect| a.covers(b)));

@@ -26,12 +26,12 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let judged = |at: &RulePosition| {
             table.is_reachable_rule(*at)
-                && !table.flow.rule_packet_boxes(*at).matched_boxes.is_empty()
+                && !table.packet_set_flow.rule_packet_boxes(*at).matched_boxes.is_empty()
         };
         let all: Vec<RulePosition> = table.rules().map(|(c, i, _)| (c, i)).filter(judged).collect();
         let mut ghosts = HashSet::new();
         for at in &all {
-            if let Some(by) = table.flow.shadowing_rules(*at) {
+            if let Some(by) = table.packet_set_flow.shadowing_rules(*at) {
                 ghosts.insert(*at);
                 out.push(shadowed_rule_finding(table, *at, &by));
             }
@@ -40,7 +40,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
         let catches_all =
             |at: &RulePosition| table.catch_all_rules[at.0].is_some_and(|by| by.rule == at.1);
         for at in all.iter().filter(|at| !ghosts.contains(at) && !catches_all(at)) {
-            if let Some(by) = table.flow.deciders_without_rule(*at, &ghosts) {
+            if let Some(by) = table.packet_set_flow.deciders_without_rule(*at, &ghosts) {
                 out.push(redundant_rule_finding(table, *at, &by));
             }
         }
@@ -165,7 +165,7 @@ fn never_matching_rule_finding(table: &TableContext<'_>, at: RulePosition) -> Fi
             many,
             "never matches either",
         ));
-    let callers = table.flow.callers_of_chain(chain).iter();
+    let callers = table.packet_set_flow.callers_of_chain(chain).iter();
     callers.fold(found, |f, c| {
         f.with_related_place(table.related_place_of_rule(c.0, c.1, "lets packets in"))
     })

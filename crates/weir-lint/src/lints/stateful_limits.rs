@@ -81,13 +81,13 @@ fn find_limit_after_partial_accept(
     chain: usize,
     i: usize,
 ) -> Option<Finding> {
-    let asks = &table.flow.rule_packet_boxes((chain, i)).stateful_boxes;
+    let asks = &table.packet_set_flow.rule_packet_boxes((chain, i)).stateful_boxes;
     if asks.is_empty() {
         return None;
     }
     let first = (0..i).find(|e| {
         let rule = &table.chain_at(chain).rules[*e];
-        let cells = &table.flow.rule_packet_boxes((chain, *e)).matched_boxes;
+        let cells = &table.packet_set_flow.rule_packet_boxes((chain, *e)).matched_boxes;
         rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.intersects(a)))
     })?;
     let message = format!("packets that rule {} accepts do not reach this limit", first + 1);

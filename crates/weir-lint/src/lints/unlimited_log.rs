@@ -64,7 +64,7 @@ fn has_limit_or_sampling_match(rule: &Rule) -> bool {
 
 /// Whether a chain is entered within a limit only.
 fn has_only_limited_callers(table: &TableContext<'_>, chain: usize) -> bool {
-    let callers = table.flow.callers_of_chain(chain);
+    let callers = table.packet_set_flow.callers_of_chain(chain);
     !callers.is_empty()
         && callers.iter().all(|c| has_limit_or_sampling_match(&table.chain_at(c.0).rules[c.1]))
 }

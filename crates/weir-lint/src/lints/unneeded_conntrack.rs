@@ -87,7 +87,7 @@ fn is_notrack_rule(rule: &Rule) -> bool {
 }
 
 /// Families in which all rules that use conntrack can go, by what was found.
-pub(crate) fn find_conntrack_of_removable_rules(
+pub(crate) fn find_conntrack_used_only_by_removable_rules(
     context: &AnalyzedFirewall<'_>,
     found: &[Finding],
 ) -> Vec<Finding> {

@@ -26,7 +26,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 
 /// Chains that no rule leads to, and those that only such chains lead to.
 fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    let graph = table.flow.chain_graph();
+    let graph = table.packet_set_flow.chain_graph();
     // No rule ever jumps to the chain that marks an artefact of weir's.
     let is_lost = |c: usize| {
         !table.reachable_chains[c]
@@ -37,7 +37,8 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let mut root: Vec<Option<usize>> = vec![None; graph.len()];
     let mut rooted = vec![false; graph.len()];
     // Chains in a circle have no first one: any of them will do.
-    let first = lost.iter().filter(|c| table.flow.callers_of_chain(**c).is_empty()).chain(&lost);
+    let first =
+        lost.iter().filter(|c| table.packet_set_flow.callers_of_chain(**c).is_empty()).chain(&lost);
     for start in first {
         for chain in graph.mark_newly_reachable([*start], &mut rooted, |jump| is_lost(jump.to)) {
             root[chain] = Some(*start);
@@ -77,7 +78,7 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
 
 /// Jumps to chains without rules: the chain is to blame.
 fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    for jump in table.flow.chain_graph().all_jumps() {
+    for jump in table.packet_set_flow.chain_graph().all_jumps() {
         let (at, rule, to) = (jump.from, jump.rule, jump.to);
         let chain = table.chain_at(to);
         if chain.rules.is_empty() {
@@ -95,7 +96,7 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
                 .with_wasted_comparisons(1);
             // A goto leaves the caller, and a rule may drop what it cannot read.
             let plain = matches!(table.chain_at(at).rules[rule].target, Target::Jump(_)) && {
-                let reach = table.flow.rule_packet_boxes((at, rule));
+                let reach = table.packet_set_flow.rule_packet_boxes((at, rule));
                 reach.dropped_boxes.is_empty() && reach.stateful_boxes.is_empty()
             };
             out.push(match plain && program_of_chain_or_set(name).is_none() {
@@ -108,7 +109,7 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
 
 /// The jumps that close a circle.
 fn report_jump_loops(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    for jump in table.flow.chain_graph().back_edges() {
+    for jump in table.packet_set_flow.chain_graph().back_edges() {
         let message = format!("this jump leads back to chain {}", table.chain_at(jump.to).name);
         let help = "remove one of the jumps: the kernel refuses to load a loop";
         out.push(table.new_rule_finding(&JUMP_LOOP, jump.from, jump.rule, message).with_help(help));

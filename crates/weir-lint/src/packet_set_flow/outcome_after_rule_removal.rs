@@ -42,7 +42,7 @@ pub(crate) enum Decider {
 }
 
 impl RequiredOutcome<'_> {
-    fn is_target(self, target: &Target) -> bool {
+    fn is_decision_by_target(self, target: &Target) -> bool {
         matches!(self, RequiredOutcome::DecidedByTarget(fate) if fate == target)
     }
 }
@@ -143,10 +143,11 @@ impl PacketSetFlow<'_> {
         cells: &[HyperRect],
     ) -> impl Iterator<Item = usize> + use<'_> {
         let near = if from == 0 { 0 } else { MAX_RULES_SCANNED_WITHOUT_INDEX };
-        let end = (from + near).min(self.match_spaces[chain].len());
+        let end = (from + near).min(self.packet_boxes_of_rules[chain].len());
         let cells = cells.to_vec();
-        let search =
-            move || self.overlap_index(chain).rules_overlapping(&cells, end, &self.examined_boxes);
+        let search = move || {
+            self.overlap_index(chain).rules_overlapping(&cells, end, &self.examined_box_counter)
+        };
         (from..end).chain(std::iter::once_with(search).flatten())
     }
 
@@ -177,7 +178,7 @@ impl PacketSetFlow<'_> {
             }
             for (hot, exact) in &reach.dropped_boxes {
                 if cells.iter().any(|c| c.intersects(hot)) {
-                    if !fate.is_target(&Target::Drop) {
+                    if !fate.is_decision_by_target(&Target::Drop) {
                         return None;
                     }
                     sweep.deciders.borrow_mut().insert(Decider::Rule(at));
@@ -191,7 +192,7 @@ impl PacketSetFlow<'_> {
             }
             let met = self.intersect_with_matched_boxes(at, &cells)?;
             let back = match &self.rule(at).target {
-                target if fate.is_target(target) => {
+                target if fate.is_decision_by_target(target) => {
                     sweep.deciders.borrow_mut().insert(Decider::Rule(at));
                     Vec::new()
                 }
@@ -200,7 +201,7 @@ impl PacketSetFlow<'_> {
                     Vec::new()
                 }
                 Target::Jump(_) => self.boxes_undecided_after_chain(
-                    self.graph.chain_entered_by_rule(chain, rule)?,
+                    self.chain_graph.chain_entered_by_rule(chain, rule)?,
                     0,
                     met,
                     sweep,
@@ -213,7 +214,7 @@ impl PacketSetFlow<'_> {
                 cells.extend(back);
             }
             if cells.len() + returned.len() > MAX_BOXES_PER_SET
-                || self.is_over_budget_after_boxes(1 + cells.len())
+                || self.is_over_budget_counting_boxes(1 + cells.len())
             {
                 return None;
             }

@@ -19,7 +19,7 @@ use weir_partition::{CodeAxis, CodeSet, HyperRect, Interval, RulePacketBoxes};
 const INDEXED_FIELDS: [Field; 6] =
     [Field::Saddr, Field::Daddr, Field::Dport, Field::Sport, Field::Proto, Field::SourceMac];
 /// The sets of few values that they differ in.
-const INDEXED_CODES: [CodeAxis; 3] = [CodeAxis::HeaderPresence, CodeAxis::Iif, CodeAxis::Oif];
+const INDEXED_CODE_AXES: [CodeAxis; 3] = [CodeAxis::HeaderPresence, CodeAxis::Iif, CodeAxis::Oif];
 /// Boxes below a node without children.
 const MAX_BOXES_PER_LEAF: usize = 4;
 
@@ -36,14 +36,14 @@ pub(super) struct OverlapIndex {
 #[derive(Clone)]
 struct IndexedBounds {
     intervals: [Interval; INDEXED_FIELDS.len()],
-    codes: [CodeSet; INDEXED_CODES.len()],
+    code_sets: [CodeSet; INDEXED_CODE_AXES.len()],
 }
 
 struct BoundsNode {
     bounds: IndexedBounds,
     lowest_rule: usize,
     highest_rule: usize,
-    below: BoundsNodeContent,
+    children_or_rules: BoundsNodeContent,
 }
 
 enum BoundsNodeContent {
@@ -56,7 +56,7 @@ impl IndexedBounds {
     fn of_box(cell: &HyperRect) -> IndexedBounds {
         IndexedBounds {
             intervals: INDEXED_FIELDS.map(|field| cell.interval_of_field(field)),
-            codes: INDEXED_CODES.map(|axis| cell.codes_of_axis(axis)),
+            code_sets: INDEXED_CODE_AXES.map(|axis| cell.codes_of_axis(axis)),
         }
     }
 
@@ -64,26 +64,30 @@ impl IndexedBounds {
         for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
             *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
         }
-        for (mine, theirs) in self.codes.iter_mut().zip(&other.codes) {
+        for (mine, theirs) in self.code_sets.iter_mut().zip(&other.code_sets) {
             *mine = mine.or(*theirs);
         }
     }
 
     fn intersects(&self, other: &IndexedBounds) -> bool {
         self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
-            && self.codes.iter().zip(&other.codes).all(|(a, b)| !a.and(*b).is_empty())
+            && self.code_sets.iter().zip(&other.code_sets).all(|(a, b)| !a.and(*b).is_empty())
     }
 
     fn covers(&self, other: &IndexedBounds) -> bool {
         self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
-            && self.codes.iter().zip(&other.codes).all(|(a, b)| b.and(a.complement()).is_empty())
+            && self
+                .code_sets
+                .iter()
+                .zip(&other.code_sets)
+                .all(|(a, b)| b.and(a.complement()).is_empty())
     }
 
     /// Which fields it leaves open: boxes with the same ones are in one tree.
     fn unconstrained_field_bits(&self, widest: &IndexedBounds) -> u32 {
         let numbers = self.intervals.iter().zip(&widest.intervals).map(|(a, b)| a == b);
-        let codes = self.codes.iter().zip(&widest.codes).map(|(a, b)| a == b);
-        numbers.chain(codes).fold(0, |bits, open| bits << 1 | u32::from(open))
+        let code_sets = self.code_sets.iter().zip(&widest.code_sets).map(|(a, b)| a == b);
+        numbers.chain(code_sets).fold(0, |bits, open| bits << 1 | u32::from(open))
     }
 }
 
@@ -98,23 +102,23 @@ impl OverlapIndex {
         }
         let mut index =
             OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
-        let Some(widest) = widest_bounds(&boxes) else { return index };
+        let Some(widest) = enclosing_bounds(&boxes) else { return index };
         let mut trees: BTreeMap<u32, Vec<(IndexedBounds, usize)>> = BTreeMap::new();
         for entry in boxes {
             trees.entry(entry.0.unconstrained_field_bits(&widest)).or_default().push(entry);
         }
         for mut boxes in trees.into_values() {
-            let root = index.add_node(&mut boxes);
+            let root = index.add_subtree(&mut boxes);
             index.roots.push(root);
         }
         index
     }
 
-    fn add_node(&mut self, boxes: &mut [(IndexedBounds, usize)]) -> usize {
-        let bounds = widest_bounds(boxes).expect("a node has boxes");
+    fn add_subtree(&mut self, boxes: &mut [(IndexedBounds, usize)]) -> usize {
+        let bounds = enclosing_bounds(boxes).expect("a node has boxes");
         let rules = boxes.iter().map(|b| b.1);
         let (lowest, highest) = rules.fold((usize::MAX, 0), |(l, h), r| (l.min(r), h.max(r)));
-        let below = if boxes.len() <= MAX_BOXES_PER_LEAF {
+        let children_or_rules = if boxes.len() <= MAX_BOXES_PER_LEAF {
             let start = self.leaf_rules.len();
             self.leaf_rules.extend(boxes.iter().map(|b| b.1));
             BoundsNodeContent::Rules(start, self.leaf_rules.len())
@@ -123,9 +127,14 @@ impl OverlapIndex {
             let middle = boxes.len() / 2;
             boxes.select_nth_unstable_by_key(middle, |b| (b.0.intervals[axis], b.1));
             let (low, high) = boxes.split_at_mut(middle);
-            BoundsNodeContent::Children(self.add_node(low), self.add_node(high))
+            BoundsNodeContent::Children(self.add_subtree(low), self.add_subtree(high))
         };
-        self.nodes.push(BoundsNode { bounds, lowest_rule: lowest, highest_rule: highest, below });
+        self.nodes.push(BoundsNode {
+            bounds,
+            lowest_rule: lowest,
+            highest_rule: highest,
+            children_or_rules,
+        });
         self.nodes.len() - 1
     }
 
@@ -151,7 +160,7 @@ impl OverlapIndex {
     }
 }
 
-fn widest_bounds(boxes: &[(IndexedBounds, usize)]) -> Option<IndexedBounds> {
+fn enclosing_bounds(boxes: &[(IndexedBounds, usize)]) -> Option<IndexedBounds> {
     let mut widest = boxes.first()?.0.clone();
     boxes.iter().for_each(|b| widest.widen(&b.0));
     Some(widest)
@@ -173,11 +182,11 @@ fn axis_with_narrowest_boxes(boxes: &[(IndexedBounds, usize)], bounds: &IndexedB
 /// Finds rules in their order; each costs what it takes to find it.
 pub(super) struct RuleSearch<'a> {
     index: &'a OverlapIndex,
-    wanted: Vec<IndexedBounds>,
-    from: usize,
-    is_wanted: fn(&IndexedBounds, &IndexedBounds) -> bool,
+    wanted_bounds: Vec<IndexedBounds>,
+    start_rule: usize,
+    matches_wanted_bounds: fn(&IndexedBounds, &IndexedBounds) -> bool,
     /// The lowest rule first; a rule without a node is found.
-    open: BinaryHeap<Reverse<(usize, Option<usize>)>>,
+    open_nodes_and_found_rules: BinaryHeap<Reverse<(usize, Option<usize>)>>,
     next_rule: usize,
     examined_nodes: &'a Counter<u64>,
 }
@@ -186,15 +195,22 @@ impl<'a> RuleSearch<'a> {
     fn new(
         index: &'a OverlapIndex,
         cells: &[HyperRect],
-        from: usize,
-        is_wanted: fn(&IndexedBounds, &IndexedBounds) -> bool,
+        start_rule: usize,
+        matches_wanted_bounds: fn(&IndexedBounds, &IndexedBounds) -> bool,
         examined_nodes: &'a Counter<u64>,
     ) -> RuleSearch<'a> {
-        let wanted = cells.iter().map(IndexedBounds::of_box).collect();
-        let open = BinaryHeap::new();
-        let next_rule = from;
-        let mut search =
-            RuleSearch { index, wanted, from, is_wanted, open, next_rule, examined_nodes };
+        let wanted_bounds = cells.iter().map(IndexedBounds::of_box).collect();
+        let open_nodes_and_found_rules = BinaryHeap::new();
+        let next_rule = start_rule;
+        let mut search = RuleSearch {
+            index,
+            wanted_bounds,
+            start_rule,
+            matches_wanted_bounds,
+            open_nodes_and_found_rules,
+            next_rule,
+            examined_nodes,
+        };
         index.roots.iter().for_each(|root| search.queue_node_if_wanted(*root));
         search
     }
@@ -202,10 +218,11 @@ impl<'a> RuleSearch<'a> {
     fn queue_node_if_wanted(&mut self, at: usize) {
         let node = &self.index.nodes[at];
         self.examined_nodes.set(self.examined_nodes.get() + 1);
-        if node.highest_rule >= self.from
-            && self.wanted.iter().any(|w| (self.is_wanted)(&node.bounds, w))
+        if node.highest_rule >= self.start_rule
+            && self.wanted_bounds.iter().any(|w| (self.matches_wanted_bounds)(&node.bounds, w))
         {
-            self.open.push(Reverse((node.lowest_rule.max(self.from), Some(at))));
+            self.open_nodes_and_found_rules
+                .push(Reverse((node.lowest_rule.max(self.start_rule), Some(at))));
         }
     }
 }
@@ -214,8 +231,8 @@ impl Iterator for RuleSearch<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        while let Some(Reverse((rule, node))) = self.open.pop() {
-            match node.map(|at| &self.index.nodes[at].below) {
+        while let Some(Reverse((rule, node))) = self.open_nodes_and_found_rules.pop() {
+            match node.map(|at| &self.index.nodes[at].children_or_rules) {
                 Some(BoundsNodeContent::Children(a, b)) => {
                     self.queue_node_if_wanted(*a);
                     self.queue_node_if_wanted(*b);
@@ -223,7 +240,8 @@ impl Iterator for RuleSearch<'_> {
                 Some(BoundsNodeContent::Rules(start, end)) => {
                     let rules = self.index.leaf_rules[*start..*end].iter();
                     let later = rules.filter(|rule| **rule >= self.next_rule);
-                    self.open.extend(later.map(|rule| Reverse((*rule, None))));
+                    self.open_nodes_and_found_rules
+                        .extend(later.map(|rule| Reverse((*rule, None))));
                 }
                 None if rule >= self.next_rule => {
                     self.next_rule = rule + 1;
@@ -262,7 +280,7 @@ mod tests {
             (0..200).map(|i| (IndexedBounds::of_box(&numbered_box(i)), i)).collect();
         let mut index =
             OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
-        let root = index.add_node(&mut boxes);
+        let root = index.add_subtree(&mut boxes);
         index.roots.push(root);
         for i in 0..200 {
             let cell = numbered_box(i);

@@ -12,24 +12,24 @@ pub(super) struct OptionText {
     /// Without dashes.
     pub name: String,
     /// The value; empty for a flag.
-    pub text: String,
+    pub value_text: String,
 }
 
 impl fmt::Display for OptionText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} {}", if self.negated { "! " } else { "" }, self.name, self.text)
+        write!(f, "{}{} {}", if self.negated { "! " } else { "" }, self.name, self.value_text)
     }
 }
 
 /// The options of a module that is parsed.
 pub(super) fn convert_options_to_texts(options: &[ExtensionOption]) -> Vec<OptionText> {
-    let text = |value: &ExtensionValue| match value {
+    let value_text = |value: &ExtensionValue| match value {
         ExtensionValue::Text(text) => text.clone(),
         other => format!("{other:?}"),
     };
     let spelled = |o: &ExtensionOption| {
         let (negated, name) = (o.negated, o.name.to_owned());
-        OptionText { negated, name, text: text(&o.value) }
+        OptionText { negated, name, value_text: value_text(&o.value) }
     };
     options.iter().map(spelled).collect()
 }
@@ -46,22 +46,22 @@ pub(super) fn parse_option_words(words: &[String], naming_options: &[&str]) -> V
         }
         match (word.strip_prefix("--"), out.last_mut()) {
             (Some(option), _) => {
-                let (name, text) = option.split_once('=').unwrap_or((option, ""));
+                let (name, value_text) = option.split_once('=').unwrap_or((option, ""));
                 out.push(OptionText {
                     negated,
                     name: expand_abbreviated_naming_option(name, naming_options),
-                    text: text.to_owned(),
+                    value_text: value_text.to_owned(),
                 });
                 negated = false;
             }
             (None, Some(last)) => {
-                if !last.text.is_empty() {
-                    last.text.push(' ');
+                if !last.value_text.is_empty() {
+                    last.value_text.push(' ');
                 }
-                last.text.push_str(word);
+                last.value_text.push_str(word);
             }
             (None, None) => {
-                out.push(OptionText { negated, name: String::new(), text: word.clone() });
+                out.push(OptionText { negated, name: String::new(), value_text: word.clone() });
             }
         }
     }

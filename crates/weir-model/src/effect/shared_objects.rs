@@ -59,7 +59,7 @@ pub enum ConfiguringOptions {
 
 /// Whether a rule creates the object that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectCreation {
+pub enum ObjectCreationCondition {
     /// Always, if it is missing.
     Always,
     /// Only with this option; without it the kernel refuses the rule if the object is missing.
@@ -70,7 +70,7 @@ pub enum ObjectCreation {
 
 /// What the kernel does with a rule whose configuration differs from that of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigurationConflict {
+pub enum ConfigurationConflictHandling {
     /// It loads the rule, and ignores the rule's configuration.
     Ignored,
     /// It refuses the rule.
@@ -93,9 +93,9 @@ pub struct SharedObjectRow {
     /// The part of the first rule that applies to all.
     pub configuring_options: ConfiguringOptions,
     /// What happens to another rule of the name that configures it differently.
-    pub conflict: ConfigurationConflict,
+    pub conflict: ConfigurationConflictHandling,
     /// Whether a rule creates it.
-    pub creation: ObjectCreation,
+    pub creation: ObjectCreationCondition,
 }
 
 const fn shared_object_row(
@@ -111,8 +111,8 @@ const fn shared_object_row(
         key,
         per_family: false,
         configuring_options: ConfiguringOptions::All,
-        conflict: ConfigurationConflict::Ignored,
-        creation: ObjectCreation::Always,
+        conflict: ConfigurationConflictHandling::Ignored,
+        creation: ObjectCreationCondition::Always,
     }
 }
 
@@ -144,7 +144,7 @@ pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
         // (`idletimer_tg_checkentry_v1`).
         SharedObjectRow {
             configuring_options: ConfiguringOptions::Listed(&["alarm"]),
-            conflict: ConfigurationConflict::Refused,
+            conflict: ConfigurationConflictHandling::Refused,
             ..shared_object_row(
                 "IDLETIMER",
                 Target,
@@ -161,7 +161,7 @@ pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
         ),
         // `xt_rateest_tg_checkentry` compares interval and weight.
         SharedObjectRow {
-            conflict: ConfigurationConflict::Refused,
+            conflict: ConfigurationConflictHandling::Refused,
             ..shared_object_row(
                 "RATEEST",
                 Target,
@@ -171,7 +171,7 @@ pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
         },
         SharedObjectRow {
             configuring_options: ConfiguringOptions::Nothing,
-            creation: ObjectCreation::Never,
+            creation: ObjectCreationCondition::Never,
             ..shared_object_row(
                 "rateest",
                 Match,
@@ -180,7 +180,7 @@ pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
             )
         },
         SharedObjectRow {
-            creation: ObjectCreation::WithOption("new"),
+            creation: ObjectCreationCondition::WithOption("new"),
             ..shared_object_row(
                 "CLUSTERIP",
                 Target,
@@ -222,7 +222,7 @@ impl fmt::Display for SharedObjectId {
 
 /// A rule's use of an object.
 #[derive(Debug)]
-struct ObjectUse {
+struct SharedObjectUse {
     object: SharedObjectId,
     creates: bool,
     /// What applies to all rules of the name if this rule creates the object: options as text.
@@ -230,7 +230,7 @@ struct ObjectUse {
     /// Every rule of the name configures the object.
     configured_by_all: bool,
     /// What the kernel does if the object has another configuration.
-    conflict: ConfigurationConflict,
+    conflict: ConfigurationConflictHandling,
 }
 
 /// The objects that the rules of a host share.
@@ -257,9 +257,9 @@ impl SharedObjectConfigurations {
         for ruleset in rulesets {
             let family = ruleset.family;
             for used in rules_in_load_order(ruleset)
-                .flat_map(|(.., rule)| collect_object_uses(rule, family))
+                .flat_map(|(.., rule)| collect_shared_object_uses(rule, family))
             {
-                objects.record_use(used, family, &mut wanted);
+                objects.record_shared_object_use(used, family, &mut wanted);
             }
         }
         // An object of both families may have been made by the other.
@@ -272,9 +272,9 @@ impl SharedObjectConfigurations {
         objects
     }
 
-    fn record_use(
+    fn record_shared_object_use(
         &mut self,
-        used: ObjectUse,
+        used: SharedObjectUse,
         family: Family,
         wanted: &mut Vec<(Family, SharedObjectId)>,
     ) {
@@ -285,7 +285,7 @@ impl SharedObjectConfigurations {
             }
             return;
         }
-        if used.conflict == ConfigurationConflict::Refused {
+        if used.conflict == ConfigurationConflictHandling::Refused {
             let configurations = self.conflicting.entry(used.object.clone()).or_default();
             let mut options = used.options.clone();
             options.sort();
@@ -313,11 +313,12 @@ impl SharedObjectConfigurations {
         rule: &Rule,
         family: Family,
     ) -> Option<String> {
-        let uses = collect_object_uses(rule, family);
+        let uses = collect_shared_object_uses(rule, family);
         if uses.is_empty() {
             return None;
         }
-        let configured = |u: &ObjectUse| (u.object.clone(), self.configurations.get(&u.object));
+        let configured =
+            |u: &SharedObjectUse| (u.object.clone(), self.configurations.get(&u.object));
         Some(format!("{:?}", uses.iter().map(configured).collect::<Vec<_>>()))
     }
 
@@ -373,7 +374,7 @@ impl SharedObjectConfigurations {
 
 /// Whether a rule names an object that others may share.
 pub fn uses_shared_objects(rule: &Rule, family: Family) -> bool {
-    !collect_object_uses(rule, family).is_empty()
+    !collect_shared_object_uses(rule, family).is_empty()
 }
 
 fn family_index(family: Family) -> usize {
@@ -384,7 +385,7 @@ fn family_index(family: Family) -> usize {
 }
 
 /// The objects of a rule, in the order in which the kernel checks its matches and its target.
-fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
+fn collect_shared_object_uses(rule: &Rule, family: Family) -> Vec<SharedObjectUse> {
     let mut out = Vec::new();
     for m in &rule.matches {
         let (module, options) = match m {
@@ -393,7 +394,13 @@ fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
             Match::Opaque(o) => (&*o.name, ModuleOptions::Words(&o.words)),
             _ => continue,
         };
-        push_module_uses(rule, family, (ModuleKind::Match, module), options, &mut out);
+        push_shared_object_uses_of_module(
+            rule,
+            family,
+            (ModuleKind::Match, module),
+            options,
+            &mut out,
+        );
     }
     let (module, options) = match &rule.target {
         Target::Opaque(o) => (&*o.name, ModuleOptions::Words(&o.words)),
@@ -404,7 +411,13 @@ fn collect_object_uses(rule: &Rule, family: Family) -> Vec<ObjectUse> {
         },
         _ => return out,
     };
-    push_module_uses(rule, family, (ModuleKind::Target, module), options, &mut out);
+    push_shared_object_uses_of_module(
+        rule,
+        family,
+        (ModuleKind::Target, module),
+        options,
+        &mut out,
+    );
     out
 }
 
@@ -417,12 +430,12 @@ enum ModuleOptions<'r> {
     Words(&'r [String]),
 }
 
-fn push_module_uses(
+fn push_shared_object_uses_of_module(
     rule: &Rule,
     family: Family,
     (side, module): (ModuleKind, &str),
     options: ModuleOptions<'_>,
-    out: &mut Vec<ObjectUse>,
+    out: &mut Vec<SharedObjectUse>,
 ) {
     let row = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module);
     let opaque = match side {
@@ -436,7 +449,7 @@ fn push_module_uses(
     }
     let options = match options {
         ModuleOptions::Known(options) => convert_options_to_texts(options),
-        ModuleOptions::Words(words) => parse_option_words(words, &list_naming_options()),
+        ModuleOptions::Words(words) => parse_option_words(words, &list_object_naming_options()),
     };
     let Some(row) = row else {
         // What it keeps is not known: every rule of the module may configure it.
@@ -446,12 +459,12 @@ fn push_module_uses(
             name: "of all its rules".to_owned(),
             family: None,
         };
-        out.push(ObjectUse {
+        out.push(SharedObjectUse {
             object,
             creates: true,
             options: vec![all.join(" ")],
             configured_by_all: true,
-            conflict: ConfigurationConflict::Ignored,
+            conflict: ConfigurationConflictHandling::Ignored,
         });
         return;
     };
@@ -461,14 +474,16 @@ fn push_module_uses(
         ConfiguringOptions::Listed(names) => names.contains(&&*o.name),
     };
     let creates = match row.creation {
-        ObjectCreation::Always => true,
-        ObjectCreation::WithOption(option) => options.iter().any(|o| o.name == option),
-        ObjectCreation::Never => false,
+        ObjectCreationCondition::Always => true,
+        ObjectCreationCondition::WithOption(option) => options.iter().any(|o| o.name == option),
+        ObjectCreationCondition::Never => false,
     };
     let names: Vec<String> = match row.key {
-        SharedObjectKey::OptionValues(names) => {
-            options.iter().filter(|o| names.contains(&&*o.name)).map(|o| o.text.clone()).collect()
-        }
+        SharedObjectKey::OptionValues(names) => options
+            .iter()
+            .filter(|o| names.contains(&&*o.name))
+            .map(|o| o.value_text.clone())
+            .collect(),
         SharedObjectKey::DestinationAddress => {
             vec![format!("{:?}", rule.base.daddr.as_ref().map(|m| m.addr))]
         }
@@ -478,12 +493,12 @@ fn push_module_uses(
         let object = SharedObjectId { kind: row.object_kind.to_owned(), name, family };
         let options = options.iter().filter(configures).map(OptionText::to_string).collect();
         let conflict = row.conflict;
-        out.push(ObjectUse { object, creates, options, configured_by_all: false, conflict });
+        out.push(SharedObjectUse { object, creates, options, configured_by_all: false, conflict });
     }
 }
 
 /// The options that name objects, of all modules.
-fn list_naming_options() -> Vec<&'static str> {
+fn list_object_naming_options() -> Vec<&'static str> {
     let names = SHARED_OBJECT_ROWS.iter().filter_map(|row| match row.key {
         SharedObjectKey::OptionValues(names) => Some(names),
         SharedObjectKey::DestinationAddress => None,

@@ -40,9 +40,9 @@ pub struct TargetRow {
     pub writes: FieldSet,
     /// Of those, the fields whose new value neither the rule nor the packet's fields give: all but
     /// those that the engines compute ([`TargetRow::with_known_values`]).
-    pub unknown_writes: FieldSet,
+    pub unknown_value_writes: FieldSet,
     /// ipsets that it may change.
-    pub set_writes: IpsetWrites,
+    pub ipset_writes: IpsetWrites,
     /// It may itself drop the packet, for a reason that the rule does not name.
     pub may_drop: bool,
     /// Whether the traversal continues.
@@ -65,8 +65,8 @@ const INERT_TARGET_ROW: TargetRow = TargetRow {
     name: "",
     reads: FieldSet::NONE,
     writes: FieldSet::NONE,
-    unknown_writes: FieldSet::NONE,
-    set_writes: IpsetWrites::None,
+    unknown_value_writes: FieldSet::NONE,
+    ipset_writes: IpsetWrites::None,
     may_drop: false,
     termination: TargetTermination::Never,
     is_observable: false,
@@ -81,7 +81,7 @@ impl TargetRow {
     /// rule and the packet. Without it a field that is written may have any value afterwards.
     const fn with_known_values(self, fields: &[Field]) -> TargetRow {
         TargetRow {
-            unknown_writes: self.unknown_writes.without(FieldSet::from_fields(fields)),
+            unknown_value_writes: self.unknown_value_writes.without(FieldSet::from_fields(fields)),
             ..self
         }
     }
@@ -90,7 +90,7 @@ impl TargetRow {
     /// or other state, sends no copy, and the traversal always continues.
     pub fn has_no_effect_on_later_rules(&self) -> bool {
         self.writes.is_empty()
-            && self.set_writes == IpsetWrites::None
+            && self.ipset_writes == IpsetWrites::None
             && self.termination == TargetTermination::Never
             && !self.may_drop
             && !self.sends_copy
@@ -99,15 +99,15 @@ impl TargetRow {
     }
 
     /// The fields that it writes with values that are known.
-    pub const fn known_writes(&self) -> FieldSet {
-        self.writes.without(self.unknown_writes)
+    pub const fn known_value_writes(&self) -> FieldSet {
+        self.writes.without(self.unknown_value_writes)
     }
 }
 
 /// Writes fields; their values are not known unless [`TargetRow::with_known_values`] says so.
 const fn writing_target_row(name: &'static str, fields: &[Field]) -> TargetRow {
     let fields = FieldSet::from_fields(fields);
-    TargetRow { name, writes: fields, unknown_writes: fields, ..INERT_TARGET_ROW }
+    TargetRow { name, writes: fields, unknown_value_writes: fields, ..INERT_TARGET_ROW }
 }
 
 /// Reads and writes the same fields.
@@ -133,7 +133,7 @@ const fn observable_terminating_target_row(name: &'static str, fields: &[Field])
 const fn diverting_target_row(name: &'static str, writes: FieldSet) -> TargetRow {
     TargetRow {
         writes,
-        unknown_writes: writes,
+        unknown_value_writes: writes,
         stateful: true,
         changes_unmodelled_state: true,
         ..observable_terminating_target_row(name, &[])
@@ -154,8 +154,8 @@ pub const UNKNOWN_TARGET_ROW: TargetRow = TargetRow {
     name: "",
     reads: FieldSet::ALL,
     writes: FieldSet::ALL,
-    unknown_writes: FieldSet::ALL,
-    set_writes: IpsetWrites::Any,
+    unknown_value_writes: FieldSet::ALL,
+    ipset_writes: IpsetWrites::Any,
     may_drop: true,
     termination: TargetTermination::Perhaps,
     is_observable: true,
@@ -213,7 +213,7 @@ pub const TARGET_ROWS: &[TargetRow] = {
             ..writing_target_row("TCPMSS", &[Length])
         },
         TargetRow {
-            set_writes: IpsetWrites::Named,
+            ipset_writes: IpsetWrites::Named,
             is_observable: true,
             stateful: true,
             changes_unmodelled_state: true,
@@ -341,7 +341,11 @@ fn narrow_target_row_by_options(row: TargetRow, extension: &ExtensionTarget) -> 
     let only = |row: TargetRow, fields: &[Field]| {
         let fields = FieldSet::from_fields(fields);
         let keep = |set: FieldSet| set.without(FieldSet::ALL.without(fields));
-        TargetRow { writes: keep(row.writes), unknown_writes: keep(row.unknown_writes), ..row }
+        TargetRow {
+            writes: keep(row.writes),
+            unknown_value_writes: keep(row.unknown_value_writes),
+            ..row
+        }
     };
     match row.name {
         "CONNMARK" => {
@@ -349,15 +353,15 @@ fn narrow_target_row_by_options(row: TargetRow, extension: &ExtensionTarget) -> 
             let row = only(row, &[if restores { Field::Mark } else { Field::CtMark }]);
             // A shifted mark is not modelled bit by bit.
             let shifts = has("left-shift-mark") || has("right-shift-mark");
-            let unknown = if shifts { row.writes } else { row.unknown_writes };
-            TargetRow { is_observable: !restores, unknown_writes: unknown, ..row }
+            let unknown = if shifts { row.writes } else { row.unknown_value_writes };
+            TargetRow { is_observable: !restores, unknown_value_writes: unknown, ..row }
         }
         "SET" => {
             let changes = has("add-set") || has("del-set");
             let sets = if changes { IpsetWrites::Named } else { IpsetWrites::None };
             let unmodelled = has("map-prio") || has("map-queue");
             let row = TargetRow {
-                set_writes: sets,
+                ipset_writes: sets,
                 is_observable: changes,
                 changes_unmodelled_state: unmodelled,
                 ..row

@@ -75,7 +75,7 @@ impl ChangingSets {
     }
 
     fn add_target_writes(&mut self, target: &Target) {
-        match target_effects(target).set_writes {
+        match target_effects(target).ipset_writes {
             IpsetWrites::None => {}
             IpsetWrites::Any => self.any_set = true,
             IpsetWrites::Named => {

@@ -12,7 +12,7 @@ pub struct Counterexample {
     /// The packet.
     pub packet: Packet,
     /// Its entry.
-    pub entry: JourneyKind,
+    pub journey_kind: JourneyKind,
     /// In what the two differ.
     pub difference: String,
     /// What the ruleset makes of it.
@@ -25,7 +25,7 @@ impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counterexample {
             packet,
-            entry,
+            journey_kind,
             difference,
             outcome_before: before,
             outcome_after: after,
@@ -34,7 +34,7 @@ impl fmt::Display for Counterexample {
         writeln!(f, "{difference}")?;
         write!(
             f,
-            "  packet: {entry:?} iif {:?} oif {:?} {} > {} proto {} {:?}",
+            "  packet: {journey_kind:?} iif {:?} oif {:?} {} > {} proto {} {:?}",
             p.iif,
             p.oif,
             p.saddr.display(p.family),
@@ -68,12 +68,13 @@ pub fn describe_outcome(outcome: &Outcome<'_>) -> String {
             CountedObject::Policy { table, chain } => {
                 let _ = write!(text, "{table}/{chain}/policy");
             }
-            CountedObject::Element { set, element } => {
+            CountedObject::IpsetElement { set, element } => {
                 let _ = write!(text, "element {:?} of {set}", element.parts);
             }
         }
-        if !hit.credit.is_empty() {
-            let ids: Vec<String> = hit.credit.iter().take(4).map(|id| id.0.to_string()).collect();
+        if !hit.credited_originals.is_empty() {
+            let ids: Vec<String> =
+                hit.credited_originals.iter().take(4).map(|id| id.0.to_string()).collect();
             let _ = write!(text, " (rule {})", ids.join(" "));
         }
     }

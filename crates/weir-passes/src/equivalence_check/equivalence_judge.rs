@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use weir_model::target::Effect;
 use weir_model::{
-    CtState, Family, Firewall, Packet, RuleIndex, SharedName, TableName, Target, target_effects,
+    CtState, Family, Firewall, OriginalRuleIndex, Packet, SharedName, TableName, Target,
+    target_effects,
 };
 use weir_packet::{ConntrackInfo, Transport};
 use weir_semantics::{
@@ -21,7 +22,7 @@ pub(crate) struct EquivalenceJudge<'f> {
     interpreter_before: Interpreter<'f>,
     interpreter_after: Interpreter<'f>,
     /// For merged rules, the one that stands for all of them.
-    merged_rule_class: [HashMap<RuleIndex, RuleIndex>; 2],
+    merged_rule_representatives: [HashMap<OriginalRuleIndex, OriginalRuleIndex>; 2],
     /// Built-in chains that were there before.
     original_policies: HashSet<(Family, TableName, SharedName)>,
     /// Rules tried, before and after.
@@ -40,11 +41,11 @@ impl<'f> EquivalenceJudge<'f> {
         let class = |family| {
             let rules =
                 after.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
-            group_merged_rules(rules.map(|(_, _, r)| &r.credit[..]))
+            group_merged_rules(rules.map(|(_, _, r)| &r.credited_originals[..]))
         };
         EquivalenceJudge {
             equivalence,
-            merged_rule_class: [class(Family::V4), class(Family::V6)],
+            merged_rule_representatives: [class(Family::V4), class(Family::V6)],
             original_policies: policies,
             interpreter_before: Interpreter::new_with_sets_changed_by(before, after),
             interpreter_after: Interpreter::new_with_sets_changed_by(after, before),
@@ -56,15 +57,15 @@ impl<'f> EquivalenceJudge<'f> {
     pub fn find_counterexample_on_journey(
         &mut self,
         packet: &Packet,
-        entry: JourneyKind,
+        journey_kind: JourneyKind,
         answers: &mut dyn Oracle,
     ) -> Option<Box<Counterexample>> {
         let (before, FormDifference { difference: what, outcome_after: after }) =
-            self.compare_journeys(packet, entry, answers)?;
+            self.compare_journeys(packet, journey_kind, answers)?;
         let packet = packet.clone();
         Some(Box::new(Counterexample {
             packet,
-            entry,
+            journey_kind,
             difference: what,
             outcome_before: before,
             outcome_after: after,
@@ -78,8 +79,8 @@ impl<'f> EquivalenceJudge<'f> {
         entry: JourneyKind,
         answers: &mut dyn Oracle,
     ) -> Option<(String, FormDifference)> {
-        let was = self.interpreter_before.journey(packet, entry, answers);
-        let is = self.interpreter_after.journey(packet, entry, answers);
+        let was = self.interpreter_before.evaluate_journey(packet, entry, answers);
+        let is = self.interpreter_after.evaluate_journey(packet, entry, answers);
         self.rules_tried.0 += u64::from(was.rules_tried);
         self.rules_tried.1 += u64::from(is.rules_tried);
         let what = match self.equivalence {
@@ -89,7 +90,7 @@ impl<'f> EquivalenceJudge<'f> {
             Equivalence::SummedCounters => {
                 self.compare_merged_rules_as_one(&was, &is, packet.family)
             }
-            Equivalence::EarlyDrop if is_dropped_early(&is) => {
+            Equivalence::EarlyDrop if is_dropped_by_early_drop_rule(&is) => {
                 let fate = match was.verdict {
                     // Conntrack reassembles datagrams before raw: there are no fragments.
                     Verdict::HeldForReassembly
@@ -98,11 +99,11 @@ impl<'f> EquivalenceJudge<'f> {
                         return None;
                     }
                     Verdict::HeldForReassembly => {
-                        self.find_whole_datagram_loss(packet, entry, answers)
+                        self.find_loss_of_reassembled_datagram(packet, entry, answers)
                     }
                     _ => find_early_drop_loss(&was),
                 };
-                fate.or_else(|| self.compare_at_ttl_one(packet, entry, answers))
+                fate.or_else(|| self.compare_verdicts_at_ttl_one(packet, entry, answers))
             }
             Equivalence::EarlyDrop => self.compare_except_new_policies(&was, &is, packet.family),
             Equivalence::Untracked => match count_notrack_pass_hits(&is) {
@@ -130,7 +131,7 @@ impl<'f> EquivalenceJudge<'f> {
             Some(OutcomeDifference::Credit) => {}
             Some(other) => return Some(describe_difference(other)),
         }
-        let class = &self.merged_rule_class[usize::from(family == Family::V6)];
+        let class = &self.merged_rule_representatives[usize::from(family == Family::V6)];
         let credits = |o: &Outcome<'_>| -> Vec<String> {
             let mut all: Vec<String> =
                 o.hits.iter().flat_map(|h| list_merged_classes_of_hit(h, class)).collect();
@@ -142,7 +143,7 @@ impl<'f> EquivalenceJudge<'f> {
 
     /// What a datagram to the host had that is lost if one of its fragments is dropped: the others
     /// may make it any that has the same addresses and protocol.
-    fn find_whole_datagram_loss(
+    fn find_loss_of_reassembled_datagram(
         &self,
         fragment: &Packet,
         entry: JourneyKind,
@@ -161,20 +162,20 @@ impl<'f> EquivalenceJudge<'f> {
         };
         ports.into_iter().zip([16, 400, 1_400, 4_000]).find_map(|(ports, bytes)| {
             let packet = Packet { transport: of(ports), payload: vec![0; bytes], ..whole.clone() };
-            find_early_drop_loss(&self.interpreter_before.journey(&packet, entry, answers))
+            find_early_drop_loss(&self.interpreter_before.evaluate_journey(&packet, entry, answers))
         })
     }
 
     /// Whether the packet, had it come with a time to live of 1, is no longer answered.
-    fn compare_at_ttl_one(
+    fn compare_verdicts_at_ttl_one(
         &self,
         packet: &Packet,
         entry: JourneyKind,
         answers: &mut dyn Oracle,
     ) -> Option<String> {
         let last = Packet { ttl: 1, ..packet.clone() };
-        let was = self.interpreter_before.journey(&last, entry, answers).verdict;
-        let is = self.interpreter_after.journey(&last, entry, answers).verdict;
+        let was = self.interpreter_before.evaluate_journey(&last, entry, answers).verdict;
+        let is = self.interpreter_after.evaluate_journey(&last, entry, answers).verdict;
         (was != is).then(|| "verdict differs where its time to live is 1".to_owned())
     }
 
@@ -187,8 +188,8 @@ impl<'f> EquivalenceJudge<'f> {
     ) -> Option<String> {
         match was.first_difference(is)? {
             OutcomeDifference::Credit
-                if self.list_original_credits(was, family, &[])
-                    == self.list_original_credits(is, family, &[]) =>
+                if self.list_credits_except_new_policies(was, family, &[])
+                    == self.list_credits_except_new_policies(is, family, &[]) =>
             {
                 None
             }
@@ -197,7 +198,7 @@ impl<'f> EquivalenceJudge<'f> {
     }
 
     /// Credits without those of policies that the ruleset did not have, and of some tables.
-    fn list_original_credits(
+    fn list_credits_except_new_policies(
         &self,
         outcome: &Outcome<'_>,
         family: Family,
@@ -252,8 +253,8 @@ impl<'f> EquivalenceJudge<'f> {
             return Some(describe_difference(OutcomeDifference::StatefulQuestions));
         }
         let nat = [TableName::Nat];
-        (self.list_original_credits(was, family, &nat)
-            != self.list_original_credits(is, family, &nat))
+        (self.list_credits_except_new_policies(was, family, &nat)
+            != self.list_credits_except_new_policies(is, family, &nat))
         .then(|| describe_difference(OutcomeDifference::Credit))
     }
 
@@ -268,13 +269,13 @@ impl<'f> EquivalenceJudge<'f> {
     ) -> Option<String> {
         for state in [CtState::New, CtState::Established, CtState::Related, CtState::Invalid] {
             let other = Packet { ct: ConntrackInfo::from_state(state), ..packet.clone() };
-            let outcome = self.interpreter_before.journey(&other, entry, answers);
+            let outcome = self.interpreter_before.evaluate_journey(&other, entry, answers);
             if outcome.verdict != was.verdict || outcome.effects != was.effects {
                 return Some(format!("what became of it depended on conntrack ({state:?})"));
             }
         }
         let (reply, way) = build_reply(packet, entry);
-        let way_back = self.interpreter_after.journey(&reply, way, answers);
+        let way_back = self.interpreter_after.evaluate_journey(&reply, way, answers);
         if way_back.verdict != Verdict::Expired && count_notrack_pass_hits(&way_back) == 0 {
             return Some("its replies are tracked".to_owned());
         }
@@ -287,7 +288,7 @@ impl<'f> EquivalenceJudge<'f> {
             error.transport = Transport::Icmp { kind, code: 0, rest: [0; 4] };
             let mut verdict = |state| {
                 let packet = Packet { ct: ConntrackInfo::from_state(state), ..error.clone() };
-                self.interpreter_before.journey(&packet, way, answers).verdict
+                self.interpreter_before.evaluate_journey(&packet, way, answers).verdict
             };
             if verdict(CtState::Related) != verdict(CtState::Invalid) {
                 return Some(format!("ICMP errors of type {kind} for it depend on conntrack"));
@@ -324,10 +325,10 @@ fn build_reply(packet: &Packet, entry: JourneyKind) -> (Packet, JourneyKind) {
 /// A hit by the class of its rule.
 fn list_merged_classes_of_hit(
     hit: &CounterHitWithCredit<'_>,
-    class: &HashMap<RuleIndex, RuleIndex>,
+    class: &HashMap<OriginalRuleIndex, OriginalRuleIndex>,
 ) -> Vec<String> {
-    let mut ids: Vec<RuleIndex> =
-        hit.credit.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
+    let mut ids: Vec<OriginalRuleIndex> =
+        hit.credited_originals.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut out: Vec<String> = ids.iter().map(|id| format!("{}", id.0)).collect();
@@ -340,25 +341,25 @@ fn list_merged_classes_of_hit(
 /// Rules that share a counter since they were merged, each with the first of them. `credits` are
 /// those of all counters: rules, and elements of sets.
 pub fn group_merged_rules<'c>(
-    credits: impl Iterator<Item = &'c [RuleIndex]>,
-) -> HashMap<RuleIndex, RuleIndex> {
-    let mut class: HashMap<RuleIndex, RuleIndex> = HashMap::new();
-    for credit in credits.filter(|c| c.len() > 1) {
-        let known: Vec<RuleIndex> =
-            credit.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
+    credits: impl Iterator<Item = &'c [OriginalRuleIndex]>,
+) -> HashMap<OriginalRuleIndex, OriginalRuleIndex> {
+    let mut class: HashMap<OriginalRuleIndex, OriginalRuleIndex> = HashMap::new();
+    for credited_originals in credits.filter(|c| c.len() > 1) {
+        let known: Vec<OriginalRuleIndex> =
+            credited_originals.iter().map(|id| class.get(id).copied().unwrap_or(*id)).collect();
         let first = known.iter().min().copied().expect("there are two at least");
         for of in class.values_mut().filter(|of| known.contains(of)) {
             *of = first;
         }
-        class.extend(credit.iter().map(|id| (*id, first)));
+        class.extend(credited_originals.iter().map(|id| (*id, first)));
     }
     class
 }
 
 /// Whether a rule that a pass put into raw PREROUTING dropped the packet.
-fn is_dropped_early(outcome: &Outcome<'_>) -> bool {
+fn is_dropped_by_early_drop_rule(outcome: &Outcome<'_>) -> bool {
     let own = |h: &CounterHitWithCredit<'_>| {
-        h.credit.is_empty()
+        h.credited_originals.is_empty()
             && matches!(h.counted_object, CountedObject::Rule { table: TableName::Raw, .. })
     };
     outcome.verdict == Verdict::Drop && outcome.hits.last().is_some_and(own)
@@ -392,7 +393,8 @@ fn is_notrack_without_options(effect: &Effect) -> bool {
 fn count_notrack_pass_hits(outcome: &Outcome<'_>) -> usize {
     let own = |h: &&CounterHitWithCredit<'_>| match h.counted_object {
         CountedObject::Rule { table: TableName::Raw, chain, .. } => {
-            h.credit.is_empty() && chain.ends_with(crate::passes::notrack::NOTRACK_CHAIN_SUFFIX)
+            h.credited_originals.is_empty()
+                && chain.ends_with(crate::passes::notrack::NOTRACK_CHAIN_SUFFIX)
         }
         _ => false,
     };

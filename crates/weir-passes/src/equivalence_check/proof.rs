@@ -37,13 +37,13 @@ pub fn prove_equivalence(
     };
     match compare_with_progress(before, after, options, &mut show) {
         Ok(comparison) => {
-            (result_of_comparison(before, after, options, &comparison), comparison.steps)
+            (proof_result_of_comparison(before, after, options, &comparison), comparison.steps)
         }
         Err(error) => (ProofResult::Undecided(error.to_string()), 0),
     }
 }
 
-fn result_of_comparison(
+fn proof_result_of_comparison(
     before: &Firewall,
     after: &Firewall,
     options: &CompareOptions,
@@ -60,12 +60,12 @@ fn result_of_comparison(
             Some((part, f)) => ProofResult::Undecided(format!(
                 "{:?}: only the rules {} it have fragments put together ({})",
                 part.family,
-                if f.is_first_ruleset { "before" } else { "after" },
+                if f.is_first_ruleset_reassembling { "before" } else { "after" },
                 f.rule_position()
             )),
         };
     };
-    let entry = match part.path {
+    let journey_kind = match part.path {
         ComparedPath::WholeJourney(entry) => entry,
         ComparedPath::ReassembledInput => JourneyKind::Input,
         ComparedPath::Hook(_) => JourneyKind::Forward,
@@ -74,9 +74,9 @@ fn result_of_comparison(
     let described = |f: &Firewall, other: &Firewall| {
         let state_ids = StatefulTestIdResolver::new(f, options.stateful_pairing);
         let mut answers = witness.to_oracle(&state_ids);
-        describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).journey(
+        describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).evaluate_journey(
             &packet,
-            entry,
+            journey_kind,
             &mut answers,
         ))
     };
@@ -85,6 +85,6 @@ fn result_of_comparison(
         outcome_after: described(after, before),
         difference: format!("{} differs", difference.as_str()),
         packet,
-        entry,
+        journey_kind,
     }))
 }

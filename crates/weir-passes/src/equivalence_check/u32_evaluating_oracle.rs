@@ -41,16 +41,21 @@ impl<A: Oracle> Oracle for U32EvaluatingOracle<A> {
         self.0.answer_rule_question(&OracleQuestion { content_digest: content, ..*question })
     }
 
-    fn drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
-        self.0.drops_packet(question)
+    fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
+        self.0.match_or_target_drops_packet(question)
     }
 
     fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {
         self.0.is_reinjected(question)
     }
 
-    fn is_fact_true(&mut self, fact: ConnectionFact, hook: Hook, packet: &Packet) -> bool {
-        self.0.is_fact_true(fact, hook, packet)
+    fn is_connection_fact_true(
+        &mut self,
+        fact: ConnectionFact,
+        hook: Hook,
+        packet: &Packet,
+    ) -> bool {
+        self.0.is_connection_fact_true(fact, hook, packet)
     }
 
     fn existing_nat_destination(

@@ -64,10 +64,10 @@ impl Pass for CheaperMatchPass {
                 set_string_match_algorithm_to_boyer_moore(rule);
                 drop_implied_matches(rule, algebra, family);
                 if before != (rule.base.clone(), rule.matches.clone()) {
-                    (rule.span, rule.match_spans) = (Span::NONE, Vec::new());
+                    (rule.span, rule.match_and_target_spans) = (Span::NONE, Vec::new());
                     made.record_compiled_run(
                         context,
-                        &rule.credit,
+                        &rule.credited_originals,
                         1,
                         "cheaper matches".to_owned(),
                     );

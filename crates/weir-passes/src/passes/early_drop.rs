@@ -80,7 +80,7 @@ impl Pass for EarlyDropPass {
         for (_, _, rule) in iter_rewritable_chains(ruleset, context)
             .flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
         {
-            if is_drop_testing_early_fields(rule, ruleset)
+            if is_filter_drop_testing_only_raw_fields(rule, ruleset)
                 && is_dropped_before_hook_end(rule, ruleset, Hook::Forward)
                 && is_dropped_before_hook_end(rule, ruleset, Hook::Input)
             {
@@ -88,7 +88,7 @@ impl Pass for EarlyDropPass {
                 if !early.contains(&copy) {
                     made.record_compiled_run(
                         context,
-                        &rule.credit,
+                        &rule.credited_originals,
                         1,
                         "also in raw PREROUTING".to_owned(),
                     );
@@ -125,7 +125,7 @@ fn make_drop_rule_above_ttl_one(rule: &Rule) -> Rule {
 
 /// Whether the rule drops in the filter table, and tests only what is available before conntrack
 /// and routing and does not change.
-fn is_drop_testing_early_fields(rule: &Rule, ruleset: &Ruleset) -> bool {
+fn is_filter_drop_testing_only_raw_fields(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{
         Daddr, Dport, IcmpTypeAndCode, Iif, IsLaterFragment, Length, PktType, Proto, Saddr,
         SourceMac, Sport, TcpFlags,
@@ -200,7 +200,7 @@ fn table_drops_all_rule_packets(
         accepts |= rule.target == Target::Accept;
         let asked = find_barrier_reason(rule, ruleset.family)
             .filter(|b| !matches!(b, AnySetMatch | OpaqueMatch));
-        asked.is_none() && is_unobservable_target(&rule.target)
+        asked.is_none() && is_unobservable_if_packet_dropped(&rule.target)
     });
     match way {
         PacketClassOutcome::CallbackRejectedRule => None,
@@ -212,7 +212,7 @@ fn table_drops_all_rule_packets(
 }
 
 /// Whether the effect of the target on a packet that is dropped later is unobservable.
-fn is_unobservable_target(target: &Target) -> bool {
+fn is_unobservable_if_packet_dropped(target: &Target) -> bool {
     match target {
         Target::None
         | Target::Accept

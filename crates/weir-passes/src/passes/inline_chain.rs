@@ -51,7 +51,7 @@ impl Pass for InlineChainPass {
                     Some((of, rules)) if !gone.contains(&chain.name) => {
                         made.record_compiled_run(
                             context,
-                            &of.rules[0].credit,
+                            &of.rules[0].credited_originals,
                             of.rules.len(),
                             "where it was called".to_owned(),
                         );
@@ -122,7 +122,7 @@ fn inline_jump(jump: &Rule, chain: &Chain, family: Family) -> Option<Vec<Rule>> 
             return None;
         }
         let matches = before.into_iter().chain(rule.matches.iter().cloned()).collect();
-        out.push(Rule { base, matches, match_spans: Vec::new(), ..rule.clone() });
+        out.push(Rule { base, matches, match_and_target_spans: Vec::new(), ..rule.clone() });
     }
     Some(out)
 }

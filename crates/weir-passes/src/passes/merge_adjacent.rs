@@ -57,11 +57,11 @@ impl Pass for MergeAdjacentPass {
                 }
                 out.push(rule);
             }
-            for rule in out.iter().filter(|r| r.credit.len() > 1) {
+            for rule in out.iter().filter(|r| r.credited_originals.len() > 1) {
                 made.record_compiled_run(
                     context,
-                    &rule.credit,
-                    rule.credit.len(),
+                    &rule.credited_originals,
+                    rule.credited_originals.len(),
                     "one rule".to_owned(),
                 );
             }
@@ -72,7 +72,7 @@ impl Pass for MergeAdjacentPass {
 
 /// One rule for two neighbours; `None` if there is none.
 fn merge_rules(a: &Rule, b: &Rule, family: Family, barriers: &TableBarriers<'_>) -> Option<Rule> {
-    if a.target != b.target || a.credit.is_empty() || b.credit.is_empty() {
+    if a.target != b.target || a.credited_originals.is_empty() || b.credited_originals.is_empty() {
         return None;
     }
     if [a, b].into_iter().any(|rule| barriers.find_barrier_reason(rule).is_some()) {
@@ -84,8 +84,8 @@ fn merge_rules(a: &Rule, b: &Rule, family: Family, barriers: &TableBarriers<'_>)
         (a.base == b.base).then_some(())?;
         merge_rules_of_adjacent_ports(a, b)?
     };
-    let mut merged = Rule { span: Span::NONE, match_spans: Vec::new(), ..tests };
-    merged.credit.extend(&b.credit);
+    let mut merged = Rule { span: Span::NONE, match_and_target_spans: Vec::new(), ..tests };
+    merged.credited_originals.extend(&b.credited_originals);
     merged.leading_comments.extend(b.leading_comments.iter().cloned());
     merged.counters = None;
     Some(merged)

@@ -94,7 +94,7 @@ impl Pass for NotrackPass {
                 }
                 made.record_compiled_run(
                     context,
-                    &rule.credit,
+                    &rule.credited_originals,
                     1,
                     "traffic without conntrack".to_owned(),
                 );

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_model::{Match, RuleIndex, Ruleset, TableName};
+use weir_model::{Match, OriginalRuleIndex, Ruleset, TableName};
 use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
@@ -28,7 +28,7 @@ impl Pass for RemoveDuplicatesPass {
     }
 
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
-        let mut dead: HashSet<RuleIndex> = HashSet::new();
+        let mut dead: HashSet<OriginalRuleIndex> = HashSet::new();
         let algebras =
             ruleset.tables.iter().map(|t| (t.name, TestAlgebra::for_table(t, ruleset.family)));
         let algebras: HashMap<TableName, TestAlgebra> = algebras.collect();
@@ -45,7 +45,7 @@ impl Pass for RemoveDuplicatesPass {
                     rule.matches.iter().filter(|m| !matches!(m, Match::Comment(_))).collect();
                 let key = format!("{:?} {tests:?}", rule.base);
                 if seen.contains(&key) {
-                    dead.extend(&rule.credit);
+                    dead.extend(&rule.credited_originals);
                 } else if rule.target.leaves_chain() {
                     seen.insert(key);
                 }

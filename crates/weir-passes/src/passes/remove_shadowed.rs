@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 
 use weir_diagram::{EvaluationPoint, LimitReached, PacketSet, PacketSpace, PacketSpaceOptions};
-use weir_model::{Chain, Family, Firewall, Rule, RuleIndex, Ruleset};
+use weir_model::{Chain, Family, Firewall, OriginalRuleIndex, Rule, Ruleset};
 use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
@@ -39,7 +39,7 @@ impl Pass for RemoveShadowedPass {
             Family::V4 => Firewall { v4: Some(ruleset.clone()), ..Firewall::default() },
             Family::V6 => Firewall { v6: Some(ruleset.clone()), ..Firewall::default() },
         };
-        let mut dead: HashSet<RuleIndex> = HashSet::new();
+        let mut dead: HashSet<OriginalRuleIndex> = HashSet::new();
         let options =
             PacketSpaceOptions { memory_bytes: 256 << 20, ..PacketSpaceOptions::default() };
         let fresh = || PacketSpace::for_firewalls(family, &[&firewall], options).ok();
@@ -70,7 +70,7 @@ struct ShadowedRuleSearch<'f, 'd> {
     space: PacketSpace<'f>,
     algebra: TestAlgebra,
     family: Family,
-    dead_rules: &'d mut HashSet<RuleIndex>,
+    dead_rules: &'d mut HashSet<OriginalRuleIndex>,
 }
 
 impl ShadowedRuleSearch<'_, '_> {
@@ -87,10 +87,12 @@ impl ShadowedRuleSearch<'_, '_> {
         match rules {
             [] => Ok(PacketSet::NONE),
             [rule] => {
-                if !rule.credit.is_empty() && find_barrier_reason(rule, self.family).is_none() {
+                if !rule.credited_originals.is_empty()
+                    && find_barrier_reason(rule, self.family).is_none()
+                {
                     let reached = self.matched_or_dropped_packets(rule)?;
                     if self.space.is_subset(reached, already_decided)? {
-                        self.dead_rules.extend(&rule.credit);
+                        self.dead_rules.extend(&rule.credited_originals);
                     }
                 }
                 self.decided_packets(rule)

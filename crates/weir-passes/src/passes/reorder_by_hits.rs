@@ -46,7 +46,7 @@ impl Pass for ReorderByHitsPass {
                     moved = true;
                     made.record_compiled_run(
                         context,
-                        &rules[at].credit,
+                        &rules[at].credited_originals,
                         1,
                         "earlier in its chain".to_owned(),
                     );

@@ -53,7 +53,7 @@ impl Pass for SplitByProtocolPass {
                 let (ways, chains) = split_rules_by_protocol(rules, &protocols, &mut names);
                 let here: Vec<Rule> = chain.rules[..from].iter().cloned().chain(ways).collect();
                 let into = format!("{} chains by protocol", chains.len());
-                made.record_compiled_run(context, &rules[0].credit, rules.len(), into);
+                made.record_compiled_run(context, &rules[0].credited_originals, rules.len(), into);
                 find_chain_mut(&mut made.ruleset, of.name, &chain.name).expect("a copy").rules =
                     here;
                 let table = made.ruleset.tables.iter_mut().find(|t| t.name == of.name);

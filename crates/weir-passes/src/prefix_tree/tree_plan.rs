@@ -160,7 +160,8 @@ impl TreePlanner<'_> {
         let first = if common.len > at.len { common.len } else { at.len + 1 };
         let mut best: Option<CostedDivisionLength> = None;
         for len in first..=max {
-            let (cost_ns, groups) = self.estimate_division_ns_and_children(&narrow, covering, len);
+            let (cost_ns, groups) =
+                self.estimate_division_ns_and_child_count(&narrow, covering, len);
             if best.as_ref().is_none_or(|b| cost_ns < b.cost_ns) {
                 best = Some(CostedDivisionLength { prefix_len: len, cost_ns });
             }
@@ -169,12 +170,12 @@ impl TreePlanner<'_> {
                 break;
             }
         }
-        let list_ns = self.cost.full_list_scan_ns(rules.len()) * LIST_TRIED_FRACTION;
+        let list_ns = self.cost.full_list_scan_ns(rules.len()) * MEAN_FRACTION_OF_LIST_TRIED;
         best.filter(|b| b.cost_ns < list_ns)
     }
 
     /// The expected cost of a node divided at `len` bits, and its number of children.
-    fn estimate_division_ns_and_children(
+    fn estimate_division_ns_and_child_count(
         &self,
         narrow: &[Prefix],
         covering: usize,
@@ -216,13 +217,13 @@ impl TreePlanner<'_> {
             } else {
                 cost.jump_ns
                     + cost.tree_search_ns(*own)
-                    + cost.full_list_scan_ns(covered as usize) * LIST_TRIED_FRACTION
+                    + cost.full_list_scan_ns(covered as usize) * MEAN_FRACTION_OF_LIST_TRIED
             };
             below_ns += here * *own as f64 / total;
         }
         let inlined = heads.iter().filter(|(_, n)| *n <= cost.inline_rules_max);
         let extra: usize = inlined.map(|(_, n)| n - 1).sum();
-        let children_ns = cost.full_list_scan_ns(heads.len() + extra) * LIST_TRIED_FRACTION;
+        let children_ns = cost.full_list_scan_ns(heads.len() + extra) * MEAN_FRACTION_OF_LIST_TRIED;
         let wide_ns = cost.full_list_scan_ns(wide.len() + covering) * wide.len() as f64 / total;
         (children_ns + below_ns + wide_ns + cost.copy_ns * copies as f64, heads.len())
     }
@@ -230,4 +231,4 @@ impl TreePlanner<'_> {
 
 /// The part of a list that a packet tries on average: all of it if nothing matches, half of it if
 /// something does.
-const LIST_TRIED_FRACTION: f64 = 0.75;
+const MEAN_FRACTION_OF_LIST_TRIED: f64 = 0.75;

@@ -44,8 +44,8 @@ pub(super) struct RuleGroup<'a> {
     pub varying_part: Option<VaryingPart>,
     /// The first rule without what they differ in.
     pub common_rule: Option<Rule>,
-    sources: PrefixSet,
-    destinations: PrefixSet,
+    source_prefixes: PrefixSet,
+    destination_prefixes: PrefixSet,
 }
 
 impl<'a> RuleGroup<'a> {
@@ -54,16 +54,16 @@ impl<'a> RuleGroup<'a> {
             members: Vec::new(),
             varying_part: None,
             common_rule: None,
-            sources: PrefixSet::new(family),
-            destinations: PrefixSet::new(family),
+            source_prefixes: PrefixSet::new(family),
+            destination_prefixes: PrefixSet::new(family),
         };
         group.push(item);
         group
     }
 
     fn push(&mut self, item: RuleWithPrefixesAndBarrier<'a>) {
-        self.sources.insert(item.source_prefix);
-        self.destinations.insert(item.destination_prefix);
+        self.source_prefixes.insert(item.source_prefix);
+        self.destination_prefixes.insert(item.destination_prefix);
         self.members.push(item);
     }
 
@@ -101,8 +101,8 @@ impl<'a> RuleGroup<'a> {
     /// Whether the rule may be tried before all of the group's instead of after them.
     fn can_be_overtaken_by(&self, item: &RuleWithPrefixesAndBarrier<'_>, family: Family) -> bool {
         let first = self.members[0].rule;
-        if !self.sources.overlaps(item.source_prefix)
-            || !self.destinations.overlaps(item.destination_prefix)
+        if !self.source_prefixes.overlaps(item.source_prefix)
+            || !self.destination_prefixes.overlaps(item.destination_prefix)
         {
             return true;
         }

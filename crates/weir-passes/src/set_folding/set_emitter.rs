@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::rule_match::{Match, SetMatch};
 use weir_model::{
-    Addr, Element, ElementPart, Family, IpSet, Rule, RuleIndex, SetKind, SetOption, SharedName,
-    Span,
+    Addr, Element, ElementPart, Family, IpSet, OriginalRuleIndex, Rule, SetKind, SetOption,
+    SharedName, Span,
 };
 
 use super::SetFolder;
@@ -48,7 +48,7 @@ impl SetFolder<'_> {
         let layers = if decides {
             vec![remove_covered_entries(entries.collect(), self.family, &mut dead)]
         } else {
-            match split_into_disjoint_layers(entries.collect(), self.family) {
+            match split_into_non_overlapping_layers(entries.collect(), self.family) {
                 Some(layers) => layers,
                 None => return false,
             }
@@ -65,7 +65,7 @@ impl SetFolder<'_> {
                 out.extend(layer.iter().map(|e| e.item.rule.clone()));
             }
         }
-        self.record_compiled_group(group, format!("{axis} in {}", made.join(", ")));
+        self.record_group_as_compiled_run(group, format!("{axis} in {}", made.join(", ")));
         true
     }
 
@@ -118,10 +118,10 @@ impl SetFolder<'_> {
         counts: bool,
     ) -> String {
         let family = self.family;
-        let mut elements: BTreeMap<Prefix, Vec<RuleIndex>> = BTreeMap::new();
+        let mut elements: BTreeMap<Prefix, Vec<OriginalRuleIndex>> = BTreeMap::new();
         for e in entries {
-            let credit = if counts { &e.item.rule.credit[..] } else { &[] };
-            elements.entry(e.prefix).or_default().extend(credit);
+            let credited_originals = if counts { &e.item.rule.credited_originals[..] } else { &[] };
+            elements.entry(e.prefix).or_default().extend(credited_originals);
         }
         let hosts = elements.keys().all(|p| p.len == family.addr_bits());
         let span = elements.keys().next().zip(elements.keys().next_back());
@@ -154,7 +154,7 @@ impl SetFolder<'_> {
             elements: Arc::new(
                 elements
                     .into_iter()
-                    .map(|(p, credit)| build_set_element(p, None, credit))
+                    .map(|(p, credited_originals)| build_set_element(p, None, credited_originals))
                     .collect(),
             ),
             span: Span::NONE,
@@ -172,9 +172,9 @@ impl SetFolder<'_> {
         let family = self.family;
         let hosts = entries.iter().all(|e| e.prefix.len == family.addr_bits());
         let part = if hosts { SetDataType::Ip } else { SetDataType::Net };
-        let mut elements: BTreeMap<_, Vec<RuleIndex>> = BTreeMap::new();
+        let mut elements: BTreeMap<_, Vec<OriginalRuleIndex>> = BTreeMap::new();
         for e in entries {
-            elements.entry((e.prefix, e.port)).or_default().extend(&e.item.rule.credit);
+            elements.entry((e.prefix, e.port)).or_default().extend(&e.item.rule.credited_originals);
         }
         let mut options = hash_size_options(elements.len());
         options.push(SetOption::Counters);
@@ -207,7 +207,11 @@ fn ipset_datatype_name(part: SetDataType) -> &'static str {
     if part == SetDataType::Ip { "ip" } else { "net" }
 }
 
-fn build_set_element(p: Prefix, port: Option<(u8, u16)>, credit: Vec<RuleIndex>) -> Element {
+fn build_set_element(
+    p: Prefix,
+    port: Option<(u8, u16)>,
+    credited_originals: Vec<OriginalRuleIndex>,
+) -> Element {
     let mut parts = vec![ElementPart::AddrOrPrefix { addr: Addr(p.addr), len: p.len as u8 }];
     parts.extend(port.map(|(proto, port)| ElementPart::ProtoAndPort { proto: Some(proto), port }));
     Element {
@@ -218,7 +222,7 @@ fn build_set_element(p: Prefix, port: Option<(u8, u16)>, credit: Vec<RuleIndex>)
         comment: None,
         other_words: Vec::new(),
         span: Span::NONE,
-        credit,
+        credited_originals,
     }
 }
 
@@ -258,7 +262,7 @@ fn estimate_set_lookup_ns(
 fn remove_covered_entries<'a>(
     entries: Vec<SetElementDraft<'a>>,
     family: Family,
-    dead: &mut Vec<RuleIndex>,
+    dead: &mut Vec<OriginalRuleIndex>,
 ) -> Vec<SetElementDraft<'a>> {
     let mut seen: HashMap<Option<(u8, u16)>, PrefixSet> = HashMap::new();
     let mut out = Vec::with_capacity(entries.len());
@@ -268,7 +272,7 @@ fn remove_covered_entries<'a>(
             seen.insert(e.prefix);
             out.push(e);
         } else {
-            dead.extend(&e.item.rule.credit);
+            dead.extend(&e.item.rule.credited_originals);
         }
     }
     out
@@ -276,12 +280,12 @@ fn remove_covered_entries<'a>(
 
 /// Entries of which no two overlap.
 #[derive(Default)]
-struct DisjointSetLayer<'a> {
+struct NonOverlappingSetLayer<'a> {
     prefixes: HashMap<Option<(u8, u16)>, PrefixSet>,
     entries: Vec<SetElementDraft<'a>>,
 }
 
-impl DisjointSetLayer<'_> {
+impl NonOverlappingSetLayer<'_> {
     fn overlaps(&self, e: &SetElementDraft<'_>) -> bool {
         self.prefixes.get(&e.port).is_some_and(|s| s.overlaps(e.prefix))
     }
@@ -289,18 +293,18 @@ impl DisjointSetLayer<'_> {
 
 /// Entries parted so that in none of the parts two overlap, and of two that overlap the earlier is
 /// in the earlier part; `None` if that takes too many parts.
-fn split_into_disjoint_layers<'a>(
+fn split_into_non_overlapping_layers<'a>(
     entries: Vec<SetElementDraft<'a>>,
     family: Family,
 ) -> Option<Vec<Vec<SetElementDraft<'a>>>> {
-    let mut layers: Vec<DisjointSetLayer<'a>> = Vec::new();
+    let mut layers: Vec<NonOverlappingSetLayer<'a>> = Vec::new();
     for e in entries {
         let at = layers.iter().rposition(|l| l.overlaps(&e)).map_or(0, |i| i + 1);
         if at == layers.len() {
             if at == MAX_SET_LAYERS {
                 return None;
             }
-            layers.push(DisjointSetLayer::default());
+            layers.push(NonOverlappingSetLayer::default());
         }
         let layer = &mut layers[at];
         let prefixes = layer.prefixes.entry(e.port).or_insert_with(|| PrefixSet::new(family));

@@ -65,7 +65,7 @@ fn options() -> CheckedPassesOptions {
     };
     CheckedPassesOptions {
         pass: PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() },
-        check: PacketCheckOptions { seed: 1, packets: 4000 },
+        packet_check: PacketCheckOptions { seed: 1, packets: 4000 },
         ..CheckedPassesOptions::default()
     }
 }
@@ -130,7 +130,7 @@ impl List {
                 self.0.push((of, what, refused));
                 said
             }
-            Ok(run) => panic!("{of}: {what} was not caught:\n{:#?}", run.steps),
+            Ok(run) => panic!("{of}: {what} was not caught:\n{:#?}", run.pass_reports),
         }
     }
 }
@@ -194,10 +194,13 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
     let pass = passes::find_pass("merge_adjacent").unwrap();
     let mut options = options();
     let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
-    assert_eq!(run.steps[0].rule_counts, (2, 1));
+    assert_eq!(run.pass_reports[0].rule_counts, (2, 1));
     options.pass.allow_counter_loss = false;
     let run = run_passes_until_first_refusal(&firewall, &[pass], &options, &mut |_, _| {}).unwrap();
-    assert!(matches!(run.steps[0].evidence, weir_passes::Evidence::PassNotRun(_)));
+    assert!(matches!(
+        run.pass_reports[0].evidence,
+        weir_passes::PassEqualityEvidence::PassNotRun(_)
+    ));
     assert_eq!(run.firewall, firewall);
 }
 
@@ -207,6 +210,6 @@ fn what_is_trusted_is_not_compared_and_says_so() {
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
     let trust = CheckedPassesOptions { trust: true, ..options() };
     let run = run_passes_until_first_refusal(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
-    assert_eq!(run.steps[0].evidence, weir_passes::Evidence::Trusted);
+    assert_eq!(run.pass_reports[0].evidence, weir_passes::PassEqualityEvidence::Trusted);
     run_passes_until_first_refusal(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();
 }

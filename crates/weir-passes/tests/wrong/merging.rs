@@ -26,13 +26,13 @@ pub fn merges(list: &mut List) {
         p.value.hi += 1;
     });
     list.refused("merge_adjacent", "credit for one of the two only", &halves, |made| {
-        chain(made, "FORWARD")[0].credit.truncate(1);
+        chain(made, "FORWARD")[0].credited_originals.truncate(1);
     });
     list.refused("merge_adjacent", "the wrong rules share a counter", &halves, |made| {
         let rules = chain(made, "FORWARD");
-        let (a, b) = (rules[0].credit[1], rules[1].credit[0]);
-        rules[0].credit[1] = b;
-        rules[1].credit[0] = a;
+        let (a, b) = (rules[0].credited_originals[1], rules[1].credited_originals[0]);
+        rules[0].credited_originals[1] = b;
+        rules[1].credited_originals[0] = a;
     });
 }
 
@@ -55,7 +55,7 @@ pub fn bit_tests(list: &mut List) {
     list.refused("merge_adjacent", "one mask for both", &rules, |made| {
         let rules = chain(made, "FORWARD");
         let second = rules.remove(1);
-        rules[0].credit.extend(second.credit);
+        rules[0].credited_originals.extend(second.credited_originals);
         let value = TcpFlagsMatch { mask: 0x12, comp: 0x12 };
         rules[0].matches = vec![Match::Tcp {
             sport: None,
@@ -74,12 +74,13 @@ pub fn sets(list: &mut List) {
     let rules = forward(&(hosts + "-A FORWARD -s 192.0.2.0/24 -j LOG\n"));
     list.refused("fold_into_set", "an element is forgotten", &rules, |made| {
         let element = Arc::make_mut(&mut made.sets[0].elements).pop().unwrap();
-        made.dead_rules.extend(element.credit);
+        made.dead_rules.extend(element.credited_originals);
     });
     list.refused("fold_into_set", "an element of the neighbour", &rules, |made| {
         let elements = Arc::make_mut(&mut made.sets[0].elements);
-        let credit = elements[0].credit.clone();
-        elements[0].credit = std::mem::replace(&mut elements[1].credit, credit);
+        let credited_originals = elements[0].credited_originals.clone();
+        elements[0].credited_originals =
+            std::mem::replace(&mut elements[1].credited_originals, credited_originals);
     });
     list.refused("fold_into_set", "the other direction", &rules, |made| {
         let rules = chain(made, "FORWARD");
@@ -104,7 +105,7 @@ pub fn sets(list: &mut List) {
     let said = list.refused("fold_into_set", "two budgets become one", &budgets, |made| {
         let rules = chain(made, "FORWARD");
         let second = rules.remove(1);
-        rules[0].credit.extend(second.credit);
+        rules[0].credited_originals.extend(second.credited_originals);
         rules[0].base.saddr.as_mut().unwrap().mask.0 = 0xffff_fffc;
         rules[0].base.saddr.as_mut().unwrap().addr.0 = 0xc000_0200;
     });
@@ -155,7 +156,7 @@ pub fn other_merges(list: &mut List) {
     list.refused("merge_adjacent", "two budgets become one", &budgets, |made| {
         let rules = chain(made, "FORWARD");
         let second = rules.remove(1);
-        rules[0].credit.extend(second.credit);
+        rules[0].credited_originals.extend(second.credited_originals);
         rules[0].base.saddr.as_mut().unwrap().mask.0 = 0xffff_ff00;
     });
     let ways = "*filter\n:FORWARD DROP [0:0]\n:one - [0:0]\n:two - [0:0]\n\
@@ -164,7 +165,7 @@ pub fn other_merges(list: &mut List) {
     list.refused("merge_adjacent", "gotos to two chains become one", ways, |made| {
         let rules = chain(made, "FORWARD");
         let second = rules.remove(1);
-        rules[0].credit.extend(second.credit);
+        rules[0].credited_originals.extend(second.credited_originals);
         rules[0].base.saddr.as_mut().unwrap().mask.0 = 0xffff_ff00;
     });
     let negated = forward(
@@ -174,7 +175,7 @@ pub fn other_merges(list: &mut List) {
     list.refused("merge_adjacent", "a test and its negation become no test", &negated, |made| {
         let rules = chain(made, "FORWARD");
         let second = rules.remove(1);
-        rules[0].credit.extend(second.credit);
+        rules[0].credited_originals.extend(second.credited_originals);
         rules[0].matches.clear();
     });
     let v6 = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 2001:db8::/33 -j ACCEPT\n\

@@ -1,6 +1,6 @@
 //! Wrong variants of passes that remove rules.
 
-use weir_model::{RuleIndex, Target};
+use weir_model::{OriginalRuleIndex, Target};
 
 use crate::{List, chain, forward};
 
@@ -13,13 +13,13 @@ pub fn removals(list: &mut List) {
     for of in ["remove_duplicates", "remove_shadowed"] {
         list.refused(of, "a live rule goes", &rules, |made| {
             let rule = chain(made, "FORWARD").remove(1);
-            made.dead_rules.extend(rule.credit);
+            made.dead_rules.extend(rule.credited_originals);
         });
         list.refused(of, "a rule that only counts goes", &rules, |made| {
             let rules = chain(made, "FORWARD");
             let i = rules.iter().position(|r| r.target == Target::None).unwrap();
             let rule = rules.remove(i);
-            made.dead_rules.extend(rule.credit);
+            made.dead_rules.extend(rule.credited_originals);
         });
         let said =
             list.refused(of, "credit is lost in silence", &rules, |made| made.dead_rules.clear());
@@ -28,11 +28,11 @@ pub fn removals(list: &mut List) {
             let rules = chain(made, "FORWARD");
             let i = rules.iter().position(|r| r.target == Target::Return).unwrap();
             let rule = rules.remove(i);
-            made.dead_rules.extend(rule.credit);
+            made.dead_rules.extend(rule.credited_originals);
         });
         list.refused(of, "the first of two goes", &rules, |made| {
             let first = chain(made, "FORWARD").remove(0);
-            made.dead_rules.extend(first.credit);
+            made.dead_rules.extend(first.credited_originals);
         });
     }
     let fragments = forward(
@@ -41,7 +41,7 @@ pub fn removals(list: &mut List) {
     );
     list.refused("remove_shadowed", "all ports taken for all packets", &fragments, |made| {
         let rule = chain(made, "FORWARD").remove(2);
-        made.dead_rules.extend(rule.credit);
+        made.dead_rules.extend(rule.credited_originals);
     });
     let header = forward(
         "-A FORWARD -p tcp -m tcp --dport 22 -j ACCEPT\n-A FORWARD -p tcp -f -j ACCEPT\n\
@@ -49,7 +49,7 @@ pub fn removals(list: &mut List) {
     );
     list.refused("remove_duplicates", "the first look at a header goes", &header, |made| {
         chain(made, "FORWARD").retain(|r| r.matches.is_empty());
-        made.dead_rules.extend([RuleIndex(0), RuleIndex(2)]);
+        made.dead_rules.extend([OriginalRuleIndex(0), OriginalRuleIndex(2)]);
     });
 }
 
@@ -57,13 +57,13 @@ pub fn last_use_of_conntrack(list: &mut List) {
     let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m conntrack --ctstate NEW -j DROP\n");
     let said = list.refused("remove_shadowed", "the last state goes", &rules, |made| {
         chain(made, "FORWARD").truncate(1);
-        made.dead_rules.push(RuleIndex(1));
+        made.dead_rules.push(OriginalRuleIndex(1));
     });
     assert!(said.to_string().contains("conntrack"), "{said}");
     let rules = forward("-A FORWARD -j ACCEPT\n-A FORWARD -m socket -j DROP\n");
     let said = list.refused("remove_shadowed", "the last defragmentation goes", &rules, |made| {
         chain(made, "FORWARD").truncate(1);
-        made.dead_rules.push(RuleIndex(1));
+        made.dead_rules.push(OriginalRuleIndex(1));
     });
     assert!(said.to_string().contains("fragments"), "{said}");
 }
@@ -73,7 +73,7 @@ pub fn programs_and_policies(list: &mut List) {
         -A DOCKER -s 192.0.2.1/32 -j DROP\n-A DOCKER -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
     let said = list.refused("remove_duplicates", "Docker's chain", rules, |made| {
         chain(made, "DOCKER").pop();
-        made.dead_rules.push(RuleIndex(2));
+        made.dead_rules.push(OriginalRuleIndex(2));
     });
     assert!(said.to_string().contains("another program"), "{said}");
     list.refused("remove_duplicates", "a policy", rules, |made| {
@@ -95,7 +95,7 @@ pub fn negations_and_ways_out(list: &mut List) {
         &both,
         |made| {
             let rule = chain(made, "FORWARD").remove(2);
-            made.dead_rules.extend(rule.credit);
+            made.dead_rules.extend(rule.credited_originals);
         },
     );
     let ways = "*filter\n:FORWARD DROP [0:0]\n:one - [0:0]\n-A FORWARD -s 192.0.2.0/24 -j one\n\
@@ -106,7 +106,7 @@ pub fn negations_and_ways_out(list: &mut List) {
             let rules = chain(made, "FORWARD");
             let goto = rules.iter().position(|r| matches!(r.target, Target::Goto(_))).unwrap();
             let rule = rules.remove(goto);
-            made.dead_rules.extend(rule.credit);
+            made.dead_rules.extend(rule.credited_originals);
         });
     }
     let v6 = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 2001:db8::/32 -j ACCEPT\n\
@@ -114,6 +114,6 @@ pub fn negations_and_ways_out(list: &mut List) {
     list.refused("remove_shadowed", "an IPv6 prefix one bit beside", v6, |made| {
         let rules = chain(made, "FORWARD");
         let rule = rules.pop().unwrap();
-        made.dead_rules.extend(rule.credit);
+        made.dead_rules.extend(rule.credited_originals);
     });
 }

@@ -1,7 +1,7 @@
 //! Wrong variants of passes that change the order of rules or the shape of chains.
 
 use weir_model::rule_match::{Match, PortSpan};
-use weir_model::{Rule, RuleIndex, TableName, Target};
+use weir_model::{OriginalRuleIndex, Rule, TableName, Target};
 
 use crate::{HOSTS, List, chain, forward, of_table};
 
@@ -23,8 +23,8 @@ pub fn orders(list: &mut List) {
     });
     list.refused("reorder_by_hits", "counters change places with the rules", rules, |made| {
         let rules = chain(made, "FORWARD");
-        let a = rules[0].credit.clone();
-        rules[0].credit = std::mem::replace(&mut rules[1].credit, a);
+        let a = rules[0].credited_originals.clone();
+        rules[0].credited_originals = std::mem::replace(&mut rules[1].credited_originals, a);
     });
     let marks = "*mangle\n:PREROUTING ACCEPT [0:0]\n\
         [1:1] -A PREROUTING -m mark ! --mark 0x1 -j MARK --set-xmark 0x1/0xffffffff\n\
@@ -38,17 +38,19 @@ pub fn trees(list: &mut List) {
     let rules = forward(&format!("{HOSTS}-A FORWARD -s 192.0.2.1/32 -j DROP\n-A FORWARD -j LOG\n"));
     list.refused("chain_tree", "a rule forgotten in its leaf", &rules, |made| {
         for rules in made.ruleset.tables[0].chains.iter_mut().map(|c| &mut c.rules) {
-            if let Some(i) = rules.iter().position(|r| r.credit == [RuleIndex(2)]) {
+            if let Some(i) =
+                rules.iter().position(|r| r.credited_originals == [OriginalRuleIndex(2)])
+            {
                 rules.remove(i);
-                made.dead_rules.push(RuleIndex(2));
+                made.dead_rules.push(OriginalRuleIndex(2));
                 return;
             }
         }
     });
     list.refused("chain_tree", "a rule counted for another", &rules, |made| {
         for rule in made.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules) {
-            if rule.credit == [RuleIndex(0)] {
-                rule.credit = vec![RuleIndex(1)];
+            if rule.credited_originals == [OriginalRuleIndex(0)] {
+                rule.credited_originals = vec![OriginalRuleIndex(1)];
                 return;
             }
         }
@@ -147,7 +149,7 @@ pub fn trees_of_ways_and_effects(list: &mut List) {
     }
     list.refused("chain_tree", "an IPv6 branch one bit too narrow", &(v6 + "COMMIT\n"), |made| {
         for rule in made.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules) {
-            if let (Some(m), true) = (&mut rule.base.daddr, rule.credit.is_empty()) {
+            if let (Some(m), true) = (&mut rule.base.daddr, rule.credited_originals.is_empty()) {
                 m.mask.0 = m.mask.0 >> 1 | 1 << 127;
             }
         }
@@ -196,8 +198,8 @@ pub fn chains_of_ways_and_effects(list: &mut List) {
         &rules,
         |made| {
             let rules = chain(made, ":udp");
-            let other = rules[0].credit.clone();
-            rules.last_mut().unwrap().credit = other;
+            let other = rules[0].credited_originals.clone();
+            rules.last_mut().unwrap().credited_originals = other;
         },
     );
 }

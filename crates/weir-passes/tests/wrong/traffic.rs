@@ -11,7 +11,10 @@ const DROPS_EARLY: &str = "*raw\n-A PREROUTING -s 192.0.2.0/24 -m ttl --ttl-gt 1
 /// Adds a raw table whose rules stand for none of the original.
 fn add_raw(made: &mut RewrittenRuleset, text: &str) {
     let mut raw = read(text).v4.take().unwrap().tables.remove(0);
-    raw.chains.iter_mut().flat_map(|c| &mut c.rules).for_each(|rule| rule.credit.clear());
+    raw.chains
+        .iter_mut()
+        .flat_map(|c| &mut c.rules)
+        .for_each(|rule| rule.credited_originals.clear());
     made.ruleset.tables.push(raw);
 }
 

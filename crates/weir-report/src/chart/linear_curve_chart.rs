@@ -76,9 +76,9 @@ mod tests {
     use super::*;
 
     fn drawn(points: &[(f64, f64)], marked: bool) -> String {
-        let style =
-            crate::series_style::assign_styles(&[crate::sample::sample_subject("a", false, false)])
-                [0];
+        let style = crate::series_style::assign_styles(&[crate::sample_records::sample_subject(
+            "a", false, false,
+        )])[0];
         let curve = Curve { subject_index: 0, style, has_markers: marked, points: points.to_vec() };
         let caption = ChartTitlesAndUnit {
             id: "c",

@@ -232,8 +232,9 @@ mod tests {
     use crate::series_style;
 
     fn series(points: &[(f64, f64)]) -> ChartSeries {
-        let style =
-            series_style::assign_styles(&[crate::sample::sample_subject("a", false, false)])[0];
+        let style = series_style::assign_styles(&[crate::sample_records::sample_subject(
+            "a", false, false,
+        )])[0];
         let point = |(x, value): &(f64, f64)| ChartPoint {
             x: *x,
             value: *value,

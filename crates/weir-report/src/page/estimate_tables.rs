@@ -30,7 +30,7 @@ pub(super) fn render_estimates_section(model: &ReportModel<'_>) -> Markup {
 
 /// The points that a table compares: the largest that the reference was measured at, and the
 /// smallest above 0.
-fn compared_point_and_last_first_values(
+fn largest_reference_point_and_axis_ends(
     model: &ReportModel<'_>,
     facet: &Scenario,
 ) -> (Scenario, Option<u64>, Option<u64>) {
@@ -45,7 +45,7 @@ fn compared_point_and_last_first_values(
 }
 
 fn render_facet_table(model: &ReportModel<'_>, facet: &Facet) -> Markup {
-    let (point, last, first) = compared_point_and_last_first_values(model, &facet.scenario);
+    let (point, last, first) = largest_reference_point_and_axis_ends(model, &facet.scenario);
     let smallest = first.map(|at| model.scenario_at(&facet.scenario, Some(at)));
     let place: Vec<String> = [
         model

@@ -177,12 +177,12 @@ fn render_number_cell(estimate: Option<Estimate>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
     use weir_stats::{DurationDistribution, ProbeResult, TrialKind};
 
     #[test]
     fn echoes_are_shown_with_what_was_lost() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         assert!(
             render_section(&ReportModel::new(&record)).into_string().is_empty(),
             "none asked, none shown"

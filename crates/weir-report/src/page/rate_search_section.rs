@@ -120,11 +120,11 @@ mod tests {
     use weir_stats::rate_search;
 
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn a_search_is_drawn_with_each_trial_and_its_bounds() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         assert!(render_section(&ReportModel::new(&record)).into_string().is_empty());
         let mut steps = Vec::new();
         let found = rate_search::search_highest_rate(

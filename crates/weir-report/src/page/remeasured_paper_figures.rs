@@ -70,11 +70,11 @@ fn build_measured_figure_curves(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn a_figure_goes_no_further_than_the_paper() {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         let count = |record: &_| {
             let text = render_section(&ReportModel::new(record)).into_string();
             text.matches("class=\"mark").count()

@@ -340,18 +340,18 @@ fn render_machines_table(runs: &RunOverlay<'_>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
     use weir_stats::TrialKind;
 
     const SIZES: [u64; 3] = [16, 1024, 16_384];
 
     fn run(sizes: &[u64], kernel: &str) -> RunRecord {
         let subjects = [
-            sample::sample_subject("none", true, false),
-            sample::sample_subject("linear", false, false),
-            sample::sample_subject("nft", false, true),
+            sample_records::sample_subject("none", true, false),
+            sample_records::sample_subject("linear", false, false),
+            sample_records::sample_subject("nft", false, true),
         ];
-        let mut record = sample::build_record_with_sizes(sizes, &subjects, 3);
+        let mut record = sample_records::build_record_with_sizes(sizes, &subjects, 3);
         record.run.environment.kernel = kernel.to_owned();
         record
     }

@@ -4,7 +4,7 @@ use weir_stats::{RunRecord, TrialKind, TrialState};
 
 use super::{NamedRun, render_page, render_page_with_run_overlay};
 use crate::extra_section::{ExtraSection, ExtraTable};
-use crate::sample;
+use crate::sample_records;
 
 const INJECTED_MARKUP: &str = "<script>alert(1)</script>\"'&`$(rm)|;--></style>{{7*7}}";
 
@@ -25,7 +25,7 @@ fn page_without_style_and_script(page: &str) -> String {
 }
 
 fn build_record_with_injected_markup() -> (RunRecord, ExtraSection) {
-    let mut record = sample::sample_record();
+    let mut record = sample_records::sample_record();
     let run = &mut record.run;
     let name = run.subjects[3].name.clone();
     for text in [&mut run.study, &mut run.title, &mut run.question, &mut run.command] {
@@ -73,7 +73,7 @@ fn text_of_records_and_extras_is_shown_as_text() {
 
 #[test]
 fn a_page_needs_nothing_from_elsewhere() {
-    let record = sample::sample_record();
+    let record = sample_records::sample_record();
     let page = render_page(&record, &[]);
     for outside in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
         assert!(!page.contains(outside), "{outside} is in the page");
@@ -87,7 +87,7 @@ fn a_page_needs_nothing_from_elsewhere() {
 
 #[test]
 fn few_records_still_make_a_page() {
-    let full = sample::sample_record();
+    let full = sample_records::sample_record();
     let mut lone = full.clone();
     lone.trials.truncate(1);
     let none = RunRecord { trials: Vec::new(), ..full.clone() };
@@ -108,7 +108,7 @@ fn few_records_still_make_a_page() {
 #[test]
 fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
     for axes in [1, 2] {
-        let mut record = sample::sample_record();
+        let mut record = sample_records::sample_record();
         record.run.axes.drain(..2 - axes);
         assert!(!render_page(&record, &[]).contains("not drawn"));
         for trial in record.trials.iter_mut().filter(|trial| trial.kind == TrialKind::Rate) {
@@ -124,7 +124,7 @@ fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
 
 #[test]
 fn numbers_that_are_none_do_not_reach_the_page() {
-    let mut record = sample::sample_record();
+    let mut record = sample_records::sample_record();
     for trial in record.trials.iter_mut().step_by(3) {
         trial.pps = f64::NAN;
         trial.seconds = f64::INFINITY;
@@ -136,7 +136,7 @@ fn numbers_that_are_none_do_not_reach_the_page() {
 
 #[test]
 fn the_same_records_give_the_same_page() {
-    let record = sample::sample_record();
+    let record = sample_records::sample_record();
     assert_eq!(render_page(&record, &[]), render_page(&record, &[]));
 }
 
@@ -155,7 +155,7 @@ fn text_of_several_runs_is_shown_as_text() {
     let page = render_page_of_runs_with_injected_markup();
     assert!(page.contains("id=\"beside\""), "the runs are drawn");
     assert!(
-        !super::render_page(&sample::sample_record(), &[]).contains("id=\"beside\""),
+        !super::render_page(&sample_records::sample_record(), &[]).contains("id=\"beside\""),
         "one stands alone"
     );
     assert_eq!(page.matches("<script>").count(), 1);
@@ -182,12 +182,12 @@ fn tags_are_closed_in_order() {
 
 #[test]
 fn the_page_of_a_tiny_run_is_the_known_one() {
-    let record = sample::build_record_with_sizes(
+    let record = sample_records::build_record_with_sizes(
         &[16, 32],
         &[
-            sample::sample_subject("none", true, false),
-            sample::sample_subject("linear", false, false),
-            sample::sample_subject("nft", false, true),
+            sample_records::sample_subject("none", true, false),
+            sample_records::sample_subject("linear", false, false),
+            sample_records::sample_subject("nft", false, true),
         ],
         2,
     );

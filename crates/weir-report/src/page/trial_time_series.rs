@@ -146,13 +146,13 @@ fn connection_rate_series(trial: &Trial) -> TimeSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::sample_records;
 
     #[test]
     fn trials_that_were_followed_are_drawn_and_others_are_not() {
-        let plain = sample::sample_record();
+        let plain = sample_records::sample_record();
         assert!(render_section(&ReportModel::new(&plain)).into_string().is_empty());
-        let followed = sample::sample_connections_record();
+        let followed = sample_records::sample_connections_record();
         let text = render_section(&ReportModel::new(&followed)).into_string();
         assert_eq!(text.matches("<svg class=\"chart small\"").count(), 2);
         let trials =
@@ -162,14 +162,14 @@ mod tests {
 
     #[test]
     fn a_rate_that_halves_is_seen_to() {
-        let trial = &sample::sample_connections_record().trials[0];
+        let trial = &sample_records::sample_connections_record().trials[0];
         let course = connection_rate_series(trial);
         let (first, last) = (course[0].1, course[course.len() - 1].1);
         assert!((first / last - 2.0).abs() < 0.05, "{course:?}");
         assert!((35..=45).contains(&course.len()), "{}", course.len());
         assert!(
             connection_rate_series(&Trial {
-                results: weir_stats::TrialResults::PacketsOnly,
+                results: weir_stats::TrialResults::PacketSumsOrLoadTime,
                 ..trial.clone()
             })
             .is_empty()

@@ -113,7 +113,7 @@ struct PacketSums {
     delivered: u64,
     leaked: u64,
     missing: i64,
-    dropped: BTreeMap<String, u64>,
+    dropped_by_counter: BTreeMap<String, u64>,
 }
 
 impl PacketSums {
@@ -123,7 +123,7 @@ impl PacketSums {
         self.leaked += trial.leaked;
         self.missing += trial.unaccounted_packets();
         for drop in &trial.drop_counts {
-            *self.dropped.entry(drop.counter.clone()).or_default() += drop.packets;
+            *self.dropped_by_counter.entry(drop.counter.clone()).or_default() += drop.packets;
         }
     }
 }
@@ -146,8 +146,10 @@ fn render_packet_sums(model: &ReportModel<'_>) -> Markup {
     for trial in model.record.trials.iter().filter(packets).filter(counted) {
         by_subject.entry(&trial.subject).or_default().add_trial(trial);
     }
-    let mut counters: Vec<&str> =
-        by_subject.values().flat_map(|sums| sums.dropped.keys().map(String::as_str)).collect();
+    let mut counters: Vec<&str> = by_subject
+        .values()
+        .flat_map(|sums| sums.dropped_by_counter.keys().map(String::as_str))
+        .collect();
     counters.sort_unstable();
     counters.dedup();
     html! {
@@ -173,7 +175,7 @@ fn render_packet_sums(model: &ReportModel<'_>) -> Markup {
                                     td.right { (format_count(sums.offered)) }
                                     td.right { (format_count(sums.delivered)) }
                                     @for counter in &counters {
-                                        @let packets = sums.dropped.get(*counter);
+                                        @let packets = sums.dropped_by_counter.get(*counter);
                                         td.right { (packets.map_or("–".to_owned(), |n| format_count(*n))) }
                                     }
                                     td.right { (format_count(sums.leaked)) }

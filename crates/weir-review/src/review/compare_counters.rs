@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_model::{Family, Packet, RuleId, RuleIndex};
+use weir_model::{Family, OriginalRuleIndex, Packet, RuleId};
 use weir_packet::Transport;
 use weir_semantics::outcome::CreditedCounter;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
@@ -29,14 +29,14 @@ pub fn compare_counters(
     wanted: usize,
     seed: u64,
     omit_truncated_headers: bool,
-    place: &dyn Fn(RuleIndex) -> String,
+    place: &dyn Fn(OriginalRuleIndex) -> String,
 ) -> CounterComparison {
     let [old, new] = sides.map(|s| s.firewall);
     let before = Interpreter::new_with_sets_changed_by(old, new);
     let after = Interpreter::new_with_sets_changed_by(new, old);
     let mut review = CounterComparison { seed, ..CounterComparison::default() };
     let mut counted: BTreeMap<String, CountsBeforeAndAfter> = BTreeMap::new();
-    for (family, entry, packet) in generate_packets_for_both(sides, wanted, seed) {
+    for (family, entry, packet) in generate_packets_for_both_rulesets(sides, wanted, seed) {
         let overlaps = packet.fragment.offset == 1 && packet.proto == 6;
         if omit_truncated_headers && (packet.transport == Transport::Truncated || overlaps) {
             continue;
@@ -44,8 +44,8 @@ pub fn compare_counters(
         review.packets += 1;
         let mut answers = SeededOracle(seed);
         let (old, new) = (
-            before.journey(&packet, entry, &mut answers),
-            after.journey(&packet, entry, &mut answers),
+            before.evaluate_journey(&packet, entry, &mut answers),
+            after.evaluate_journey(&packet, entry, &mut answers),
         );
         let (old, new) = (old.credited_counters(), new.credited_counters());
         let name = |credited: &CreditedCounter<'_>| match credited {
@@ -85,7 +85,7 @@ pub fn compare_counters(
 }
 
 /// Packets for the rules of both, each with its family and way.
-pub(super) fn generate_packets_for_both(
+pub(super) fn generate_packets_for_both_rulesets(
     sides: [ReviewedRuleset<'_>; 2],
     wanted: usize,
     seed: u64,

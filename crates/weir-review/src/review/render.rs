@@ -181,7 +181,7 @@ fn push_treatment_change(out: &mut String, change: &TreatmentChange) {
         }
         if let Some(example) = &region.example {
             if change.kind == TreatmentChangeKind::Effects {
-                let _ = writeln!(out, "    differs in {}", name_effect_difference_kind(example));
+                let _ = writeln!(out, "    differs in {}", effect_difference_words(example));
             }
             push_example_packet(out, example);
         }
@@ -218,7 +218,7 @@ fn rule_place(rule: &LocatedRuleOrPolicy) -> String {
     }
 }
 
-fn name_effect_difference_kind(example: &ExamplePacketReview) -> &'static str {
+fn effect_difference_words(example: &ExamplePacketReview) -> &'static str {
     match &*example.differs_in {
         "packet" => "the packet as it leaves",
         "stateful" => "which stateful matches (limit, recent, …) are evaluated, or their order",

@@ -6,20 +6,20 @@ use weir_packet::Transport;
 use weir_semantics::{Interpreter, JourneyKind, Outcome, Verdict};
 use weir_syntax::packet::print_packet;
 
-use super::compare_counters::generate_packets_for_both;
+use super::compare_counters::generate_packets_for_both_rulesets;
 use super::review_types::{FamilyPathReview, Review, ReviewedRuleset};
 
 /// How packets are sent through both rulesets.
 #[derive(Clone, Copy, Debug)]
-pub struct UndecidedPathCheck {
+pub struct UndecidedPathCheckOptions {
     /// How stateful tests are paired, as in the comparison.
-    pub pairing: weir_diagram::StatefulTestPairing,
+    pub stateful_pairing: weir_diagram::StatefulTestPairing,
     /// Packets of both families.
     pub packets: usize,
     /// Seed of random packets and answers.
     pub seed: u64,
     /// Omit truncated headers, which nft treats otherwise inherently.
-    pub exclude_truncated: bool,
+    pub exclude_unreadable_headers: bool,
     /// Conntrack is in use by other programs.
     pub conntrack_in_use: bool,
 }
@@ -31,23 +31,30 @@ impl Review {
         &mut self,
         comparison: &Comparison,
         sides: [ReviewedRuleset<'_>; 2],
-        check: &UndecidedPathCheck,
+        check: &UndecidedPathCheckOptions,
     ) {
         let verdict_only = self.compared == "verdict";
         for (part, review) in comparison.parts.iter().zip(&mut self.parts) {
             if matches!(part.verdict, ComparisonVerdict::Undecided { .. }) {
-                check_path(part.family, part.path, review, sides, check, verdict_only);
+                check_undecided_path_on_packets(
+                    part.family,
+                    part.path,
+                    review,
+                    sides,
+                    check,
+                    verdict_only,
+                );
             }
         }
     }
 }
 
-fn check_path(
+fn check_undecided_path_on_packets(
     family: Family,
     path: ComparedPath,
     review: &mut FamilyPathReview,
     sides: [ReviewedRuleset<'_>; 2],
-    check: &UndecidedPathCheck,
+    check: &UndecidedPathCheckOptions,
     verdict_only: bool,
 ) {
     let entry = match path {
@@ -63,19 +70,22 @@ fn check_path(
         let interpreter = Interpreter::new_with_sets_changed_by(firewall, other);
         if check.conntrack_in_use { interpreter.with_conntrack_in_use() } else { interpreter }
     });
-    let mut answers = [old, new].map(|f| PairedSeededOracle::new(f, check.pairing, check.seed));
+    let mut answers =
+        [old, new].map(|f| PairedSeededOracle::new(f, check.stateful_pairing, check.seed));
     let mut agreed = 0;
-    for (of, by, packet) in generate_packets_for_both(sides, check.packets, check.seed) {
+    for (of, by, packet) in generate_packets_for_both_rulesets(sides, check.packets, check.seed) {
         let overlaps = packet.fragment.offset == 1 && packet.proto == 6;
-        let is_excluded =
-            check.exclude_truncated && (packet.transport == Transport::Truncated || overlaps);
+        let is_excluded = check.exclude_unreadable_headers
+            && (packet.transport == Transport::Truncated || overlaps);
         if of != family || by != entry || is_excluded {
             continue;
         }
         let [a, b] = [0, 1].map(|side| {
             let (interpreter, answers) = (&interpreters[side], &mut answers[side]);
             match path {
-                ComparedPath::WholeJourney(entry) => interpreter.journey(&packet, entry, answers),
+                ComparedPath::WholeJourney(entry) => {
+                    interpreter.evaluate_journey(&packet, entry, answers)
+                }
                 ComparedPath::Hook(hook) => interpreter.traverse_hook(&packet, hook, answers),
                 ComparedPath::ReassembledInput => {
                     interpreter.traverse_hook(&packet, weir_model::Hook::Input, answers)
@@ -86,7 +96,7 @@ fn check_path(
             agreed += 1;
         } else {
             review.answer = "differs";
-            review.why = Some(describe_difference(&packet, review.why.as_deref()));
+            review.why = Some(describe_differing_packet(&packet, review.why.as_deref()));
             break;
         }
     }
@@ -99,6 +109,6 @@ fn is_treated_alike(a: &Outcome<'_>, b: &Outcome<'_>, verdict_only: bool) -> boo
     a.verdict == b.verdict && (verdict_only || a.effects == b.effects && is_same_packet())
 }
 
-fn describe_difference(packet: &Packet, why_undecided: Option<&str>) -> String {
+fn describe_differing_packet(packet: &Packet, why_undecided: Option<&str>) -> String {
     format!("{} ({})", print_packet(packet), why_undecided.unwrap_or_default())
 }

@@ -15,7 +15,7 @@ use std::hash::BuildHasherDefault;
 
 use weir_model::Field;
 
-use weir_model::index_table::MultiplicativeHasher;
+use weir_model::index_hash_table::MultiplicativeHasher;
 
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, PacketView, read_address_or_mac_value,
@@ -37,11 +37,11 @@ type RulesByValue<V> = HashMap<V, Vec<u32>, BuildHasherDefault<MultiplicativeHas
 #[derive(Debug)]
 struct ChainSkipIndex {
     /// The number after the chain's last rule.
-    end: u32,
+    end_rule: u32,
     /// Rules without a selecting test.
-    unselected: Vec<u32>,
-    by_address: Vec<AddressGroup>,
-    by_port: Vec<PortGroup>,
+    rules_without_selecting_test: Vec<u32>,
+    address_mask_groups: Vec<AddressMaskGroup>,
+    port_field_groups: Vec<PortFieldGroup>,
 }
 
 /// The indexes of a table, by chain; only long chains have one.
@@ -50,20 +50,20 @@ pub(crate) struct TableSkipIndexes(Vec<Option<ChainSkipIndex>>);
 
 /// Rules that test an address under the same mask.
 #[derive(Debug)]
-struct AddressGroup {
-    slot: u8,
+struct AddressMaskGroup {
+    view_slot: u8,
     mask: u128,
     rules: RulesByValue<u128>,
 }
 
 /// Rules that test the same port.
 #[derive(Debug)]
-struct PortGroup {
-    slot: u8,
+struct PortFieldGroup {
+    view_slot: u8,
     /// Rules with narrow spans, by each port.
-    narrow: RulesByValue<u64>,
+    rules_by_port: RulesByValue<u64>,
     /// Rules with wider spans, by the highest byte of the ports.
-    wide: Vec<Vec<u32>>,
+    rules_by_port_high_byte: Vec<Vec<u32>>,
 }
 
 /// The test of a rule that selects packets.
@@ -73,68 +73,74 @@ enum SelectingTest {
 }
 
 impl ChainSkipIndex {
-    /// The index of a chain of `table` whose rules are `first..end`; `None` if it would not help.
-    fn new(table: &LoweredTable<'_>, first: u32, end: u32) -> Option<ChainSkipIndex> {
-        if (end - first) as usize <= INDEXED_CHAIN_RULES_MIN {
+    /// The index of a chain of `table` whose rules are `first..end_rule`; `None` if it would not
+    /// help.
+    fn new(table: &LoweredTable<'_>, first: u32, end_rule: u32) -> Option<ChainSkipIndex> {
+        if (end_rule - first) as usize <= INDEXED_CHAIN_RULES_MIN {
             return None;
         }
         let mut addresses: HashMap<(u8, u128), RulesByValue<u128>> = HashMap::new();
-        let mut ports: HashMap<u8, PortGroup> = HashMap::new();
-        let mut unselected = Vec::new();
-        for rule in first..end {
+        let mut ports: HashMap<u8, PortFieldGroup> = HashMap::new();
+        let mut rules_without_selecting_test = Vec::new();
+        for rule in first..end_rule {
             match find_selecting_test(table, rule) {
                 Some(SelectingTest::Address { slot, value, mask }) => {
                     addresses.entry((slot, mask)).or_default().entry(value).or_default().push(rule)
                 }
                 Some(SelectingTest::Ports { slot, spans }) => {
-                    ports.entry(slot).or_insert_with(|| PortGroup::new(slot)).add(rule, &spans);
+                    ports
+                        .entry(slot)
+                        .or_insert_with(|| PortFieldGroup::new(slot))
+                        .add_rule_by_port_spans(rule, &spans);
                 }
-                None => unselected.push(rule),
+                None => rules_without_selecting_test.push(rule),
             }
         }
-        let mut by_address = Vec::new();
-        for ((slot, mask), rules) in addresses {
+        let mut address_mask_groups = Vec::new();
+        for ((view_slot, mask), rules) in addresses {
             if rules.values().map(Vec::len).sum::<usize>() < RULES_PER_MASK_MIN {
-                unselected.extend(rules.into_values().flatten());
+                rules_without_selecting_test.extend(rules.into_values().flatten());
             } else {
-                by_address.push(AddressGroup { slot, mask, rules });
+                address_mask_groups.push(AddressMaskGroup { view_slot, mask, rules });
             }
         }
-        unselected.sort_unstable();
+        rules_without_selecting_test.sort_unstable();
         // Where half of the rules can match any packet, few are skipped at a time.
-        let helps = unselected.len() < (end - first) as usize / 2;
+        let helps = rules_without_selecting_test.len() < (end_rule - first) as usize / 2;
         helps.then(|| ChainSkipIndex {
-            end,
-            unselected,
-            by_address,
-            by_port: ports.into_values().collect(),
+            end_rule,
+            rules_without_selecting_test,
+            address_mask_groups,
+            port_field_groups: ports.into_values().collect(),
         })
     }
 
-    /// The first rule from `from` on that the packet may match; `end` if there is none.
-    fn next_rule(&self, view: &PacketView, from: u32) -> u32 {
-        if view.truncated_slots != 0 && !self.by_port.is_empty() {
+    /// The first rule from `from` on that the packet may match; `end_rule` if there is none.
+    fn next_possibly_matching_rule(&self, view: &PacketView, from: u32) -> u32 {
+        if view.truncated_slots != 0 && !self.port_field_groups.is_empty() {
             return from;
         }
-        let mut next = self.end;
+        let mut next = self.end_rule;
         let mut see = |rules: &[u32]| {
             if let Some(rule) = rules.get(rules.partition_point(|rule| *rule < from)) {
                 next = next.min(*rule);
             }
         };
-        see(&self.unselected);
-        for AddressGroup { slot, mask, rules } in &self.by_address {
-            if let Some(rules) = rules.get(&(read_address_or_mac_value(view, *slot) & mask)) {
+        see(&self.rules_without_selecting_test);
+        for AddressMaskGroup { view_slot, mask, rules } in &self.address_mask_groups {
+            if let Some(rules) = rules.get(&(read_address_or_mac_value(view, *view_slot) & mask)) {
                 see(rules);
             }
         }
-        for PortGroup { slot, narrow, wide } in &self.by_port {
-            if view.missing_slots >> slot & 1 == 0 {
-                let port = view.narrow_values[*slot as usize];
-                if let Some(rules) = narrow.get(&port.into()) {
+        for PortFieldGroup { view_slot, rules_by_port, rules_by_port_high_byte } in
+            &self.port_field_groups
+        {
+            if view.missing_slots >> view_slot & 1 == 0 {
+                let port = view.narrow_values[*view_slot as usize];
+                if let Some(rules) = rules_by_port.get(&port.into()) {
                     see(rules);
                 }
-                if let Some(rules) = wide.get(port as usize >> 8) {
+                if let Some(rules) = rules_by_port_high_byte.get(port as usize >> 8) {
                     see(rules);
                 }
             }
@@ -161,18 +167,24 @@ impl TableSkipIndexes {
         in_row: u32,
     ) -> u32 {
         match &self.0[chain as usize] {
-            Some(index) if in_row >= FAILURES_BEFORE_SKIP => index.next_rule(view, failed + 1),
+            Some(index) if in_row >= FAILURES_BEFORE_SKIP => {
+                index.next_possibly_matching_rule(view, failed + 1)
+            }
             _ => failed + 1,
         }
     }
 }
 
-impl PortGroup {
-    fn new(slot: u8) -> PortGroup {
-        PortGroup { slot, narrow: RulesByValue::default(), wide: vec![Vec::new(); 256] }
+impl PortFieldGroup {
+    fn new(view_slot: u8) -> PortFieldGroup {
+        PortFieldGroup {
+            view_slot,
+            rules_by_port: RulesByValue::default(),
+            rules_by_port_high_byte: vec![Vec::new(); 256],
+        }
     }
 
-    fn add(&mut self, rule: u32, spans: &[(u32, u32)]) {
+    fn add_rule_by_port_spans(&mut self, rule: u32, spans: &[(u32, u32)]) {
         // A rule is listed once in each list, however many spans lead to it.
         let push = |list: &mut Vec<u32>| {
             if list.last() != Some(&rule) {
@@ -181,9 +193,11 @@ impl PortGroup {
         };
         for &(lo, hi) in spans.iter().filter(|(lo, hi)| lo <= hi) {
             if hi - lo < NARROW_SPAN_PORTS_MAX {
-                (lo..=hi).for_each(|port| push(self.narrow.entry(port.into()).or_default()));
+                (lo..=hi).for_each(|port| push(self.rules_by_port.entry(port.into()).or_default()));
             } else {
-                self.wide[lo as usize >> 8..=hi as usize >> 8].iter_mut().for_each(push);
+                self.rules_by_port_high_byte[lo as usize >> 8..=hi as usize >> 8]
+                    .iter_mut()
+                    .for_each(push);
             }
         }
     }

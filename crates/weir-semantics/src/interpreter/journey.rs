@@ -12,13 +12,13 @@ use crate::outcome::{Outcome, TraversalLog, Verdict};
 
 impl<'f> Interpreter<'f> {
     /// Evaluates a packet's journey.
-    pub fn journey(
+    pub fn evaluate_journey(
         &self,
         packet: &Packet,
         entry: JourneyKind,
         answers: &mut dyn Oracle,
     ) -> Outcome<'f> {
-        self.journey_observed(packet, entry, answers, &mut NoopObserver)
+        self.evaluate_journey_observed(packet, entry, answers, &mut NoopObserver)
     }
 
     /// Sends a packet through one hook alone, all of its tables, as if it had come there
@@ -123,7 +123,7 @@ impl<'f> Interpreter<'f> {
         }
     }
 
-    pub(crate) fn journey_observed<O: WalkObserver<'f>>(
+    pub(crate) fn evaluate_journey_observed<O: WalkObserver<'f>>(
         &self,
         packet: &Packet,
         entry: JourneyKind,
@@ -256,7 +256,11 @@ impl<'f> Journey<'_, 'f> {
         let attached = hook == Hook::Output
             && later.has_entry()
             && self.has_table(TableName::Raw)
-            && answers.is_fact_true(ConnectionFact::HostReplyInheritsEntry, hook, &self.packet);
+            && answers.is_connection_fact_true(
+                ConnectionFact::HostReplyInheritsEntry,
+                hook,
+                &self.packet,
+            );
         if self.packet.iif != "lo" && !attached {
             self.packet.ct = ConntrackInfo::from_state(CtState::Invalid);
         }
@@ -286,7 +290,11 @@ impl<'f> Journey<'_, 'f> {
         starts
             && !done
             && self.is_conntrack_used_with_nat_table()
-            && !answers.is_fact_true(ConnectionFact::NatTableAlreadyTraversed, hook, &self.packet)
+            && !answers.is_connection_fact_true(
+                ConnectionFact::NatTableAlreadyTraversed,
+                hook,
+                &self.packet,
+            )
     }
 
     /// Packets after the first of a translated connection have their destination rewritten where

@@ -120,7 +120,7 @@ pub(crate) struct ChainRuleRange<'f> {
 #[derive(Debug)]
 pub(crate) struct SetTest<'f> {
     /// The set's index, `None` if its content is not known.
-    pub set: Option<usize>,
+    pub set_index: Option<usize>,
     pub dirs: &'f [bool],
     pub negated: bool,
     pub return_nomatch: bool,
@@ -372,7 +372,7 @@ impl<'f> LoweredTable<'f> {
 /// Options are words; `! --update-counters` is two of them.
 fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, match_digest: u64) -> SetTest<'f> {
     let mut test = SetTest {
-        set: sets.index_by_name.get(&*m.name).copied(),
+        set_index: sets.index_by_name.get(&*m.name).copied(),
         is_modified_by_rules: sets.modified_by_rules.contains(&m.name),
         dirs: &m.src_directions,
         negated: m.negated,

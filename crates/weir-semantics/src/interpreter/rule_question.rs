@@ -14,7 +14,7 @@ pub(super) struct RuleQuestion<'f> {
     pub subject: QuestionSubject,
     pub stateful: bool,
     pub content_digest: u64,
-    pub config_digest: u64,
+    pub shared_object_config_digest: u64,
 }
 
 impl<'f> RuleQuestion<'f> {
@@ -23,8 +23,15 @@ impl<'f> RuleQuestion<'f> {
     where
         'f: 'a,
     {
-        let RuleQuestion { family, hook, rule, subject, stateful, content_digest, config_digest } =
-            *self;
+        let RuleQuestion {
+            family,
+            hook,
+            rule,
+            subject,
+            stateful,
+            content_digest,
+            shared_object_config_digest,
+        } = *self;
         OracleQuestion {
             family,
             hook,
@@ -32,7 +39,7 @@ impl<'f> RuleQuestion<'f> {
             subject,
             stateful,
             content_digest,
-            config_digest,
+            shared_object_config_digest,
             packet,
         }
     }
@@ -40,10 +47,10 @@ impl<'f> RuleQuestion<'f> {
     /// The question with its answer, for the log.
     pub fn with_answer(&self, answer: bool) -> AnsweredQuestion<'f> {
         AnsweredQuestion {
-            credit: &self.rule.credit,
+            credited_originals: &self.rule.credited_originals,
             subject: self.subject,
             content_digest: self.content_digest,
-            config_digest: self.config_digest,
+            shared_object_config_digest: self.shared_object_config_digest,
             stateful: self.stateful,
             answer,
         }

@@ -52,7 +52,7 @@ impl<'f> Interpreter<'f> {
             Some(_) => return SingleRuleOutcome::DroppedByTest,
         }
         let counted = CountedObject::Rule { table, chain, number: place.rule + 1 };
-        walk.count_hit(counted, &rule.credit);
+        walk.count_hit(counted, &rule.credited_originals);
         let outcome = apply_rule_action(&mut walk, table, compact.action, rule);
         if is_dying { SingleRuleOutcome::MatchedAndDecided(Verdict::Drop) } else { outcome }
     }
@@ -61,7 +61,7 @@ impl<'f> Interpreter<'f> {
     ///
     /// # Panics
     /// As [`Interpreter::evaluate_single_rule`].
-    pub fn apply_single_target(
+    pub fn apply_single_target_uncounted(
         &self,
         (table, place): (TableName, RulePlaceInTable),
         hook: Hook,

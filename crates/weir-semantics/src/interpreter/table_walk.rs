@@ -8,11 +8,11 @@
 use weir_model::effect::{IpsetWrites, UNKNOWN_TARGET_ROW};
 use weir_model::target::{Effect, NatTarget};
 use weir_model::{
-    FieldSet, Hook, Hotdrop, Packet, Policy, Rule, RuleIndex, TableName, Target, TargetTermination,
-    target_effects,
+    FieldSet, Hook, Hotdrop, OriginalRuleIndex, Packet, Policy, Rule, TableName, Target,
+    TargetTermination, target_effects,
 };
 
-use super::field_test::{SingleTestResult, ct_state_matches, evaluate_field_test};
+use super::field_test_evaluation::{SingleTestResult, ct_state_matches, evaluate_field_test};
 use super::packet_view::PacketView;
 use super::rule_lowering::{
     CompactRule, CompactTest, LoweredTable, OpaqueTestProperties, RuleAction,
@@ -63,7 +63,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
 
     /// Walks from a chain; `None` if a chain without policy returned.
     pub fn walk_chain(&mut self, name: TableName, start: u32) -> Option<Verdict> {
-        let (table, skips) = self.interpreter.indexed_table(self.packet.family, name)?;
+        let (table, skips) = self.interpreter.table_with_skip_indexes(self.packet.family, name)?;
         self.observer.on_table_entered(self.hook, name, self.packet);
         let mut view = PacketView::from_packet(self.packet);
         let mut stack: Vec<WalkPosition> = Vec::new();
@@ -97,7 +97,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             }
             failures_in_row = 0;
             let counted = CountedObject::Rule { table: name, chain: &chain.chain.name, number };
-            self.count_hit(counted, &rule.credit);
+            self.count_hit(counted, &rule.credited_originals);
             if dying {
                 if compact.action == RuleAction::EvaluateTarget {
                     self.apply_target(name, rule);
@@ -159,8 +159,16 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     }
 
     /// Adds to the log what counted the packet, with the original rules that it credits.
-    pub(super) fn count_hit(&mut self, counted_object: CountedObject<'f>, credit: &'f [RuleIndex]) {
-        self.log.hits.push(CounterHitWithCredit { hook: self.hook, counted_object, credit });
+    pub(super) fn count_hit(
+        &mut self,
+        counted_object: CountedObject<'f>,
+        credited_originals: &'f [OriginalRuleIndex],
+    ) {
+        self.log.hits.push(CounterHitWithCredit {
+            hook: self.hook,
+            counted_object,
+            credited_originals,
+        });
     }
 
     /// The end of the chain that the walk began in.
@@ -210,7 +218,11 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 if self.ask_oracle(rule, QuestionSubject::Target, true, digest) {
                     return TargetOutcome::Decide(Verdict::Unknown);
                 }
-                self.write_unknown_fields(rule, UNKNOWN_TARGET_ROW.unknown_writes, digest);
+                self.write_fields_with_oracle_values(
+                    rule,
+                    UNKNOWN_TARGET_ROW.unknown_value_writes,
+                    digest,
+                );
                 TargetOutcome::RereadPacket
             }
             Target::None
@@ -236,11 +248,11 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             return TargetOutcome::Decide(Verdict::Drop);
         }
         // What it does to a set is ordered with what matches find there.
-        if row.stateful || row.set_writes != IpsetWrites::None {
+        if row.stateful || row.ipset_writes != IpsetWrites::None {
             self.ask_oracle(rule, QuestionSubject::Target, true, digest);
         }
         let changed = apply_effect(effect, self.packet);
-        if row.unknown_writes.is_empty() {
+        if row.unknown_value_writes.is_empty() {
             return if changed { TargetOutcome::RereadPacket } else { TargetOutcome::Continue };
         }
         // CT leaves a packet alone that has an entry, CONNMARK one that has none.
@@ -250,7 +262,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             _ => true,
         };
         if writes {
-            self.write_unknown_fields(rule, row.unknown_writes, digest);
+            self.write_fields_with_oracle_values(rule, row.unknown_value_writes, digest);
         }
         TargetOutcome::RereadPacket
     }
@@ -269,7 +281,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         if !answer {
             return TargetOutcome::Decide(Verdict::Divert(module));
         }
-        self.write_unknown_fields(rule, row.unknown_writes, content);
+        self.write_fields_with_oracle_values(rule, row.unknown_value_writes, content);
         match row.termination {
             TargetTermination::Always => TargetOutcome::Decide(Verdict::Accept),
             TargetTermination::Never | TargetTermination::Perhaps => TargetOutcome::RereadPacket,
@@ -277,7 +289,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     }
 
     /// Writes fields whose new values the caller gives.
-    fn write_unknown_fields(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
+    fn write_fields_with_oracle_values(&mut self, rule: &'f Rule, fields: FieldSet, content: u64) {
         let question = self.build_rule_question(rule, QuestionSubject::Target, false, content);
         for field in fields.iter() {
             let write = UnknownWrite {
@@ -344,7 +356,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         let CompactTest::Opaque { at, .. } = test else { return };
         let test = table.opaque_tests[at as usize];
         if !test.writes.is_empty() {
-            self.write_unknown_fields(rule, test.writes, test.content_digest);
+            self.write_fields_with_oracle_values(rule, test.writes, test.content_digest);
             *view = PacketView::from_packet(self.packet);
         }
     }
@@ -422,7 +434,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     ) -> SingleTestResult {
         let interpreter = self.interpreter;
         let test = &table.set_tests[at as usize];
-        let found = match test.set {
+        let found = match test.set_index {
             // Lists hand --return-nomatch on to their members (ip_set_list_set.c): not modelled.
             Some(set) if test.return_nomatch && interpreter.sets[set].is_list() => {
                 SetMembership::Unknown
@@ -442,11 +454,11 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             SetMembership::NotMember => false,
             SetMembership::Member { set, element } => {
                 let holder = &interpreter.sets[set];
-                if holder.counters && test.updates_counters {
+                if holder.has_counters && test.updates_counters {
                     let set = &holder.set.name;
                     let element = &holder.set.elements[element as usize];
-                    let counted = CountedObject::Element { set, element };
-                    self.count_hit(counted, &element.credit);
+                    let counted = CountedObject::IpsetElement { set, element };
+                    self.count_hit(counted, &element.credited_originals);
                 }
                 !(test.return_nomatch && holder.set.kind.can_hold_exceptions())
             }
@@ -465,7 +477,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     ) -> bool {
         let content = digest_drop_question(content);
         let question = self.build_rule_question(rule, of, stateful, content);
-        let answer = self.oracle.drops_packet(&question.with_packet(self.packet));
+        let answer = self.oracle.match_or_target_drops_packet(&question.with_packet(self.packet));
         self.log.questions.push(question.with_answer(answer));
         answer
     }
@@ -498,7 +510,10 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             subject,
             stateful,
             content_digest: content,
-            config_digest: self.interpreter.object_config_digests.digest_for_rule(rule),
+            shared_object_config_digest: self
+                .interpreter
+                .shared_object_config_digests
+                .digest_for_rule(rule),
         }
     }
 }

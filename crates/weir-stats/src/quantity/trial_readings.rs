@@ -13,7 +13,7 @@ pub(super) fn share_of_total(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-pub(super) fn snmp_counter(trial: &Trial, counter: &str) -> u64 {
+pub(super) fn snmp_counter_or_zero(trial: &Trial, counter: &str) -> u64 {
     trial.observations.snmp.get(counter).copied().unwrap_or(0)
 }
 

@@ -9,16 +9,16 @@ impl LoadedStudy {
     pub(crate) fn check_connection_paths(&self) -> Result<(), StudyError> {
         for name in &self.study.subjects {
             let (name, at) = (name.get_ref(), name.span().start);
-            if let Some(why) = self.unsupported_path_reason(name) {
+            if let Some(why) = self.unsupported_connection_path_reason(name) {
                 let message = format!("subject `{name}` {why}");
-                return Err(self.error_at(at, message));
+                return Err(self.study_error_at_offset(at, message));
             }
         }
         Ok(())
     }
 
     /// Why a subject's path does not go with this study.
-    pub(crate) fn unsupported_path_reason(&self, name: &str) -> Option<String> {
+    pub(crate) fn unsupported_connection_path_reason(&self, name: &str) -> Option<String> {
         let subject = &self.subjects.0[name];
         let load = match (subject.path, self.study.connection_load()) {
             (ConnectionPath::Gateway, _) => return None,
@@ -27,7 +27,7 @@ impl LoadedStudy {
             }
             (_, Some(load)) => load,
         };
-        if load.sockets.is_some() {
+        if load.kernel_socket_clients.is_some() {
             return Some("has a `path`: sockets only go through a gateway".to_owned());
         }
         let endpoints = &load.endpoints;

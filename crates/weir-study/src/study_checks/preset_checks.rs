@@ -11,10 +11,10 @@ impl LoadedStudy {
         name: &str,
         preset: &PresetDefinition,
     ) -> Result<(), StudyError> {
-        let workload = self.study.workload_row();
+        let workload = self.study.workload_features();
         let refuse = |field: &str, why: String| {
             let message = format!("preset `{name}` has `{field}`: {why}");
-            Err(self.error_at_key(&["presets", name, field], message))
+            Err(self.study_error_at_key(&["presets", name, field], message))
         };
         for (is_asked, field, support) in [
             (preset.rate_pps > 0, "rate_pps", workload.fixed_rate),

@@ -7,14 +7,14 @@ use weir_stats::ConnectionClose;
 
 use crate::traffic::connection_load::{ConcurrencyTarget, ConnectionLoad, EndpointFields};
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{SENDS_NO_FRAMES, WorkloadRow};
+use crate::workload::{SENDS_NO_FRAMES, WorkloadFeatures};
 
 /// Connections of the small TCP that are left open: its `concurrency` says how many.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ConcurrentDefinition")]
 pub struct ConcurrentConnections(pub ConnectionLoad);
 
-static CONCURRENT: WorkloadRow = WorkloadRow {
+static CONCURRENT_WORKLOAD_FEATURES: WorkloadFeatures = WorkloadFeatures {
     name: "kind `concurrent`",
     rate_search: Err(SENDS_NO_FRAMES),
     remote_hosts: Ok(()),
@@ -24,8 +24,8 @@ static CONCURRENT: WorkloadRow = WorkloadRow {
 };
 
 impl TrafficKind for ConcurrentConnections {
-    fn workload_row(&self) -> &'static WorkloadRow {
-        &CONCURRENT
+    fn workload_features(&self) -> &'static WorkloadFeatures {
+        &CONCURRENT_WORKLOAD_FEATURES
     }
 
     fn connection_load(&self) -> Option<&ConnectionLoad> {
@@ -61,13 +61,13 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
             (None, None, Some(axis)) => ConcurrencyTarget::TableLimitPercentAxis(axis),
             (count, count_axis, limit_axis) => {
                 let given = [count.is_some(), count_axis.is_some(), limit_axis.is_some()];
-                return Err(explain_concurrency_target_count(given));
+                return Err(explain_wrong_target_field_count(given));
             }
         };
         let ConcurrentDefinition { client, clients, server, servers, port, .. } = text;
         let endpoints = EndpointFields { client, clients, server, servers, port };
         Ok(ConcurrentConnections(ConnectionLoad {
-            endpoints: endpoints.parse_endpoints()?,
+            endpoints: endpoints.into_checked_endpoints()?,
             close: ConnectionClose::Never,
             rate_axis: text.rate_axis,
             flood_axis: text.flood_axis,
@@ -75,7 +75,7 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
             servers_axis: text.servers_axis,
             verify_checksums: text.verify.unwrap_or(false),
             concurrency: Some(target),
-            sockets: None,
+            kernel_socket_clients: None,
         }))
     }
 }
@@ -85,7 +85,7 @@ const CONCURRENCY_TARGET_FIELDS: [&str; 3] =
     ["`connections`", "`connections_axis`", "`limit_axis`"];
 
 /// What is wrong if not exactly one of the target fields is given.
-fn explain_concurrency_target_count(is_given: [bool; 3]) -> String {
+fn explain_wrong_target_field_count(is_given: [bool; 3]) -> String {
     let given = CONCURRENCY_TARGET_FIELDS.iter().zip(is_given).filter(|(_, is_given)| *is_given);
     let given: Vec<&str> = given.map(|(field, _)| *field).collect();
     let fields = CONCURRENCY_TARGET_FIELDS.join(", ");

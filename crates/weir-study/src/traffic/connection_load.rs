@@ -6,7 +6,7 @@ use weir_stats::{ConnectionClose, Scenario};
 
 use crate::endpoints::Endpoints;
 use crate::traffic::traffic_axis::TrafficAxis;
-use crate::value_limits::{MAX_RATE_PER_SECOND, MAX_TABLE_ENTRIES};
+use crate::value_limits::{MAX_CONNTRACK_TABLE_ENTRIES, MAX_RATE_PER_SECOND};
 
 /// The first port of a client that is a socket of the kernel.
 pub const FIRST_KERNEL_SOCKET_CLIENT_PORT: u16 = 1024;
@@ -17,7 +17,7 @@ const MAX_FLOOD_SYNS_PER_CONNECTION: u64 = 1_000_000;
 const MAX_TABLE_LIMIT_PERCENT: u64 = 1000;
 
 /// Addresses that no client or server can have: the reason, the first one and the last one.
-const UNUSABLE_ADDRESSES: [(&str, Ipv4Addr, Ipv4Addr); 5] = [
+const UNUSABLE_ADDRESS_RANGES: [(&str, Ipv4Addr, Ipv4Addr); 5] = [
     ("of this network (RFC 1122)", Ipv4Addr::new(0, 0, 0, 0), Ipv4Addr::new(0, 255, 255, 255)),
     ("loopback addresses", Ipv4Addr::new(127, 0, 0, 0), Ipv4Addr::new(127, 255, 255, 255)),
     ("of the laboratory's links", Ipv4Addr::new(198, 18, 0, 0), Ipv4Addr::new(198, 18, 255, 255)),
@@ -45,7 +45,7 @@ pub struct ConnectionLoad {
     /// The number of concurrent connections, if they are left open.
     pub concurrency: Option<ConcurrencyTarget>,
     /// The ends are sockets of the kernel rather than the small TCP.
-    pub sockets: Option<KernelSocketClients>,
+    pub kernel_socket_clients: Option<KernelSocketClients>,
 }
 
 /// The number of concurrent connections.
@@ -104,12 +104,12 @@ impl ConnectionLoad {
             ("flood_axis", self.flood_axis.as_ref(), 0..=MAX_FLOOD_SYNS_PER_CONNECTION),
             ("clients_axis", self.clients_axis.as_ref(), 1..=u64::from(client_count)),
             ("servers_axis", self.servers_axis.as_ref(), 1..=u64::from(server_count)),
-            ("connections_axis", held, 1..=MAX_TABLE_ENTRIES),
+            ("connections_axis", held, 1..=MAX_CONNTRACK_TABLE_ENTRIES),
             ("limit_axis", filled, 1..=MAX_TABLE_LIMIT_PERCENT),
         ];
-        let named = fields.into_iter().filter_map(|(field, axis, numbers)| {
-            let numbers = Some(numbers);
-            axis.map(|name| TrafficAxis { name, field, offset: None, numbers })
+        let named = fields.into_iter().filter_map(|(traffic_field, axis, allowed_numbers)| {
+            let allowed_numbers = Some(allowed_numbers);
+            axis.map(|name| TrafficAxis { name, traffic_field, offset: None, allowed_numbers })
         });
         named.collect()
     }
@@ -147,7 +147,7 @@ impl Default for ConnectionLoad {
             servers_axis: None,
             verify_checksums: false,
             concurrency: None,
-            sockets: None,
+            kernel_socket_clients: None,
         }
     }
 }
@@ -164,7 +164,7 @@ pub(super) struct EndpointFields {
 
 impl EndpointFields {
     /// The addresses, with the usual ones for those that are not given.
-    pub(super) fn parse_endpoints(self) -> Result<Endpoints, String> {
+    pub(super) fn into_checked_endpoints(self) -> Result<Endpoints, String> {
         let usual = ConnectionLoad::default().endpoints;
         let endpoints = Endpoints {
             first_client: self.client.unwrap_or(usual.first_client),
@@ -187,7 +187,7 @@ impl EndpointFields {
                 hosts.start <= u64::from(u32::from(*last))
                     && u64::from(u32::from(*first)) < hosts.end
             };
-            if let Some((why, first, last)) = UNUSABLE_ADDRESSES.iter().find(has_some) {
+            if let Some((why, first, last)) = UNUSABLE_ADDRESS_RANGES.iter().find(has_some) {
                 return Err(format!(
                     "`{field}` and the {} addresses from there include some of {first} to {last}, \
                      which are {why}: choose others",
@@ -215,7 +215,7 @@ mod tests {
         };
         for (client, clients) in [([192, 0, 2, 1], 4), ([223, 255, 255, 255], 1), ([1, 0, 0, 0], 9)]
         {
-            assert!(fields(client, clients).parse_endpoints().is_ok(), "{client:?}");
+            assert!(fields(client, clients).into_checked_endpoints().is_ok(), "{client:?}");
         }
         let cases = [
             (fields([198, 19, 0, 0], 4_000_000_000), "255.255.255.255"),
@@ -232,7 +232,7 @@ mod tests {
             ),
         ];
         for (fields, message) in cases {
-            let error = fields.parse_endpoints().unwrap_err();
+            let error = fields.into_checked_endpoints().unwrap_err();
             assert!(error.contains(message), "{error}");
         }
     }

@@ -7,14 +7,14 @@ use weir_stats::ConnectionClose;
 
 use crate::traffic::connection_load::{ConnectionLoad, EndpointFields};
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{SENDS_NO_FRAMES, WorkloadRow};
+use crate::workload::{SENDS_NO_FRAMES, WorkloadFeatures};
 
 /// New connections of the small TCP.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ConnectionsDefinition")]
 pub struct NewConnections(pub ConnectionLoad);
 
-static CONNECTIONS: WorkloadRow = WorkloadRow {
+static CONNECTIONS_WORKLOAD_FEATURES: WorkloadFeatures = WorkloadFeatures {
     name: "kind `connections`",
     rate_search: Err(SENDS_NO_FRAMES),
     remote_hosts: Ok(()),
@@ -24,8 +24,8 @@ static CONNECTIONS: WorkloadRow = WorkloadRow {
 };
 
 impl TrafficKind for NewConnections {
-    fn workload_row(&self) -> &'static WorkloadRow {
-        &CONNECTIONS
+    fn workload_features(&self) -> &'static WorkloadFeatures {
+        &CONNECTIONS_WORKLOAD_FEATURES
     }
 
     fn connection_load(&self) -> Option<&ConnectionLoad> {
@@ -56,7 +56,7 @@ impl TryFrom<ConnectionsDefinition> for NewConnections {
         let ConnectionsDefinition { client, clients, server, servers, port, .. } = text;
         let endpoints = EndpointFields { client, clients, server, servers, port };
         Ok(NewConnections(ConnectionLoad {
-            endpoints: endpoints.parse_endpoints()?,
+            endpoints: endpoints.into_checked_endpoints()?,
             close: text.close.unwrap_or(ConnectionClose::Fin),
             rate_axis: text.rate_axis,
             flood_axis: text.flood_axis,
@@ -64,7 +64,7 @@ impl TryFrom<ConnectionsDefinition> for NewConnections {
             servers_axis: text.servers_axis,
             verify_checksums: text.verify.unwrap_or(false),
             concurrency: None,
-            sockets: None,
+            kernel_socket_clients: None,
         }))
     }
 }

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::generated_file::FileGenerator;
+use crate::file_generator::FileGenerator;
 use crate::traffic::traffic_axis::TrafficAxis;
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadRow};
+use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadFeatures};
 
 /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,7 +19,7 @@ pub struct FrameTraffic {
     pub drop_axis: Option<String>,
 }
 
-static FRAMES: WorkloadRow = WorkloadRow {
+static FRAMES_WORKLOAD_FEATURES: WorkloadFeatures = WorkloadFeatures {
     name: "kind `frames`",
     rate_search: Ok(()),
     remote_hosts: Ok(()),
@@ -28,26 +28,30 @@ static FRAMES: WorkloadRow = WorkloadRow {
     conntrack_table_size: Err(NEEDS_NO_CONNTRACK_ENTRIES),
 };
 
-static FRAMES_WITH_DROP_SHARE: WorkloadRow =
-    WorkloadRow { name: "kind `frames` with `drop_axis`", ..FRAMES };
+static FRAMES_WITH_DROP_SHARE_FEATURES: WorkloadFeatures =
+    WorkloadFeatures { name: "kind `frames` with `drop_axis`", ..FRAMES_WORKLOAD_FEATURES };
 
 impl TrafficKind for FrameTraffic {
-    fn workload_row(&self) -> &'static WorkloadRow {
-        if self.drop_axis.is_some() { &FRAMES_WITH_DROP_SHARE } else { &FRAMES }
+    fn workload_features(&self) -> &'static WorkloadFeatures {
+        if self.drop_axis.is_some() {
+            &FRAMES_WITH_DROP_SHARE_FEATURES
+        } else {
+            &FRAMES_WORKLOAD_FEATURES
+        }
     }
 
     fn axes(&self) -> Vec<TrafficAxis<'_>> {
         let sources = self.source.axes.iter().map(|axis| TrafficAxis {
             name: axis.get_ref(),
-            field: "axes",
+            traffic_field: "axes",
             offset: Some(axis.span().start),
-            numbers: None,
+            allowed_numbers: None,
         });
         let dropped = self.drop_axis.iter().map(|name| TrafficAxis {
             name,
-            field: "drop_axis",
+            traffic_field: "drop_axis",
             offset: None,
-            numbers: Some(0..=100),
+            allowed_numbers: Some(0..=100),
         });
         sources.chain(dropped).collect()
     }

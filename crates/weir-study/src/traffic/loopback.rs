@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::firewall_devices::FirewallDevices;
 use crate::traffic::traffic_kind::TrafficKind;
 use crate::workload::{
-    NEEDS_NO_CONNTRACK_ENTRIES, NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadRow,
+    NEEDS_NO_CONNTRACK_ENTRIES, NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadFeatures,
 };
 
 /// UDP that a host sends to itself.
@@ -18,7 +18,7 @@ pub struct LoopbackUdpToClosedPort {
     pub closed_port: u16,
 }
 
-static LOOPBACK: WorkloadRow = WorkloadRow {
+static LOOPBACK_WORKLOAD_FEATURES: WorkloadFeatures = WorkloadFeatures {
     name: "kind `loopback`",
     rate_search: Err(SENDS_NO_FRAMES),
     remote_hosts: Err(NOT_IMPLEMENTED_OVER_HOSTS),
@@ -28,8 +28,8 @@ static LOOPBACK: WorkloadRow = WorkloadRow {
 };
 
 impl TrafficKind for LoopbackUdpToClosedPort {
-    fn workload_row(&self) -> &'static WorkloadRow {
-        &LOOPBACK
+    fn workload_features(&self) -> &'static WorkloadFeatures {
+        &LOOPBACK_WORKLOAD_FEATURES
     }
 
     fn required_devices(&self) -> Option<FirewallDevices> {

@@ -8,14 +8,14 @@ use weir_stats::ConnectionClose;
 
 use crate::traffic::connection_load::{ConnectionLoad, EndpointFields, KernelSocketClients};
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadRow};
+use crate::workload::{NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadFeatures};
 
 /// Connections of kernel sockets, unless a subject names another client.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "SocketsDefinition")]
 pub struct SocketConnections(pub ConnectionLoad);
 
-static SOCKETS: WorkloadRow = WorkloadRow {
+static SOCKETS_WORKLOAD_FEATURES: WorkloadFeatures = WorkloadFeatures {
     name: "kind `sockets`",
     rate_search: Err(SENDS_NO_FRAMES),
     remote_hosts: Err(NOT_IMPLEMENTED_OVER_HOSTS),
@@ -25,8 +25,8 @@ static SOCKETS: WorkloadRow = WorkloadRow {
 };
 
 impl TrafficKind for SocketConnections {
-    fn workload_row(&self) -> &'static WorkloadRow {
-        &SOCKETS
+    fn workload_features(&self) -> &'static WorkloadFeatures {
+        &SOCKETS_WORKLOAD_FEATURES
     }
 
     fn connection_load(&self) -> Option<&ConnectionLoad> {
@@ -58,7 +58,7 @@ impl TryFrom<SocketsDefinition> for SocketConnections {
         }
         let endpoints = EndpointFields { client, clients, server, servers, port };
         Ok(SocketConnections(ConnectionLoad {
-            endpoints: endpoints.parse_endpoints()?,
+            endpoints: endpoints.into_checked_endpoints()?,
             close: ConnectionClose::Fin,
             rate_axis: text.rate_axis,
             flood_axis: None,
@@ -66,7 +66,7 @@ impl TryFrom<SocketsDefinition> for SocketConnections {
             servers_axis: None,
             verify_checksums: false,
             concurrency: None,
-            sockets: Some(KernelSocketClients {
+            kernel_socket_clients: Some(KernelSocketClients {
                 ports_per_client: ports,
                 max_concurrent_connections: at_once,
             }),

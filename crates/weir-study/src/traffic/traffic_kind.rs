@@ -3,12 +3,12 @@
 use crate::firewall_devices::FirewallDevices;
 use crate::traffic::connection_load::ConnectionLoad;
 use crate::traffic::traffic_axis::TrafficAxis;
-use crate::workload::WorkloadRow;
+use crate::workload::WorkloadFeatures;
 
 /// What the other parts of a study need to know about its traffic.
 pub(crate) trait TrafficKind {
     /// What it can be asked for.
-    fn workload_row(&self) -> &'static WorkloadRow;
+    fn workload_features(&self) -> &'static WorkloadFeatures;
 
     /// Its connections, where it opens some.
     fn connection_load(&self) -> Option<&ConnectionLoad> {

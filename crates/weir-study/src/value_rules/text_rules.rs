@@ -1,13 +1,13 @@
 //! Rules for texts and for the names of keys.
 
-use crate::command_variables::COMMAND_VARIABLES;
+use crate::command_variables::COMMAND_VARIABLE_NAMES;
 use crate::value_rules::InvalidKey;
 
 /// Longest name of a device, bytes: `IFNAMSIZ` (include/uapi/linux/if.h) without the NUL.
 const MAX_DEVICE_NAME_BYTES: usize = 15;
 
 /// Variables by which a shell finds programs and splits words: an axis must not replace them.
-const SHELL_VARIABLES: [&str; 4] = ["PATH", "IFS", "ENV", "PWD"];
+const RESERVED_SHELL_VARIABLE_NAMES: [&str; 4] = ["PATH", "IFS", "ENV", "PWD"];
 
 /// A text with something else than white space.
 pub(crate) fn check_not_blank(text: &str) -> Result<(), String> {
@@ -43,7 +43,7 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), String> {
 }
 
 /// A value on an axis that is a text: part of the names of files, and printed as `axis=value`.
-pub(crate) fn check_coordinate(text: &str) -> Result<(), String> {
+pub(crate) fn check_axis_value_text(text: &str) -> Result<(), String> {
     check_file_name(text).map_err(|why| format!("a value on an axis is part of file names: {why}"))
 }
 
@@ -70,7 +70,11 @@ pub(crate) fn check_axis_names(names: &[&str]) -> Result<(), InvalidKey> {
             ));
         }
         let variable = name.to_ascii_uppercase();
-        if COMMAND_VARIABLES.iter().chain(&SHELL_VARIABLES).any(|taken| *taken == variable) {
+        if COMMAND_VARIABLE_NAMES
+            .iter()
+            .chain(&RESERVED_SHELL_VARIABLE_NAMES)
+            .any(|taken| *taken == variable)
+        {
             return refuse(format!(
                 "axis `{name}`: commands have a variable `{variable}` of another meaning; rename \
                  the axis"

@@ -108,7 +108,7 @@ fn parse_mac(text: &str) -> Option<[u8; 6]> {
 }
 
 /// First and last address of an address, a prefix, or a range.
-fn parse_address_span(
+fn parse_address_range_or_prefix(
     text: &str,
     family: Family,
     span: Span,
@@ -142,7 +142,7 @@ fn expand_addresses(
     family: Family,
     span: Span,
 ) -> ParseResult<Vec<ElementPart>> {
-    let (lo, hi, len) = parse_address_span(text, family, span)?;
+    let (lo, hi, len) = parse_address_range_or_prefix(text, family, span)?;
     let bits = family.addr_bits();
     if family == Family::V6 && len != Some(bits) {
         return Diagnostic::new(format!("{text} is not a single address"), span)
@@ -188,7 +188,7 @@ fn expand_networks(
     family: Family,
     span: Span,
 ) -> ParseResult<Vec<ElementPart>> {
-    let (lo, hi, len) = parse_address_span(text, family, span)?;
+    let (lo, hi, len) = parse_address_range_or_prefix(text, family, span)?;
     if len == Some(0) && !set.kind.data_types.contains(&SetDataType::Iface) {
         return Diagnostic::new("prefix of length 0", span)
             .with_help("the kernel refuses it: write two halves, 0.0.0.0/1 and 128.0.0.0/1")

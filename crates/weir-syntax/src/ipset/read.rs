@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use weir_model::index_table::{IndexTable, hash_for_index_table};
+use weir_model::index_hash_table::{IndexHashTable, hash_for_index_table};
 use weir_model::ipset::SetStorage;
 use weir_model::{Counters, Element, ElementPart, IpSet, SetOption, SharedName, Span};
 
@@ -34,7 +34,7 @@ pub(super) fn read_ipset_save(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>>
 /// The elements of a set by what makes them the same.
 #[derive(Default)]
 struct SeenElements {
-    by_content: IndexTable,
+    element_index_by_content: IndexHashTable,
     /// Added again with -exist: to be removed in the end.
     replaced: HashSet<u32>,
 }
@@ -163,7 +163,7 @@ impl IpsetSaveReader {
             let index = elements.len() as u32;
             elements.push(Element { parts, ..plain.clone() });
             let key = |i: u32| element_key_without_bitmap_mac(&elements[i as usize].parts);
-            let replaced = seen.by_content.insert_or_replace(
+            let replaced = seen.element_index_by_content.insert_or_replace(
                 index,
                 |i| hash_for_index_table(key(i)),
                 |i| key(i) == key(index),
@@ -295,7 +295,7 @@ fn build_element_with_set_defaults(set: &IpSet, span: Span) -> Element {
         comment: None,
         other_words: Vec::new(),
         span,
-        credit: Vec::new(),
+        credited_originals: Vec::new(),
     }
 }
 

@@ -5,8 +5,11 @@ use weir_model::Family;
 /// By the generator's own comment first, then by the first rule that only one family has.
 pub(super) fn guess_family_or_v4(text: &str) -> Family {
     for line in text.lines() {
-        let found =
-            if line.starts_with('#') { family_of_comment(line) } else { family_of_rule(line) };
+        let found = if line.starts_with('#') {
+            family_named_by_comment(line)
+        } else {
+            family_implied_by_rule(line)
+        };
         if let Some(family) = found {
             return family;
         }
@@ -14,14 +17,14 @@ pub(super) fn guess_family_or_v4(text: &str) -> Family {
     Family::V4
 }
 
-fn family_of_comment(line: &str) -> Option<Family> {
+fn family_named_by_comment(line: &str) -> Option<Family> {
     if line.contains("ip6tables-save") {
         return Some(Family::V6);
     }
     line.contains("by iptables-save").then_some(Family::V4)
 }
 
-fn family_of_rule(line: &str) -> Option<Family> {
+fn family_implied_by_rule(line: &str) -> Option<Family> {
     // A rule that names its family may be in a text of either: the other tool skips it.
     if line.split_ascii_whitespace().any(|w| matches!(w, "-4" | "-6" | "--ipv4" | "--ipv6")) {
         return None;

@@ -21,7 +21,7 @@ pub(super) struct HookRestriction {
 /// A table, and which hooks lead to its chains.
 struct HookReachability<'t> {
     chains: &'t [Chain],
-    graph: ChainGraph<'t>,
+    chain_graph: ChainGraph<'t>,
     hook_restrictions: &'t [Vec<HookRestriction>],
     /// Of each chain, the hooks that lead to it.
     reaching_hooks: Vec<u8>,
@@ -34,10 +34,10 @@ pub(super) fn check_jumps_and_hooks(
     chains: &[Chain],
     narrowings: &[Vec<HookRestriction>],
 ) -> Vec<Diagnostic> {
-    let graph = ChainGraph::new(chains);
+    let chain_graph = ChainGraph::new(chains);
     let mut walk = HookReachability {
         chains,
-        graph,
+        chain_graph,
         hook_restrictions: narrowings,
         reaching_hooks: vec![0; chains.len()],
         errors: Vec::new(),
@@ -55,11 +55,11 @@ pub(super) fn check_jumps_and_hooks(
 
 impl HookReachability<'_> {
     fn refuse_loops(&mut self) {
-        for jump in self.graph.back_edges() {
+        for jump in self.chain_graph.back_edges() {
             let (from, to) = (&self.chains[jump.from], &self.chains[jump.to]);
             let message = format!("jump from {} to {} closes a loop", from.name, to.name);
             let rule = &from.rules[jump.rule];
-            let span = rule.match_spans.last().copied().unwrap_or(rule.span);
+            let span = rule.match_and_target_spans.last().copied().unwrap_or(rule.span);
             let help = "the kernel refuses loops of chains";
             self.errors.push(Diagnostic::new(message, span).with_help(help));
         }
@@ -73,9 +73,9 @@ impl HookReachability<'_> {
     fn refuse_targets_named_like_chains(&mut self) {
         for rule in self.chains.iter().flat_map(|c| &c.rules) {
             let Some(name) = target_module_name(&rule.target) else { continue };
-            if self.graph.chain_index(name).is_some() {
+            if self.chain_graph.chain_index(name).is_some() {
                 let message = format!("{name} is a target here, and a chain that follows");
-                let span = rule.match_spans.last().copied().unwrap_or(rule.span);
+                let span = rule.match_and_target_spans.last().copied().unwrap_or(rule.span);
                 let help = "rename the chain: iptables-restore jumps to a chain that has the name of \
                             a target";
                 self.errors.push(Diagnostic::new(message, span).with_help(help));
@@ -91,9 +91,10 @@ impl HookReachability<'_> {
             .map(|c| c.rules.iter().position(always_ends_chain).unwrap_or(c.rules.len()))
             .collect();
         let mut reached = vec![false; self.chains.len()];
-        let root = self.graph.chain_index(hook.chain_name());
-        for chain in
-            self.graph.mark_newly_reachable(root, &mut reached, |jump| jump.rule < ends[jump.from])
+        let root = self.chain_graph.chain_index(hook.chain_name());
+        for chain in self
+            .chain_graph
+            .mark_newly_reachable(root, &mut reached, |jump| jump.rule < ends[jump.from])
         {
             self.reaching_hooks[chain] |= hook_bit(hook);
         }

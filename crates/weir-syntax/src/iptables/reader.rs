@@ -1,6 +1,6 @@
 //! The lines of a text: tables, chains, rules, comments.
 
-use weir_model::{Counters, Family, RuleIndex, Ruleset, Span, TableName};
+use weir_model::{Counters, Family, OriginalRuleIndex, Ruleset, Span, TableName};
 
 use super::family_guess;
 use super::parser_settings::ParserSettings;
@@ -13,14 +13,14 @@ use crate::intern::Interner;
 /// Reads a whole text; with the ruleset come notes on lines that have no effect.
 pub(super) fn read_iptables_save(
     text: &str,
-    options: &ParserSettings,
+    settings: &ParserSettings,
 ) -> Result<(Ruleset, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let family = options.family.unwrap_or_else(|| family_guess::guess_family_or_v4(text));
+    let family = settings.family.unwrap_or_else(|| family_guess::guess_family_or_v4(text));
     if u32::try_from(text.len()).is_err() {
         return Err(vec![Diagnostic::new("text of 4 GiB or more", Span { start: 0, end: 0 })]);
     }
     let mut reader = IptablesSaveReader {
-        options,
+        settings,
         family,
         interner: Interner::default(),
         ruleset: Ruleset::new(family),
@@ -29,8 +29,8 @@ pub(super) fn read_iptables_save(
         pending_comments: Vec::new(),
         errors: Vec::new(),
         notes: Vec::new(),
-        seen_table: false,
-        foreign_reported: false,
+        saw_any_table: false,
+        nft_or_ipset_text_reported: false,
     };
     let mut words = Vec::new();
     let mut start = 0;
@@ -46,7 +46,7 @@ pub(super) fn read_iptables_save(
 
 /// State between lines.
 struct IptablesSaveReader<'a, 'o> {
-    options: &'o ParserSettings<'o>,
+    settings: &'o ParserSettings<'o>,
     family: Family,
     interner: Interner<'a>,
     ruleset: Ruleset,
@@ -58,9 +58,9 @@ struct IptablesSaveReader<'a, 'o> {
     pending_comments: Vec<String>,
     errors: Vec<Diagnostic>,
     notes: Vec<Diagnostic>,
-    seen_table: bool,
+    saw_any_table: bool,
     /// The text is in another language, and an error says so.
-    foreign_reported: bool,
+    nft_or_ipset_text_reported: bool,
 }
 
 impl<'a> IptablesSaveReader<'a, '_> {
@@ -116,21 +116,21 @@ impl<'a> IptablesSaveReader<'a, '_> {
 
     /// A line outside of any table; of a text in another language the first one says it all.
     fn refuse_line_outside_table(&mut self, line: &str, span: Span) -> ParseResult<()> {
-        if self.foreign_reported {
+        if self.nft_or_ipset_text_reported {
             return Ok(());
         }
-        let Some((language, help)) = detect_nft_or_ipset_text(line).filter(|_| !self.seen_table)
+        let Some((language, help)) = detect_nft_or_ipset_text(line).filter(|_| !self.saw_any_table)
         else {
             return line_outside_table_error(line, span).into_err();
         };
-        self.foreign_reported = true;
+        self.nft_or_ipset_text_reported = true;
         Diagnostic::new(format!("this is {language}, not a dump of iptables"), span)
             .with_help(help)
             .into_err()
     }
 
     fn start_or_skip_table(&mut self, rest: &'a str, span: Span) -> ParseResult<()> {
-        self.seen_table = true;
+        self.saw_any_table = true;
         let name = rest.split([' ', '\t']).find(|w| !w.is_empty()).unwrap_or("");
         let Some(table) = TableName::parse(name) else {
             self.skipping_table = true;
@@ -138,7 +138,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
                 .with_help("the tables are raw, mangle, nat, filter and security")
                 .into_err();
         };
-        if self.options.only_table.is_some_and(|t| t != table) {
+        if self.settings.only_table.is_some_and(|t| t != table) {
             self.skipping_table = true;
             self.pending_comments.clear();
             return Ok(());
@@ -194,7 +194,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
             let mut around = ScanContext {
                 family: self.family,
                 table: draft.table,
-                resolve_host_names: self.options.resolve_host_names,
+                resolve_host_names: self.settings.resolve_host_names,
                 interner: &mut self.interner,
                 is_chain: &is_chain,
             };
@@ -206,7 +206,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
             return Ok(());
         };
         let comments = std::mem::take(&mut self.pending_comments);
-        let sets = self.options.known_sets;
+        let sets = self.settings.known_sets;
         draft.apply_command(
             parsed,
             RuleLineContext {
@@ -237,7 +237,10 @@ impl<'a> IptablesSaveReader<'a, '_> {
             let d = Diagnostic::new(format!("table {} has no COMMIT", draft.table), draft.span);
             self.errors.push(d.with_help("a table ends with a line COMMIT"));
             self.commit_table();
-        } else if !self.seen_table && self.errors.is_empty() && self.options.only_table.is_none() {
+        } else if !self.saw_any_table
+            && self.errors.is_empty()
+            && self.settings.only_table.is_none()
+        {
             let (what, help) = match text.trim() {
                 "" => (
                     "the text is empty",
@@ -259,7 +262,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
         let mut id = 0;
         for t in &mut self.ruleset.tables {
             for rule in t.chains.iter_mut().flat_map(|c| &mut c.rules) {
-                rule.credit.push(RuleIndex(id));
+                rule.credited_originals.push(OriginalRuleIndex(id));
                 id += 1;
             }
         }

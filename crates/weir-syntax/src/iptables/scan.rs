@@ -87,11 +87,11 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
     jump: ParsedJumpTarget,
     jump_span: Span,
     pub given_letters: GivenBaseOptions,
-    protocol_match_loaded: bool,
+    implicit_protocol_match_loaded: bool,
     /// A `-s` or `-d` with `!`.
     pub negated_address_span: Option<Span>,
     /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips the rest of the line.
-    other_family_option: Option<Span>,
+    other_family_option_span: Option<Span>,
 }
 
 /// Reads the words of one line; `None` if it is for the other family, and iptables-restore skips it.
@@ -114,14 +114,14 @@ pub(super) fn scan_rule_line<'c, 'a, 'w>(
         jump: ParsedJumpTarget::None,
         jump_span: Span::NONE,
         given_letters: GivenBaseOptions::default(),
-        protocol_match_loaded: false,
+        implicit_protocol_match_loaded: false,
         negated_address_span: None,
-        other_family_option: None,
+        other_family_option_span: None,
     };
     while scan.position < words.len() {
         scan.scan_option()?;
-        if let Some(option) = scan.other_family_option {
-            return scan.refuse_if_command_is_executed(option).map(|()| None);
+        if let Some(option) = scan.other_family_option_span {
+            return scan.refuse_skipped_line_if_command_runs(option).map(|()| None);
         }
     }
     scan.build_parsed_line().map(Some)
@@ -136,10 +136,10 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// Whether nothing is executed of a line whose rest is skipped. That a rule is appended,
     /// inserted or deleted by its words is not; another command before the option is (`do_command4`
     /// of iptables.c, measured).
-    fn refuse_if_command_is_executed(&self, option: Span) -> ParseResult<()> {
+    fn refuse_skipped_line_if_command_runs(&self, option: Span) -> ParseResult<()> {
         let is_executed = self.command.as_ref().filter(|c| match c.letter {
             b'A' | b'I' | b'C' => false,
-            b'D' => c.operand.is_some(),
+            b'D' => c.operand_after_chain.is_some(),
             _ => true,
         });
         let Some(command) = is_executed else { return Ok(()) };
@@ -269,7 +269,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         }
         let other = if self.context.family == Family::V4 { b'6' } else { b'4' };
         if letter == other {
-            self.other_family_option = Some(span);
+            self.other_family_option_span = Some(span);
         } else if base_option_table::is_command_letter(letter) {
             self.set_command(letter, arg, whole)?;
         } else {
@@ -345,7 +345,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
             Some(a) => Some(a),
             None => next(),
         };
-        let operand = match letter {
+        let operand_after_chain = match letter {
             b'D' | b'I' | b'R' | b'P' | b'E' | b'Z' => next(),
             _ => None,
         };
@@ -354,8 +354,8 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
             span,
             chain: chain.map(|a| a.text),
             chain_span: chain.map_or(span, |a| a.span),
-            operand: operand.map(|a| a.text),
-            operand_span: operand.map_or(span, |a| a.span),
+            operand_after_chain: operand_after_chain.map(|a| a.text),
+            operand_after_chain_span: operand_after_chain.map_or(span, |a| a.span),
         });
         Ok(())
     }

@@ -23,9 +23,9 @@ pub(super) struct TableDraft {
     chains: Vec<Chain>,
     /// The hooks that each rule requires, parallel to `chains[i].rules`.
     hook_restrictions: Vec<Vec<HookRestriction>>,
-    chain_index: HashMap<SharedName, usize>,
+    chain_index_by_name: HashMap<SharedName, usize>,
     /// The chain of the last command: mostly that of the next one, too.
-    last_command_chain: usize,
+    last_command_chain_index: usize,
     leading_comments: Vec<String>,
 }
 
@@ -53,8 +53,8 @@ impl TableDraft {
             span,
             chains: Vec::new(),
             hook_restrictions: Vec::new(),
-            chain_index: HashMap::new(),
-            last_command_chain: 0,
+            chain_index_by_name: HashMap::new(),
+            last_command_chain_index: 0,
             leading_comments: comments,
         };
         for hook in table.hooks() {
@@ -65,14 +65,14 @@ impl TableDraft {
     }
 
     fn add_chain(&mut self, chain: Chain) {
-        self.chain_index.insert(chain.name.clone(), self.chains.len());
+        self.chain_index_by_name.insert(chain.name.clone(), self.chains.len());
         self.chains.push(chain);
         self.hook_restrictions.push(Vec::new());
     }
 
     /// Whether the table has a chain of that name.
     pub fn has_chain(&self, name: &str) -> bool {
-        self.chain_index.contains_key(name)
+        self.chain_index_by_name.contains_key(name)
     }
 
     /// A `:CHAIN POLICY [p:b]` line.
@@ -97,7 +97,7 @@ impl TableDraft {
                 .with_help("write ACCEPT or DROP, or - for a user-defined chain")
                 .into_err();
         };
-        let at = self.chain_index.get(&name).copied();
+        let at = self.chain_index_by_name.get(&name).copied();
         let built_in = at.is_some_and(|i| self.chains[i].policy.is_some());
         match (built_in, word) {
             (true, "-") => {}
@@ -123,7 +123,7 @@ impl TableDraft {
                     .into_err();
             }
         }
-        if let Some(&i) = self.chain_index.get(&name) {
+        if let Some(&i) = self.chain_index_by_name.get(&name) {
             let chain = &mut self.chains[i];
             chain.counters = counters;
             // The line of a built-in chain is where its policy is given.
@@ -149,12 +149,12 @@ impl TableDraft {
             return Diagnostic::new(format!("-{} without a chain", c.letter as char), c.span)
                 .into_err();
         };
-        if self.chains.get(self.last_command_chain).is_some_and(|last| *last.name == *name) {
-            return Ok(self.last_command_chain);
+        if self.chains.get(self.last_command_chain_index).is_some_and(|last| *last.name == *name) {
+            return Ok(self.last_command_chain_index);
         }
-        match self.chain_index.get(name) {
+        match self.chain_index_by_name.get(name) {
             Some(i) => {
-                self.last_command_chain = *i;
+                self.last_command_chain_index = *i;
                 Ok(*i)
             }
             None => {
@@ -214,13 +214,13 @@ impl TableDraft {
         };
         let command = line.command;
         let rule = Rule {
-            credit: Vec::with_capacity(1),
+            credited_originals: Vec::with_capacity(1),
             base: line.base,
             matches: line.matches,
             target: line.target,
             counters: line.counters.or(beside.counters),
             span: beside.span,
-            match_spans: line.match_and_target_spans,
+            match_and_target_spans: line.match_and_target_spans,
             leading_comments: beside.leading_comments,
         };
         // Nearly every rule is appended unchanged, without a copy.
@@ -293,7 +293,8 @@ impl TableDraft {
     /// Jumps go to chains of one's own.
     fn refuse_jump_to_built_in_chain(&self, line: &ParsedLine) -> ParseResult<()> {
         let Some(name) = line.target.jump_target() else { return Ok(()) };
-        let built_in = self.chain_index.get(name).is_some_and(|i| self.chains[*i].policy.is_some());
+        let built_in =
+            self.chain_index_by_name.get(name).is_some_and(|i| self.chains[*i].policy.is_some());
         if !built_in {
             return Ok(());
         }
@@ -350,18 +351,20 @@ fn expand_addr_lists(
 }
 
 fn parse_rule_number(c: &CommandWithOperands) -> ParseResult<Option<usize>> {
-    match c.operand.map(|n| strtoul::parse_number_in_range(n, 1, i32::MAX as u64)) {
+    match c.operand_after_chain.map(|n| strtoul::parse_number_in_range(n, 1, i32::MAX as u64)) {
         None if c.letter == b'R' => Diagnostic::new("-R without a rule number", c.span)
             .with_help("write -R CHAIN NUMBER …")
             .into_err(),
         None => Ok(None),
         Some(Some(n)) => Ok(Some(n as usize)),
-        Some(None) => Diagnostic::new("no rule number from 1 on", c.operand_span).into_err(),
+        Some(None) => {
+            Diagnostic::new("no rule number from 1 on", c.operand_after_chain_span).into_err()
+        }
     }
 }
 
 fn rule_number_beyond_chain_error(c: &CommandWithOperands, n: usize, len: usize) -> Diagnostic {
-    Diagnostic::new(format!("no place {n} in a chain of {len} rules"), c.operand_span)
+    Diagnostic::new(format!("no place {n} in a chain of {len} rules"), c.operand_after_chain_span)
 }
 
 /// The target that libxtables takes for verdicts and jumps (`XT_STANDARD_TARGET`).

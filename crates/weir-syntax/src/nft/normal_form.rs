@@ -60,7 +60,7 @@ fn check_tables_equal(a: &Table, b: &Table) -> Result<(), String> {
     }
     for (x, y) in a.chains.iter().zip(&b.chains) {
         let at = &x.name;
-        if (x.base, &x.comment) != (y.base, &y.comment) {
+        if (x.base, &x.iptables_name_comment) != (y.base, &y.iptables_name_comment) {
             return Err(format!("chain {at} is attached differently"));
         }
         if let Some(i) =
@@ -86,13 +86,13 @@ fn normalize_table(table: &Table) -> Table {
 }
 
 fn sort_map_and_drop_credit(table: &Table, map: &VerdictMap) -> VerdictMap {
-    let used = map_lookups(table).find(|(name, _)| **name == map.name);
+    let used = map_names_with_lookup_keys(table).find(|(name, _)| **name == map.name);
     let mut elements: Vec<VerdictMapElement> = map
         .elements
         .iter()
         .map(|e| VerdictMapElement {
             key: e.key.clone(),
-            credit: Vec::new(),
+            credited_originals: Vec::new(),
             verdict: e.verdict.clone(),
         })
         .collect();
@@ -106,7 +106,7 @@ fn sort_map_and_drop_credit(table: &Table, map: &VerdictMap) -> VerdictMap {
 }
 
 /// Names of maps with the key that they are looked up by.
-pub(super) fn map_lookups(
+pub(super) fn map_names_with_lookup_keys(
     table: &Table,
 ) -> impl Iterator<Item = (&String, &Vec<weir_model::nft::MapKeyExpression>)> {
     let statements = table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements);
@@ -120,7 +120,7 @@ fn normalize_chain(table: &Table, chain: &Chain) -> Chain {
     Chain {
         name: chain.name.clone(),
         base: chain.base,
-        comment: chain.comment.as_deref().map(sanitize_comment),
+        iptables_name_comment: chain.iptables_name_comment.as_deref().map(sanitize_comment),
         rules: chain.rules.iter().map(|r| sort_tests_and_add_implied(table, chain, r)).collect(),
     }
 }

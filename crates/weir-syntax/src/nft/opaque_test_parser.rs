@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use weir_model::nft::{LoadExpression, OpaqueNftTest, SHARED_ROUTE_TYPE_NAMES, Statement};
-use weir_model::{Family, RuleIndex};
+use weir_model::nft::{
+    LoadExpression, OpaqueNftTest, ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES, Statement,
+};
+use weir_model::{Family, OriginalRuleIndex};
 
 use super::token_cursor::{NftToken, NftTokenCursor};
 use super::value_parser;
@@ -39,7 +41,7 @@ pub(super) fn parse_opaque_statement(
 
 /// Some test that has this text.
 pub(super) fn opaque_statement(text: String, stateful: bool) -> Statement {
-    let rule = RuleIndex(u32::MAX);
+    let rule = OriginalRuleIndex(u32::MAX);
     Statement::OpaqueTest(OpaqueNftTest {
         text,
         rule,
@@ -135,7 +137,7 @@ fn parse_fib_to_text(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     let mut types = Vec::new();
     let mut add = |cursor: &mut NftTokenCursor<'_>| {
         let word = cursor.expect_word("a type of route")?;
-        match SHARED_ROUTE_TYPE_NAMES.iter().position(|t| *t == word) {
+        match ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES.iter().position(|t| *t == word) {
             Some(at) => types.push(at),
             None => {
                 return cursor
@@ -154,7 +156,8 @@ fn parse_fib_to_text(cursor: &mut NftTokenCursor<'_>) -> ParseResult<String> {
     }
     types.sort_unstable();
     types.dedup();
-    let types: Vec<&str> = types.into_iter().map(|at| SHARED_ROUTE_TYPE_NAMES[at]).collect();
+    let types: Vec<&str> =
+        types.into_iter().map(|at| ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES[at]).collect();
     let _ = write!(text, " type {not}{{ {} }}", types.join(", "));
     Ok(text)
 }
@@ -205,7 +208,7 @@ fn parse_ct_tuple_test_to_text(
         }
         let not = if take_negation(cursor) { "!= " } else { "" };
         let word = cursor.expect_word("an address")?;
-        return match value_parser::parse_span(LoadExpression::Saddr, word, family) {
+        return match value_parser::parse_value_interval(LoadExpression::Saddr, word, family) {
             Some(_) => Ok(format!("ct {dir} {ip} {what} {not}{word}")),
             None => cursor.refuse_last_token(format!("{word} is not an address")),
         };
@@ -216,7 +219,7 @@ fn parse_ct_tuple_test_to_text(
     }
     let not = if take_negation(cursor) { "!= " } else { "" };
     let word = cursor.expect_word("a port")?;
-    match value_parser::parse_span(LoadExpression::Dport, word, family) {
+    match value_parser::parse_value_interval(LoadExpression::Dport, word, family) {
         Some(_) => Ok(format!("ct {dir} {what} {not}{word}")),
         None => cursor.refuse_last_token(format!("{word} is not a port")),
     }

@@ -90,15 +90,15 @@ fn key_type_name(load: LoadExpression, family: Family) -> &'static str {
 pub fn print_element_key(map: &VerdictMap, element: &VerdictMapElement, family: Family) -> String {
     let parts = map.key.iter().zip(&element.key).map(|(key, part)| match part {
         ElementKeyPart::Device(name) => format!("\"{name}\""),
-        ElementKeyPart::Span(lo, hi) => span_text(key.expression, *lo, *hi, family),
+        ElementKeyPart::Span(lo, hi) => value_interval_text(key.expression, *lo, *hi, family),
     });
     parts.collect::<Vec<_>>().join(" . ")
 }
 
 fn push_chain(out: &mut String, chain: &Chain, family: Family) {
     let _ = writeln!(out, "\tchain {} {{", chain.name);
-    if let Some(comment) = &chain.comment {
-        let _ = writeln!(out, "\t\tcomment \"{}\"", sanitize_comment(comment));
+    if let Some(iptables_name_comment) = &chain.iptables_name_comment {
+        let _ = writeln!(out, "\t\tcomment \"{}\"", sanitize_comment(iptables_name_comment));
     }
     if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
         let kind = match kind {
@@ -273,10 +273,14 @@ fn push_test(out: &mut String, test: &Test, family: Family) {
                 let compare = if *negated { "<" } else { ">=" };
                 write!(out, "{name} {compare} {}", value_text(*what, 0, family))
             }
-            [(lo, hi)] => write!(out, "{name} {equal} {}", span_text(*what, lo, hi, family)),
+            [(lo, hi)] => {
+                write!(out, "{name} {equal} {}", value_interval_text(*what, lo, hi, family))
+            }
             _ => {
-                let spans: Vec<String> =
-                    spans.iter().map(|&(lo, hi)| span_text(*what, lo, hi, family)).collect();
+                let spans: Vec<String> = spans
+                    .iter()
+                    .map(|&(lo, hi)| value_interval_text(*what, lo, hi, family))
+                    .collect();
                 write!(out, "{name} {equal} {{ {} }}", spans.join(", "))
             }
         },
@@ -307,7 +311,7 @@ fn push_masked_test(
     }
 }
 
-fn span_text(load: LoadExpression, lo: u128, hi: u128, family: Family) -> String {
+fn value_interval_text(load: LoadExpression, lo: u128, hi: u128, family: Family) -> String {
     if lo == hi {
         return value_text(load, lo, family);
     }

@@ -5,7 +5,7 @@ use weir_model::nft::{
     Chain, Comparand, LoadExpression, MapKeyExpression, Rule, Statement, Table, Test, ct_status,
 };
 
-use super::comparison::{CompareOp, parse_compare_op, parse_comparison};
+use super::comparison_parser::{CompareOp, parse_compare_op, parse_comparison};
 use super::token_cursor::{NftToken, NftTokenCursor};
 use super::{action_parser, opaque_test_parser, value_parser};
 use crate::Diagnostic;
@@ -205,7 +205,7 @@ fn parse_lookup_or_comparison(
             return cursor.refuse_last_token("weir tests only the offset: ip frag-off & 0x1fff");
         }
     }
-    let mask = parse_mask(cursor, load, family)?;
+    let mask = parse_optional_mask(cursor, load, family)?;
     if matches!(cursor.peek(), NftToken::Word("." | "vmap")) {
         return parse_vmap_lookup(cursor, out, MapKeyExpression { expression: load, mask }, family);
     }
@@ -226,7 +226,7 @@ fn parse_lookup_or_comparison(
 }
 
 /// `& mask`.
-fn parse_mask(
+fn parse_optional_mask(
     cursor: &mut NftTokenCursor<'_>,
     load: LoadExpression,
     family: Family,
@@ -266,7 +266,7 @@ fn parse_vmap_lookup(
         if let Some(proto) = proto {
             push_implied_l4proto_test(out, proto);
         }
-        let mask = parse_mask(cursor, load, family)?;
+        let mask = parse_optional_mask(cursor, load, family)?;
         key.push(MapKeyExpression { expression: load, mask });
     }
     if !cursor.take_keyword("vmap") {

@@ -6,7 +6,7 @@ use weir_model::nft::{
 };
 use weir_model::{Family, Hook, Policy, TableName};
 
-use super::normal_form::map_lookups;
+use super::normal_form::map_names_with_lookup_keys;
 use super::statement_parser::{self, EnclosingTableAndChain};
 use super::token_cursor::{NftToken, NftTokenCursor, UNSUPPORTED_NFT_HELP};
 use super::{action_parser, value_parser};
@@ -141,8 +141,9 @@ impl<'t> NftReader<'t> {
 
     /// The loaded value is in the rules that use a map, not in the map.
     fn set_map_keys_from_lookups(&mut self, table: &mut Table) {
-        let used: Vec<(String, Vec<MapKeyExpression>)> =
-            map_lookups(table).map(|(name, key)| (name.clone(), key.clone())).collect();
+        let used: Vec<(String, Vec<MapKeyExpression>)> = map_names_with_lookup_keys(table)
+            .map(|(name, key)| (name.clone(), key.clone()))
+            .collect();
         let same_type = |a: LoadExpression, b: LoadExpression| {
             representative_load_of_same_type(a) == representative_load_of_same_type(b)
         };
@@ -184,7 +185,7 @@ impl<'t> NftReader<'t> {
                     if !self.cursor.take_keyword("=") {
                         return self.cursor.missing_token_error("=");
                     }
-                    self.parse_elements(&mut map, table.family)?;
+                    self.parse_map_elements(&mut map, table.family)?;
                 }
                 NftToken::Word(word) => {
                     return self
@@ -228,7 +229,7 @@ impl<'t> NftReader<'t> {
         self.cursor.missing_token_error(": verdict")
     }
 
-    fn parse_elements(&mut self, map: &mut VerdictMap, family: Family) -> ParseResult<()> {
+    fn parse_map_elements(&mut self, map: &mut VerdictMap, family: Family) -> ParseResult<()> {
         self.cursor.expect_token(NftToken::OpenBrace, "{")?;
         loop {
             self.cursor.skip_line_ends_and_semicolons();
@@ -255,7 +256,7 @@ impl<'t> NftReader<'t> {
                 Some(verdict) => verdict,
                 None => return self.cursor.missing_token_error("a verdict"),
             };
-            map.elements.push(VerdictMapElement { key, credit: Vec::new(), verdict });
+            map.elements.push(VerdictMapElement { key, credited_originals: Vec::new(), verdict });
             self.cursor.skip_line_ends_and_semicolons();
             if !self.cursor.take_token_if_equal(NftToken::Comma)
                 && self.cursor.peek() != NftToken::CloseBrace
@@ -268,7 +269,7 @@ impl<'t> NftReader<'t> {
     fn parse_chain(&mut self, table: &Table) -> ParseResult<Chain> {
         let name = self.cursor.expect_word("the name of a chain")?.to_owned();
         self.cursor.expect_token(NftToken::OpenBrace, "{")?;
-        let mut chain = Chain { name, base: None, comment: None, rules: Vec::new() };
+        let mut chain = Chain { name, base: None, iptables_name_comment: None, rules: Vec::new() };
         loop {
             self.cursor.skip_line_ends_and_semicolons();
             match (self.cursor.peek(), self.cursor.peek_second()) {
@@ -281,7 +282,7 @@ impl<'t> NftReader<'t> {
                 (NftToken::Word("comment"), NftToken::Quoted(text)) => {
                     self.cursor.next();
                     self.cursor.next();
-                    chain.comment = Some(text.to_owned());
+                    chain.iptables_name_comment = Some(text.to_owned());
                 }
                 _ => match statement_parser::parse_rule(
                     &mut self.cursor,
@@ -378,7 +379,7 @@ fn parse_element_key_part(
         return Ok(ElementKeyPart::Device(cursor.expect_quoted("a device name")?.into()));
     }
     let word = cursor.expect_word("a value")?;
-    match value_parser::parse_span(load, word, family) {
+    match value_parser::parse_value_interval(load, word, family) {
         Some((lo, hi)) if interval || lo == hi => Ok(ElementKeyPart::Span(lo, hi)),
         Some(_) => cursor.refuse_last_token("an interval in a map without `flags interval`"),
         None => cursor.refuse_last_token(format!("{word} is not a value of the map's key")),

@@ -149,7 +149,11 @@ fn parse_mac(word: &str) -> Option<u128> {
 }
 
 /// A value, a prefix or `lo-hi`.
-pub(super) fn parse_span(load: LoadExpression, word: &str, family: Family) -> Option<(u128, u128)> {
+pub(super) fn parse_value_interval(
+    load: LoadExpression,
+    word: &str,
+    family: Family,
+) -> Option<(u128, u128)> {
     if let Some(one) = parse_value(load, word, family) {
         return Some((one, one));
     }
@@ -195,7 +199,7 @@ mod tests {
 
     #[test]
     fn spans_prefixes_and_names_with_hyphens_are_told_apart() {
-        let v4 = |load, word| parse_span(load, word, Family::V4);
+        let v4 = |load, word| parse_value_interval(load, word, Family::V4);
         assert_eq!(v4(LoadExpression::Saddr, "10.0.0.0/8"), Some((0x0a00_0000, 0x0aff_ffff)));
         assert_eq!(v4(LoadExpression::Saddr, "10.0.0.1/8"), None, "nft would have cut it");
         assert_eq!(v4(LoadExpression::IcmpType, "echo-request"), Some((8, 8)));
@@ -206,7 +210,7 @@ mod tests {
             v4(LoadExpression::EtherSaddr, "02:00:00:00:00:0a"),
             Some((0x0200_0000_000a, 0x0200_0000_000a))
         );
-        let v6 = parse_span(LoadExpression::Daddr, "2001:db8::1-2001:db8::5", Family::V6);
+        let v6 = parse_value_interval(LoadExpression::Daddr, "2001:db8::1-2001:db8::5", Family::V6);
         assert_eq!(v6.map(|(lo, hi)| hi - lo), Some(4));
         assert_eq!(parse_flag_bits(LoadExpression::TcpFlags, "syn,ack", Family::V4), Some(0x12));
     }

@@ -16,11 +16,11 @@ pub(super) struct PacketDraft {
     pub smac: Option<Mac>,
     pub saddr: Option<Addr>,
     pub daddr: Option<Addr>,
-    pub ip_options: u8,
+    pub ip_options_len: u8,
     pub fragment_offset: Option<u16>,
     pub more_fragments: bool,
     pub dont_fragment: bool,
-    pub truncated_bytes: Option<usize>,
+    pub bytes_before_truncation: Option<usize>,
     pub proto: Option<(u8, Range<usize>)>,
     pub sport: Option<u16>,
     pub dport: Option<u16>,
@@ -29,7 +29,7 @@ pub(super) struct PacketDraft {
     pub length: Option<(usize, Range<usize>)>,
     pub pkttype: Option<PktType>,
     /// Plain fields and their values.
-    pub always_present_number_fields: Vec<(Field, u128)>,
+    pub given_number_fields: Vec<(Field, u128)>,
     pub ct: ConntrackInfo,
     pub has_ct_state: bool,
     pub has_ct_mark: bool,
@@ -40,7 +40,7 @@ impl PacketDraft {
     pub fn given_fields(&self) -> FieldSet {
         // Words about fragments and truncated headers say what there is of the transport header.
         let no_header = self.fragment_offset.is_some_and(|offset| offset != 0)
-            || self.truncated_bytes.is_some();
+            || self.bytes_before_truncation.is_some();
         let fields = [
             (Field::Iif, !self.iif.is_empty()),
             (Field::Oif, !self.oif.is_empty()),
@@ -60,7 +60,7 @@ impl PacketDraft {
         ];
         let others = fields.iter().filter(|(_, is)| *is).map(|(f, _)| *f);
         let given: Vec<Field> =
-            others.chain(self.always_present_number_fields.iter().map(|(f, _)| *f)).collect();
+            others.chain(self.given_number_fields.iter().map(|(f, _)| *f)).collect();
         FieldSet::from_fields(&given)
     }
 
@@ -83,17 +83,17 @@ impl PacketDraft {
         if p.fragment.offset != 0 {
             p.transport = Transport::NoParsedHeader;
             p.payload = vec![0; 8];
-        } else if let Some(bytes) = self.truncated_bytes {
+        } else if let Some(bytes) = self.bytes_before_truncation {
             let (sport, dport) = p.ports().unwrap_or((0, 0));
             let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
             p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
             p.transport = Transport::Truncated;
         }
         (p.smac, p.pkttype, p.ct) = (self.smac, self.pkttype.unwrap_or_default(), self.ct);
-        for (field, value) in self.always_present_number_fields {
+        for (field, value) in self.given_number_fields {
             field.write(&mut p, value);
         }
-        p.ip_options = self.ip_options;
+        p.ip_options_len = self.ip_options_len;
         if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {
             p.smac = Some([2, 0, 0, 0, 0, 1]);
         }

@@ -11,7 +11,7 @@ pub(crate) fn tcp_flag_bit(name: &str) -> Option<u8> {
 }
 
 /// Port of a service that people write by name; any other is written by its number.
-pub(crate) fn service_port(name: &str) -> Option<u16> {
+pub(crate) fn builtin_service_port(name: &str) -> Option<u16> {
     const SERVICE_PORTS: [(&str, u16); 17] = [
         ("ftp", 21),
         ("ssh", 22),

@@ -26,10 +26,10 @@ pub fn print_packet(packet: &Packet) -> String {
     }
     let (saddr, daddr) = (p.saddr.display(p.family), p.daddr.display(p.family));
     let _ = write!(out, "{ip} saddr {saddr} {ip} daddr {daddr}");
-    if p.ip_options != 0 {
-        let _ = write!(out, " ip options {}", p.ip_options);
+    if p.ip_options_len != 0 {
+        let _ = write!(out, " ip options {}", p.ip_options_len);
     }
-    append_transport(&mut out, p);
+    append_transport_words(&mut out, p);
     if let Some(mac) = p.smac.filter(|m| *m != [2, 0, 0, 0, 0, 1]) {
         let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
         let _ = write!(out, " ether saddr {}", bytes.join(":"));
@@ -73,7 +73,7 @@ fn append_unusual_number_fields(out: &mut String, p: &Packet, layer: Layer) {
     }
 }
 
-fn append_transport(out: &mut String, p: &Packet) {
+fn append_transport_words(out: &mut String, p: &Packet) {
     let ports = |out: &mut String, of: &str, sport, dport| {
         let _ = write!(out, " {of} sport {sport} {of} dport {dport}");
     };

@@ -125,14 +125,14 @@ fn split_at_spaces(line: &str) -> Vec<&str> {
 }
 
 /// Where an option's word stands.
-fn find_option(words: &[&str], options: &[&str]) -> Option<usize> {
+fn find_option_index(words: &[&str], options: &[&str]) -> Option<usize> {
     words.iter().position(|w| options.contains(w))
 }
 
 fn replace_verdict(line: &str) -> Option<String> {
     let pairs = [("ACCEPT", "DROP"), ("DROP", "ACCEPT"), ("RETURN", "DROP"), ("REJECT", "ACCEPT")];
     let words = split_at_spaces(line);
-    let at = find_option(&words, &["-j", "-g"])?;
+    let at = find_option_index(&words, &["-j", "-g"])?;
     let (_, new) = pairs.iter().find(|(old, _)| words.get(at + 1) == Some(old))?;
     Some([&words[..=at], &[new]].concat().join(" "))
 }
@@ -178,7 +178,7 @@ const NEGATABLE_OPTIONS: [&str; 10] = [
 
 fn toggle_first_negatable_option(line: &str) -> Option<String> {
     let mut words = split_at_spaces(line);
-    let at = find_option(&words, &NEGATABLE_OPTIONS)?;
+    let at = find_option_index(&words, &NEGATABLE_OPTIONS)?;
     if words[at - 1] == "!" {
         words.remove(at - 1);
     } else {
@@ -189,7 +189,7 @@ fn toggle_first_negatable_option(line: &str) -> Option<String> {
 
 fn remove_match_option(line: &str) -> Option<String> {
     let mut words = split_at_spaces(line);
-    let at = find_option(&words, &["-s", "-d", "-i", "-o", "--dport", "--sport"])?;
+    let at = find_option_index(&words, &["-s", "-d", "-i", "-o", "--dport", "--sport"])?;
     let from = if words[at - 1] == "!" { at - 1 } else { at };
     words.drain(from..at + 2);
     Some(words.join(" "))
@@ -224,7 +224,7 @@ fn has_only_stateless_matches(line: &str) -> bool {
 /// Two rules for the halves of a rule's prefix.
 fn split_rule_by_address_prefix(line: &str) -> Option<[String; 2]> {
     let words = split_at_spaces(line);
-    let at = find_option(&words, &["-s", "-d"])?;
+    let at = find_option_index(&words, &["-s", "-d"])?;
     let (addr, len) = parse_ipv4_prefix(words.get(at + 1)?)?;
     if len >= 32 || words[at - 1] == "!" || !has_only_stateless_matches(line) {
         return None;
@@ -243,7 +243,7 @@ fn split_rule_by_address_prefix(line: &str) -> Option<[String; 2]> {
 fn are_rule_addresses_disjoint(a: &str, b: &str) -> bool {
     let net = |line: &str, option: &str| {
         let words = split_at_spaces(line);
-        let at = find_option(&words, &[option]).filter(|at| words[at - 1] != "!")?;
+        let at = find_option_index(&words, &[option]).filter(|at| words[at - 1] != "!")?;
         parse_ipv4_prefix(words.get(at + 1)?)
     };
     let apart = |option: &str| match (net(a, option), net(b, option)) {
@@ -259,7 +259,7 @@ fn are_rule_addresses_disjoint(a: &str, b: &str) -> bool {
 /// A rule that only sees what the rule before it decides.
 fn build_shadowed_rule_line(line: &str, rng: &mut TestRng) -> Option<String> {
     let words = split_at_spaces(line);
-    let at = find_option(&words, &["-j"])?;
+    let at = find_option_index(&words, &["-j"])?;
     if !matches!(*words.get(at + 1)?, "ACCEPT" | "DROP") || !has_only_stateless_matches(line) {
         return None;
     }

@@ -22,7 +22,7 @@ pub struct EffectTestPacket {
     /// Source MAC, where it is not the usual one.
     pub smac: Option<Mac>,
     /// The host may refuse it before the first hook.
-    pub may_be_refused: bool,
+    pub may_be_refused_by_host: bool,
 }
 
 impl EffectTestPacket {
@@ -35,7 +35,7 @@ impl EffectTestPacket {
             bytes,
             packet: Some(packet),
             smac,
-            may_be_refused: false,
+            may_be_refused_by_host: false,
         }
     }
 
@@ -52,7 +52,13 @@ impl EffectTestPacket {
         if let Some(packet) = &mut packet {
             packet.ct = ConntrackInfo::from_state(CtState::Invalid);
         }
-        EffectTestPacket { name: name.into(), bytes, packet, smac: None, may_be_refused: false }
+        EffectTestPacket {
+            name: name.into(),
+            bytes,
+            packet,
+            smac: None,
+            may_be_refused_by_host: false,
+        }
     }
 
     /// Connections that must be there before it is sent.
@@ -462,7 +468,7 @@ fn push_single_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
                 format!("{name} of {length} bytes"),
                 write_ipv6_payload_length(bytes),
             );
-            sample.may_be_refused = true;
+            sample.may_be_refused_by_host = true;
             out.push(sample);
         }
     }
@@ -473,7 +479,7 @@ fn push_single_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
         ));
     }
     let hop_by_hop = |s: &&mut EffectTestPacket| s.name.contains("hop-by-hop");
-    out.iter_mut().filter(hop_by_hop).for_each(|s| s.may_be_refused = true);
+    out.iter_mut().filter(hop_by_hop).for_each(|s| s.may_be_refused_by_host = true);
 }
 
 /// An IPv6 header with that next header.

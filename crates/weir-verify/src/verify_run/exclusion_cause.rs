@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::{CtState, Family, RuleIndex};
+use weir_model::{CtState, Family, OriginalRuleIndex};
 use weir_packet::Packet;
 use weir_semantics::{JourneyKind, Outcome};
 
@@ -28,7 +28,7 @@ pub(super) fn find_observed_packet_to_compare<'s>(
     if packet.is_fragment() && !conntrack_in_use && reassembling {
         return Err("skipped: TPROXY or -m socket causes reassembly of fragments");
     }
-    let Some(left) = &seen.observed_packets[at] else {
+    let Some(left) = &seen.packets_at_last_hook[at] else {
         return Err(undelivered_packet_cause(packet, seen, at, conntrack_in_use));
     };
     if left.has_wrong_output_device {
@@ -89,7 +89,7 @@ pub(super) fn unknown_result_cause(
     outcome: &Outcome<'_>,
     packet: &Packet,
 ) -> Option<String> {
-    if known.open_questions > OPEN_QUESTIONS_MAX {
+    if known.open_question_count > OPEN_QUESTIONS_MAX {
         return Some("skipped: too many matches whose result the counters do not show".to_owned());
     }
     match &known.unknown_cause {
@@ -101,11 +101,12 @@ pub(super) fn unknown_result_cause(
 /// Whether a rule was asked more often than it counted, and yet counted.
 pub(super) fn has_stateful_rule_matching_only_sometimes(
     outcome: &Outcome<'_>,
-    counted: &HashMap<RuleIndex, u64>,
+    counted: &HashMap<OriginalRuleIndex, u64>,
 ) -> bool {
     outcome.questions.iter().any(|asked| {
-        let Some(id) = asked.credit.first() else { return false };
-        let hits = outcome.hits.iter().filter(|h| h.credit.first() == Some(id)).count() as u64;
+        let Some(id) = asked.credited_originals.first() else { return false };
+        let hits =
+            outcome.hits.iter().filter(|h| h.credited_originals.first() == Some(id)).count() as u64;
         let counted = counted.get(id).copied().unwrap_or(0);
         counted > 0 && hits > counted
     })

@@ -43,9 +43,10 @@ pub(crate) fn find_intended_result_in_form(
     originals: &OriginalRulesAndPolicies,
 ) -> Option<(ExpectedResult, &'static str)> {
     let prepared = &batch.packets[at];
-    let mut known = KernelOracle::from_namespaces(&batch.path, &prepared.packet, prepared.is_local);
-    let outcome = form.journey(&prepared.packet, batch.path.journey_kind, &mut known);
-    if is_dropped_before_credited_rule(&outcome) && original.is_dropped {
+    let mut known =
+        KernelOracle::from_namespaces(&batch.path, &prepared.packet, prepared.is_delivered_locally);
+    let outcome = form.evaluate_journey(&prepared.packet, batch.path.journey_kind, &mut known);
+    if is_dropped_before_credited_rule(&outcome) && original.is_silently_dropped {
         let counted =
             ExpectedResult { hits: Vec::new(), possible_hits: Vec::new(), ..original.clone() };
         return Some((counted, "dropped early: counted by the form's own rule"));
@@ -62,6 +63,6 @@ pub(crate) fn find_intended_result_in_form(
 fn is_dropped_before_credited_rule(outcome: &Outcome<'_>) -> bool {
     let by_rule = |c: &CountedObject<'_>| !matches!(c, CountedObject::Policy { .. });
     outcome.verdict == weir_semantics::Verdict::Drop
-        && outcome.hits.iter().all(|h| h.credit.is_empty())
+        && outcome.hits.iter().all(|h| h.credited_originals.is_empty())
         && outcome.hits.last().is_some_and(|h| by_rule(&h.counted_object))
 }

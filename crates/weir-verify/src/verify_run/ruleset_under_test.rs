@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use weir_artefact::{Deviation, FileKind, Manifest, StoredArtefact};
+use weir_artefact::{ArtefactFileKind, Deviation, Manifest, StoredArtefact};
 use weir_kernel::xtables_counters::PacketByteCount;
 use weir_kernel::{KernelError, Namespace, Session};
 use weir_model::{Family, Firewall};
@@ -34,14 +34,14 @@ const CHEAP_COUNTER_READ_TIME_MAX: Duration = Duration::from_millis(20);
 /// A ruleset under test.
 pub(crate) struct RulesetUnderTest<'f> {
     testbed: Testbed,
-    credits: CreditCounters,
+    credit_counters: CreditCounters,
     /// Its intended differences.
     deviations: &'f [Deviation],
     /// The form, if a pass treats some packets differently on purpose.
-    intended_interpreter: Option<Interpreter<'f>>,
+    deviating_form_interpreter: Option<Interpreter<'f>>,
     pub report: RulesetReport,
     /// How long the last reading of the counters took.
-    last_reading_time: Duration,
+    last_counter_read_duration: Duration,
 }
 
 impl<'f> RulesetUnderTest<'f> {
@@ -59,8 +59,9 @@ impl<'f> RulesetUnderTest<'f> {
         };
         let testbed = Testbed::new(session, name, families, &[], load)?;
         let own = originals.identity_credit_map();
-        let credits = CreditCounters::new(name, &testbed.firewall_namespace, originals, &own, &[])?;
-        Ok(RulesetUnderTest::from_testbed(testbed, credits))
+        let credit_counters =
+            CreditCounters::new(name, &testbed.firewall_namespace, originals, &own, &[])?;
+        Ok(RulesetUnderTest::from_testbed(testbed, credit_counters))
     }
 
     /// A form, loaded by its own script; `intended` as of
@@ -79,7 +80,7 @@ impl<'f> RulesetUnderTest<'f> {
             0 => form.to_string(),
             n => format!("{form}-{n}"),
         };
-        let script = stored.file_path(FileKind::LoadScript);
+        let script = stored.file_path(ArtefactFileKind::LoadScript);
         let load = |ns: &Namespace| {
             // The folder is tested in its current state, edited or not.
             ns.run_command(&["sh", &script.to_string_lossy(), "--allow-edited"], b"")
@@ -87,25 +88,25 @@ impl<'f> RulesetUnderTest<'f> {
                 .map_err(|source| VerifyError::LoadRuleset { way: name.clone(), source })
         };
         let testbed = Testbed::new(session, &name, families, &[], load)?;
-        let credits =
+        let credit_counters =
             CreditCounters::new(&name, &testbed.firewall_namespace, originals, counters, summed)?;
         let intended = intended.as_ref().map(Interpreter::new);
         Ok(RulesetUnderTest {
             deviations,
-            intended_interpreter: intended,
-            ..RulesetUnderTest::from_testbed(testbed, credits)
+            deviating_form_interpreter: intended,
+            ..RulesetUnderTest::from_testbed(testbed, credit_counters)
         })
     }
 
-    fn from_testbed(testbed: Testbed, credits: CreditCounters) -> RulesetUnderTest<'f> {
+    fn from_testbed(testbed: Testbed, credit_counters: CreditCounters) -> RulesetUnderTest<'f> {
         let report = RulesetReport { name: testbed.name.clone(), ..RulesetReport::default() };
         RulesetUnderTest {
             testbed,
-            credits,
+            credit_counters,
             deviations: &[],
-            intended_interpreter: None,
+            deviating_form_interpreter: None,
             report,
-            last_reading_time: Duration::ZERO,
+            last_counter_read_duration: Duration::ZERO,
         }
     }
 
@@ -117,7 +118,7 @@ impl<'f> RulesetUnderTest<'f> {
         original: &'r ExpectedResult,
         originals: &OriginalRulesAndPolicies,
     ) -> PacketWithExpectedResult<'r> {
-        let intended = self.intended_interpreter.as_ref();
+        let intended = self.deviating_form_interpreter.as_ref();
         match intended.and_then(|form| {
             intended_differences::find_intended_result_in_form(form, batch, at, original, originals)
         }) {
@@ -185,7 +186,7 @@ impl<'f> RulesetUnderTest<'f> {
         let holds = ends
             && ExpectedCounts::from_expected_results(
                 items.iter().map(|i| &*i.expected),
-                &self.credits,
+                &self.credit_counters,
             )
             .is_within_bounds(&counts);
         if holds {
@@ -205,7 +206,7 @@ impl<'f> RulesetUnderTest<'f> {
         let (left, counts) = self.send_and_read_counters(&collect_batch_positions(items))?;
         let expected = ExpectedCounts::from_expected_results(
             items.iter().map(|i| &*i.expected),
-            &self.credits,
+            &self.credit_counters,
         );
         let mut ended = 0;
         for (item, left) in items.iter().zip(&left) {
@@ -234,7 +235,7 @@ impl<'f> RulesetUnderTest<'f> {
         items: &[PacketWithExpectedResult<'_>],
         originals: &OriginalRulesAndPolicies,
     ) -> Result<(), VerifyError> {
-        if self.last_reading_time < CHEAP_COUNTER_READ_TIME_MAX {
+        if self.last_counter_read_duration < CHEAP_COUNTER_READ_TIME_MAX {
             return self.bisect_counter_differences(items, originals, usize::MAX, &mut Vec::new());
         }
         for item in items {
@@ -257,7 +258,7 @@ impl<'f> RulesetUnderTest<'f> {
             let (_, counts) = self.send_and_read_counters(&collect_batch_positions(some))?;
             let expected = ExpectedCounts::from_expected_results(
                 some.iter().map(|i| &*i.expected),
-                &self.credits,
+                &self.credit_counters,
             );
             if expected.is_within_bounds(&counts) {
                 continue;
@@ -294,11 +295,11 @@ impl<'f> RulesetUnderTest<'f> {
                 let mut seen = self.testbed.send_batch(&batch)?;
                 // The firewall without rules took every one of them.
                 lost += seen.reached_first_hook.iter().filter(|b| !**b).count();
-                left.append(&mut seen.observed_packets);
+                left.append(&mut seen.packets_at_last_hook);
             }
             let began = Instant::now();
-            let counts = self.credits.counts_since_last_read(&families)?;
-            self.last_reading_time = began.elapsed();
+            let counts = self.credit_counters.counts_since_last_read(&families)?;
+            self.last_counter_read_duration = began.elapsed();
             self.report.counter_readings += 1;
             if lost == 0 {
                 return Ok((left, counts));
@@ -330,7 +331,8 @@ impl<'f> RulesetUnderTest<'f> {
         originals: &OriginalRulesAndPolicies,
     ) -> bool {
         let item = self.packet_with_expected_result(batch, 0, expected, originals);
-        let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
+        let wanted =
+            ExpectedCounts::from_expected_results([&*item.expected], &self.credit_counters);
         item.expected.describe_difference(left).is_none() && wanted.is_within_bounds(counts)
     }
 
@@ -345,7 +347,8 @@ impl<'f> RulesetUnderTest<'f> {
     ) -> Option<DifferenceWithFrame> {
         let item = self.packet_with_expected_result(batch, 0, expected, originals);
         self.count_compared_and_intended(std::slice::from_ref(&item));
-        let wanted = ExpectedCounts::from_expected_results([&*item.expected], &self.credits);
+        let wanted =
+            ExpectedCounts::from_expected_results([&*item.expected], &self.credit_counters);
         let end = item.expected.describe_difference(left);
         if end.is_none() && wanted.is_within_bounds(counts)
             || self.count_applicable_deviation(&item)

@@ -146,8 +146,8 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
                 let mut all: [Box<dyn Oracle>; 2] =
                     [Box::new(RuleAnswersTrueOracle), Box::new(AlwaysFalseOracle)];
                 all.iter_mut().any(|answers| {
-                    let a = old.journey(packet, entry, answers.as_mut());
-                    let b = new.journey(packet, entry, answers.as_mut());
+                    let a = old.evaluate_journey(packet, entry, answers.as_mut());
+                    let b = new.evaluate_journey(packet, entry, answers.as_mut());
                     (a.verdict, &a.effects) != (b.verdict, &b.effects)
                 })
             })

@@ -32,7 +32,7 @@ pub fn find_changed_fields(
         }
         out.extend(find_fields_that_differ(a, b));
     }
-    if one.is_local != other.is_local {
+    if one.is_delivered_locally != other.is_delivered_locally {
         // What comes to the host keeps its time to live.
         out.remove(&Field::Ttl);
     }

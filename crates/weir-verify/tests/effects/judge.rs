@@ -236,15 +236,15 @@ fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
     for field in fact.writes.iter().filter(|f| !row.writes.contains(**f)) {
         say(format!("it writes {field:?}"));
     }
-    for field in fact.unknown.iter().filter(|f| !row.unknown_writes.contains(**f)) {
+    for field in fact.unknown.iter().filter(|f| !row.unknown_value_writes.contains(**f)) {
         say(format!("the interpreter does not know what it writes to {field:?}"));
     }
-    for field in row.unknown_writes.iter().filter(|f| !fact.unknown.contains(f)) {
+    for field in row.unknown_value_writes.iter().filter(|f| !fact.unknown.contains(f)) {
         if !CAUTIOUS.contains(&(row.name, field)) {
             say(format!("what it writes to {field:?} is known"));
         }
     }
-    if fact.changes_sets != (row.set_writes == IpsetWrites::Named) {
+    if fact.changes_sets != (row.ipset_writes == IpsetWrites::Named) {
         say("whether it changes sets".into());
     }
     if row.termination
@@ -271,8 +271,9 @@ fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
             && row.is_observable
             && !row.may_drop
             && !row.sends_copy;
-        let fields = row.writes == *writes && row.unknown_writes == *writes;
-        if !barrier || !fields || row.termination != *ends || row.set_writes != IpsetWrites::None {
+        let fields = row.writes == *writes && row.unknown_value_writes == *writes;
+        if !barrier || !fields || row.termination != *ends || row.ipset_writes != IpsetWrites::None
+        {
             wrong.push(format!("{}: it is not the barrier of list HANDED", row.name));
         }
         return;
@@ -298,10 +299,10 @@ fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
     }
     let sets =
         if own.iter().any(|f| f.changes_sets) { IpsetWrites::Named } else { IpsetWrites::None };
-    if row.set_writes != sets {
+    if row.ipset_writes != sets {
         wrong.push(format!("{}: whether it changes sets", row.name));
     }
-    if !row.unknown_writes.without(row.writes).is_empty() {
+    if !row.unknown_value_writes.without(row.writes).is_empty() {
         wrong.push(format!("{}: what is unknown is written", row.name));
     }
     if row.is_observable != NOTICED.contains(&row.name) {
@@ -406,11 +407,11 @@ pub fn target_mutants(rows: &[TargetRow]) -> Vec<(String, Vec<TargetRow>)> {
         for field in FIELDS.iter().map(|f| f.field) {
             let writes = toggled(row.writes, field);
             push(format!("writes {field:?} or not"), Some(TargetRow { writes, ..*row }));
-            let unknown = toggled(row.unknown_writes, field);
+            let unknown = toggled(row.unknown_value_writes, field);
             if !CAUTIOUS.contains(&(row.name, field)) {
                 push(
                     format!("knows {field:?} or not"),
-                    Some(TargetRow { unknown_writes: unknown, ..*row }),
+                    Some(TargetRow { unknown_value_writes: unknown, ..*row }),
                 );
             }
         }
@@ -422,10 +423,10 @@ pub fn target_mutants(rows: &[TargetRow]) -> Vec<(String, Vec<TargetRow>)> {
             }
         }
         for sets in [IpsetWrites::None, IpsetWrites::Named, IpsetWrites::Any] {
-            if sets != row.set_writes {
+            if sets != row.ipset_writes {
                 push(
                     format!("changes sets {sets:?}"),
-                    Some(TargetRow { set_writes: sets, ..*row }),
+                    Some(TargetRow { ipset_writes: sets, ..*row }),
                 );
             }
         }

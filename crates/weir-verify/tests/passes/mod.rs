@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_artefact::{CheckedPass, Manifest};
-use weir_backends::{CompileError, CompileOptions, Form, compile, write_artefact};
+use weir_backends::{CompileError, CompileOptions, CompiledForm, compile, write_artefact};
 use weir_model::{Firewall, Packet};
 use weir_passes::equivalence_check::generate_firewall_check_packets;
 use weir_passes::{
-    CheckedPassesOptions, Evidence, NoProofReason, PacketCheckOptions, Pass, PassOptions, passes,
-    run_passes_until_first_refusal,
+    CheckedPassesOptions, NoProofReason, PacketCheckOptions, Pass, PassEqualityEvidence,
+    PassOptions, passes, run_passes_until_first_refusal,
 };
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_verify::{VerifyOptions, verify};
@@ -91,7 +91,7 @@ impl Table {
     ) -> Option<Firewall> {
         let options = CheckedPassesOptions {
             pass: PassOptions { allow_counter_loss: true, ..PassOptions::default() },
-            check: PacketCheckOptions { seed: 1, packets: CHECKED },
+            packet_check: PacketCheckOptions { seed: 1, packets: CHECKED },
             ..CheckedPassesOptions::default()
         };
         let run = match run_passes_until_first_refusal(firewall, passes, &options, &mut |_, _| {}) {
@@ -101,11 +101,13 @@ impl Table {
                 return None;
             }
         };
-        for step in run.steps {
+        for step in run.pass_reports {
             let by = match &step.evidence {
-                Evidence::Unchanged => continue,
-                Evidence::Proven(_) => "proven".to_owned(),
-                Evidence::ComparedPackets(packets, why) if is_listed(step.pass, why) => {
+                PassEqualityEvidence::Unchanged => continue,
+                PassEqualityEvidence::Proven(_) => "proven".to_owned(),
+                PassEqualityEvidence::ComparedPackets(packets, why)
+                    if is_listed(step.pass, why) =>
+                {
                     format!("{packets} packets: {why}")
                 }
                 by => {
@@ -122,9 +124,9 @@ impl Table {
     /// Both forms that passes lead to, with all of them, in the kernel.
     pub fn load(&mut self, file: &str, firewall: &Firewall) {
         let mut dirs = Vec::new();
-        for form in [Form::Ipset, Form::Nft] {
+        for form in [CompiledForm::Ipset, CompiledForm::Nft] {
             let options = CompileOptions {
-                check_packets: CHECKED,
+                check_packets_per_family: CHECKED,
                 passes: Some(of_form(form)),
                 allow_counter_loss: true,
                 ..CompileOptions::default()
@@ -177,9 +179,9 @@ impl Table {
 impl Table {
     /// The pass that the nft form is.
     fn note_maps(&mut self, file: &str, manifest: &Manifest) {
-        let maps = |p: &&CheckedPass| p.pass == passes::FOLD_INTO_VERDICT_MAP_NAME;
+        let maps = |p: &&CheckedPass| p.pass == passes::FOLD_INTO_VERDICT_MAP_PASS_NAME;
         let Some(step) = manifest.checked.passes.iter().find(maps) else { return };
-        if !matches!(step.evidence, Evidence::Proven(_)) {
+        if !matches!(step.evidence, PassEqualityEvidence::Proven(_)) {
             self.wrong.push(format!("{file}: {}: {:?}", step.pass, step.evidence));
         }
         let (file, pass) = (file.to_owned(), format!("then {}", step.pass));
@@ -193,11 +195,11 @@ impl Table {
 }
 
 /// All passes that a form can use, in their order.
-fn of_form(form: Form) -> Vec<String> {
+fn of_form(form: CompiledForm) -> Vec<String> {
     let mut names: Vec<&str> = passes::ALL_PASSES.iter().map(|p| p.name()).collect();
-    if form == Form::Nft {
+    if form == CompiledForm::Nft {
         names.retain(|n| *n != "fold_into_set");
-        names.push(passes::FOLD_INTO_VERDICT_MAP_NAME);
+        names.push(passes::FOLD_INTO_VERDICT_MAP_PASS_NAME);
     }
     names.into_iter().map(str::to_owned).collect()
 }
@@ -210,7 +212,9 @@ fn tried(of: &Firewall, both: [&Firewall; 2]) -> (f64, f64) {
         let interpreter = Interpreter::new(firewall);
         let each = packets.iter().flat_map(|(entry, list)| list.iter().map(move |p| (entry, p)));
         let tried = each.map(|(entry, packet)| {
-            u64::from(interpreter.journey(packet, *entry, &mut SeededOracle(1)).rules_tried)
+            u64::from(
+                interpreter.evaluate_journey(packet, *entry, &mut SeededOracle(1)).rules_tried,
+            )
         });
         tried.sum::<u64>() as f64
     });

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
 use weir_bench::{
-    AnswerCheck, BenchSubject, MeasurementOptions, MedianWithRange, SubjectRates, TraceOptions,
-    TracePattern, WrongAnswer, build_engine_subject, find_wrong_answers, generate_trace,
-    measure_subjects,
+    AnswerCheckResult, BenchSubject, MeasurementOptions, MedianWithRange, SubjectRates,
+    TraceOptions, TracePattern, WrongAnswer, build_engine_subject, find_wrong_answers,
+    generate_trace, measure_subjects,
 };
 use weir_classify::classbench::{parse_filter_set, parse_trace};
 use weir_classify::{BuildLimits, Engine, FilterSet, KeyTable, NO_RULE};
@@ -20,12 +20,12 @@ use crate::cli::{BenchClassifyArgs, TracePatternArg};
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
 
-const TURN_DURATION: Duration = Duration::from_millis(50);
+const MEASUREMENT_TURN_DURATION: Duration = Duration::from_millis(50);
 /// Progress of a command that is faster is not shown.
 const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 
 /// Compares and measures; no if an engine is wrong.
-pub fn run(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
+pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
     ensure!(
         (1..=10_000_000).contains(&args.packets),
         "--packets {}: 1 to 10,000,000",
@@ -63,16 +63,16 @@ pub fn run(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
     let check = find_wrong_answers(&compared, &filters, &keys)?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     for wrong in &check.wrong {
-        let row = find_engine_row(&mut rows, &names[wrong.subject]);
+        let row = find_engine_row(&mut rows, &names[wrong.subject_index]);
         row.state = EngineState::Wrong;
         row.reason = Some(describe_wrong_answer(wrong));
     }
-    let is_wrong = |index: usize| check.wrong.iter().any(|wrong| wrong.subject == index);
+    let is_wrong = |index: usize| check.wrong.iter().any(|wrong| wrong.subject_index == index);
     let right = subjects.into_iter().enumerate().filter(|(index, _)| !is_wrong(*index));
     let mut right: Vec<Box<dyn BenchSubject>> = right.map(|(_, subject)| subject).collect();
     let options = MeasurementOptions {
         round_count: args.rounds,
-        turn_duration: TURN_DURATION,
+        min_turn_duration: MEASUREMENT_TURN_DURATION,
         seed: args.seed,
     };
     let rates = measure_subjects(&mut right, &filters, &keys, &options, &mut |name, done| {
@@ -83,7 +83,7 @@ pub fn run(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
     }
     drop(progress);
     let report = ClassifyReport::new(args, &filters, &keys, &check, rows);
-    terminal::print_escaped(&if args.json {
+    terminal::print_escaped_to_stdout(&if args.json {
         json_output::render_json_object("bench classify", &report)?
     } else {
         report.render_text()
@@ -201,8 +201,8 @@ fn describe_wrong_answer(wrong: &WrongAnswer) -> String {
         [] | [NO_RULE] => "none".to_owned(),
         rules => rules.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
     };
-    let WrongAnswer { packet, question, expected, found, .. } = wrong;
-    format!("{question} of packet {packet}: {}, linear {}", list(found), list(expected))
+    let WrongAnswer { packet_index, question, expected, found, .. } = wrong;
+    format!("{question} of packet {packet_index}: {}, linear {}", list(found), list(expected))
 }
 
 fn find_engine_row<'a>(rows: &'a mut [EngineRow], name: &str) -> &'a mut EngineRow {
@@ -319,7 +319,7 @@ impl ClassifyReport {
         args: &BenchClassifyArgs,
         filters: &FilterSet,
         keys: &KeyTable,
-        check: &AnswerCheck,
+        check: &AnswerCheckResult,
         engines: Vec<EngineRow>,
     ) -> ClassifyReport {
         let generated = match args.trace {

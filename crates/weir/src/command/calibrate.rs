@@ -23,7 +23,7 @@ const SLOPE_HIGH_STEP_COUNT: u64 = 256;
 const SLOPE_TREE_LEVEL_DIFFERENCE: f64 = 4.0;
 
 /// Runs the study and writes the cost model.
-pub fn run(args: &CalibrateArgs) -> Result<YesNoExitStatus> {
+pub fn calibrate_and_write_cost_model(args: &CalibrateArgs) -> Result<YesNoExitStatus> {
     if let Some(path) = &args.output {
         ensure!(!path.exists(), "{} already exists, and is not overwritten", path.display());
     }
@@ -35,7 +35,7 @@ pub fn run(args: &CalibrateArgs) -> Result<YesNoExitStatus> {
             fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
             Ok(YesNoExitStatus::Yes)
         }
-        None => terminal::print_stdout(&text),
+        None => terminal::print_escaped_if_terminal(&text),
     }
 }
 
@@ -50,7 +50,7 @@ fn run_calibration_into_record(
     let options = StudyRunOptions {
         preset: args.preset.clone(),
         seed: args.seed,
-        weir: std::env::current_exe().context("find this program")?,
+        weir_program: std::env::current_exe().context("find this program")?,
         command: "weir calibrate".to_owned(),
         ..StudyRunOptions::default()
     };
@@ -60,7 +60,7 @@ fn run_calibration_into_record(
             progress.message,
             progress.steps_done,
             progress.total_steps,
-            progress.remaining,
+            progress.estimated_remaining_time,
         );
     })?;
     Ok(record)

@@ -19,21 +19,24 @@ use weir_passes::CostModel;
 use self::baseline::Baseline;
 use self::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
 use super::YesNoExitStatus;
+use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{CheckArgs, CheckFormatArg};
 use crate::deadline::Deadline;
 use crate::operand;
-use crate::replaced_file::replace_file;
 use crate::terminal::{self, ColoredStreams};
 
 /// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
-pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> {
+pub fn check_and_print_findings(
+    args: &CheckArgs,
+    colors: ColoredStreams,
+) -> Result<YesNoExitStatus> {
     if args.list {
-        return terminal::print_stdout(&render_lint_list());
+        return terminal::print_escaped_if_terminal(&render_lint_list());
     }
     if let Some(id) = &args.explain {
         let lint =
             find_lint(id).with_context(|| format!("unknown kind of finding {id} (see --list)"))?;
-        return terminal::print_stdout(lint.page_markdown);
+        return terminal::print_escaped_if_terminal(lint.page_markdown);
     }
     let deadline = Deadline::start(&args.time);
     let levels = parse_lint_levels(&args.deny, &args.warn, &args.allow)?;
@@ -46,7 +49,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> 
         args.baseline.as_deref().map(Baseline::read_checking_lint_ids).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
     for file in list_file_arguments_or_none(args)? {
-        let loaded = operand::load_operand(file, &args.operand, colors.stderr)?;
+        let loaded = operand::load_ruleset_operand(file, &args.operand, colors.stderr)?;
         let mut known = 0;
         let found = lint_except_known(&loaded.firewall, &options, |f| {
             let takes =
@@ -61,7 +64,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> 
             );
         }
         all.push(CheckedRuleset {
-            baseline_count: known,
+            baseline_finding_count: known,
             firewall: loaded.firewall,
             sources: loaded.sources,
             findings: found.findings,
@@ -72,7 +75,7 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> 
     }
     deadline.disarm();
     if let Some(path) = &args.write_baseline {
-        replace_file(path, baseline::render_baseline(lines).as_bytes())
+        replace_file_atomically(path, baseline::render_baseline(lines).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
         let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
         terminal::print_escaped_to_stderr(&format!("weir: {}: {total}\n", path.display()));
@@ -80,15 +83,19 @@ pub fn run(args: &CheckArgs, colors: ColoredStreams) -> Result<YesNoExitStatus> 
     }
     match (args.json, args.format) {
         (true, _) | (_, CheckFormatArg::Json) => {
-            terminal::print_stdout(&json_format::render_json(&all)?)
+            terminal::print_escaped_if_terminal(&json_format::render_json(&all)?)
         }
-        (_, CheckFormatArg::Sarif) => terminal::print_stdout(&sarif_format::render_sarif(&all)?),
+        (_, CheckFormatArg::Sarif) => {
+            terminal::print_escaped_if_terminal(&sarif_format::render_sarif(&all)?)
+        }
         (_, CheckFormatArg::Short) => {
-            terminal::print_stdout(&short_format::render_finding_lines(&all))
+            terminal::print_escaped_if_terminal(&short_format::render_finding_lines(&all))
         }
-        (_, CheckFormatArg::Text) => {
-            terminal::print_colored(&text_format::render_text(&all, args.every, colors.stdout))
-        }
+        (_, CheckFormatArg::Text) => terminal::print_colored_to_stdout(&text_format::render_text(
+            &all,
+            args.every,
+            colors.stdout,
+        )),
     }?;
     let clean = all.iter().flat_map(|c| &c.findings).all(|f| f.severity == Severity::Note);
     Ok(if clean { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
@@ -115,7 +122,7 @@ pub fn parse_lint_levels(deny: &[String], warn: &[String], allow: &[String]) -> 
     ];
     for (ids, level) in asked {
         for id in ids {
-            levels.set_level(id, level)?;
+            levels.set_level_by_id_or_all(id, level)?;
         }
     }
     Ok(levels)

@@ -1,8 +1,8 @@
 //! `weir compile`: a ruleset to an artefact.
 
 use anyhow::{Context as _, Result, bail};
-use weir_artefact::manifest::{FormRuleCoverage, LeaveCauseWithRuleCount};
-use weir_artefact::{CheckedPass, Evidence, Form, Manifest};
+use weir_artefact::manifest::{FormRuleCoverage, UnconvertedRulesCauseAndCount};
+use weir_artefact::{CheckedPass, CompiledForm, Manifest, PassEqualityEvidence};
 use weir_backends::load_scripts::LoadScripts;
 use weir_backends::{CompileError, CompileOptions, compile};
 use weir_model::effect::MATCH_ROWS;
@@ -18,27 +18,27 @@ use crate::terminal::{self, TerminalProgress};
 use crate::{cli, cli::CompileArgs};
 
 /// Compiles, checks, writes the folder, and says the result of it.
-pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     let Some(form) = form_from_arg(args.to) else {
-        return compile_classifier::run(args, color);
+        return compile_classifier::compile_and_write_classifier(args, color);
     };
     if !args.chain.is_empty() {
         bail!("--chain is for --to classifier: other forms are of the whole ruleset");
     }
     let deadline = Deadline::start(&args.limits.time);
-    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
     let options = CompileOptions {
         levels: args.levels.clone(),
         seed: args.seed,
-        check_packets: args.packets,
+        check_packets_per_family: args.packets,
         passes: args.passes.clone(),
         skipped_passes: args.no_pass.clone(),
         trust: args.trust,
         allow_counter_loss: args.allow.contains(&cli::AllowedCounterLossArg::Counters),
-        rewritable_programs: parse_rewritable_programs(&args.programs)?,
+        programs_with_rewritable_chains: parse_rewritable_programs(&args.programs)?,
         strict: args.strict,
-        proof_steps: args.limits.step_count(),
-        proof_bytes: args.limits.memory_bytes(),
+        proof_steps_max: args.limits.step_count(),
+        proof_memory_bytes: args.limits.memory_bytes(),
         ..CompileOptions::default()
     };
     let progress = TerminalProgress::new();
@@ -57,17 +57,20 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
         .with_context(|| format!("write {}", args.output.display()))?;
     terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));
     if args.json {
-        return terminal::print_stdout(&json_output::render_single_member_json(
+        return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "compile",
             "manifest",
             &bundle.manifest,
         )?);
     }
     let left = match form {
-        Form::Linear => Vec::new(),
-        _ => count_preserved_rules_by_program(&loaded.firewall, &options.rewritable_programs),
+        CompiledForm::Linear => Vec::new(),
+        _ => count_preserved_rules_by_program(
+            &loaded.firewall,
+            &options.programs_with_rewritable_chains,
+        ),
     };
-    terminal::print_stdout(&render_compile_summary(
+    terminal::print_escaped_if_terminal(&render_compile_summary(
         &artefact.manifest,
         &left,
         &args.output.display().to_string(),
@@ -84,12 +87,12 @@ fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
 }
 
 /// The back end's word for a form that tools load.
-fn form_from_arg(form: cli::FormArg) -> Option<Form> {
+fn form_from_arg(form: cli::FormArg) -> Option<CompiledForm> {
     match form {
-        cli::FormArg::Linear => Some(Form::Linear),
-        cli::FormArg::Tree => Some(Form::Tree),
-        cli::FormArg::Ipset => Some(Form::Ipset),
-        cli::FormArg::Nft => Some(Form::Nft),
+        cli::FormArg::Linear => Some(CompiledForm::Linear),
+        cli::FormArg::Tree => Some(CompiledForm::Tree),
+        cli::FormArg::Ipset => Some(CompiledForm::Ipset),
+        cli::FormArg::Nft => Some(CompiledForm::Nft),
         cli::FormArg::Classifier => None,
     }
 }
@@ -119,7 +122,7 @@ fn report_refusals(
         share.in_form,
         share.rules,
         share.left,
-        render_left_rules_by_hook(share, "left in iptables", "  "),
+        render_uncompiled_rules_by_hook(share, "left in iptables", "  "),
     );
 }
 
@@ -135,7 +138,11 @@ fn render_compile_summary(
     if is_form_unchanged(manifest) {
         let all = manifest.share.rules;
         text.push_str(&format!("  unchanged {}; nothing to optimise\n", format_rule_count(all)));
-        text.push_str(&render_left_rules_by_hook(&manifest.share, "unchanged", "            "));
+        text.push_str(&render_uncompiled_rules_by_hook(
+            &manifest.share,
+            "unchanged",
+            "            ",
+        ));
     } else {
         text.push_str(&format!(
             "  compiled  {rules} rules in {runs} run{}\n  unchanged {} rules\n",
@@ -151,7 +158,8 @@ fn render_compile_summary(
     for pass in &manifest.checked.passes {
         text.push_str(&render_pass_line(pass));
     }
-    let trusted = manifest.checked.passes.iter().any(|p| p.evidence == Evidence::Trusted);
+    let trusted =
+        manifest.checked.passes.iter().any(|p| p.evidence == PassEqualityEvidence::Trusted);
     text.push_str(&match &manifest.checked {
         _ if trusted => "  checked   nothing: --trust skipped the comparison\n".into(),
         checked if checked.packets == 0 => {
@@ -175,11 +183,11 @@ fn render_compile_summary(
 }
 
 /// How many rules of each hook the form changed, and why it left the others.
-fn render_form_coverage(form: Form, share: &FormRuleCoverage) -> String {
+fn render_form_coverage(form: CompiledForm, share: &FormRuleCoverage) -> String {
     let FormRuleCoverage { rules, in_form, left, .. } = share;
     let (whole, what) = match form {
         _ if *rules == 0 => return String::new(),
-        Form::Nft => {
+        CompiledForm::Nft => {
             let stay = if *left == 0 { "none" } else { &left.to_string() };
             (
                 format!("nft evaluates {in_form} of {rules} rules, iptables {stay}"),
@@ -188,17 +196,18 @@ fn render_form_coverage(form: Form, share: &FormRuleCoverage) -> String {
         }
         _ => (format!("{in_form} of {rules} rules compiled, {left} unchanged"), "unchanged"),
     };
-    format!("  share     {whole}\n{}", render_left_rules_by_hook(share, what, "            "))
+    format!("  share     {whole}\n{}", render_uncompiled_rules_by_hook(share, what, "            "))
 }
 
 /// Whether the form has all rules as they were.
 fn is_form_unchanged(manifest: &Manifest) -> bool {
     let FormRuleCoverage { rules, in_form, .. } = manifest.share;
-    let changed =
-        |p: &CheckedPass| !matches!(p.evidence, Evidence::Unchanged | Evidence::PassNotRun(_));
+    let changed = |p: &CheckedPass| {
+        !matches!(p.evidence, PassEqualityEvidence::Unchanged | PassEqualityEvidence::PassNotRun(_))
+    };
     let rewritten = manifest.checked.passes.iter().any(changed);
     // What nft does not evaluate stays in iptables and is not rewritten.
-    let rewritten = rewritten && manifest.form != Form::Nft;
+    let rewritten = rewritten && manifest.form != CompiledForm::Nft;
     rules > 0 && in_form == 0 && manifest.compiled.is_empty() && !rewritten
 }
 
@@ -210,7 +219,10 @@ fn format_rule_count(rules: u64) -> String {
 /// match and that are not given.
 fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
     let mut out = String::new();
-    if manifest.form != Form::Linear && manifest.share.rules > 0 && manifest.share.in_form == 0 {
+    if manifest.form != CompiledForm::Linear
+        && manifest.share.rules > 0
+        && manifest.share.in_form == 0
+    {
         out.push_str(&format!(
             "weir: warning: the {} form changes none of the {}: it is not faster\n",
             manifest.form,
@@ -295,8 +307,8 @@ fn is_close_spelling(a: &str, b: &str) -> bool {
 const MAX_SHOWN_CAUSES_PER_HOOK: usize = 4;
 
 /// A line for each hook that has rules left.
-fn render_left_rules_by_hook(share: &FormRuleCoverage, what: &str, indent: &str) -> String {
-    let cause = |LeaveCauseWithRuleCount { why, rules }: &LeaveCauseWithRuleCount| {
+fn render_uncompiled_rules_by_hook(share: &FormRuleCoverage, what: &str, indent: &str) -> String {
+    let cause = |UnconvertedRulesCauseAndCount { why, rules }: &UnconvertedRulesCauseAndCount| {
         format!("{why} ({})", format_rule_count(*rules))
     };
     let mut text = String::new();
@@ -316,11 +328,15 @@ fn render_left_rules_by_hook(share: &FormRuleCoverage, what: &str, indent: &str)
 fn render_pass_line(pass: &CheckedPass) -> String {
     let CheckedPass { pass: name, evidence, rules_before, rules_after, .. } = pass;
     let how = match evidence {
-        Evidence::Unchanged => return format!("  pass      {name}: changed nothing\n"),
-        Evidence::PassNotRun(why) => return format!("  pass      {name}: did not run: {why}\n"),
-        Evidence::Proven(_) => "proven equal".to_owned(),
-        Evidence::ComparedPackets(packets, why) => format!("equal on {packets} packets ({why})"),
-        Evidence::Trusted => "not checked".to_owned(),
+        PassEqualityEvidence::Unchanged => return format!("  pass      {name}: changed nothing\n"),
+        PassEqualityEvidence::PassNotRun(why) => {
+            return format!("  pass      {name}: did not run: {why}\n");
+        }
+        PassEqualityEvidence::Proven(_) => "proven equal".to_owned(),
+        PassEqualityEvidence::ComparedPackets(packets, why) => {
+            format!("equal on {packets} packets ({why})")
+        }
+        PassEqualityEvidence::Trusted => "not checked".to_owned(),
     };
     let tried = match (pass.tried_before, pass.tried_after) {
         (Some(was), Some(is)) => format!(", {was:.1} to {is:.1} evaluated per packet"),

@@ -5,7 +5,7 @@ use weir_artefact::classifier_folder::write_classifier_folder;
 use weir_backends::FormRefusal;
 use weir_backends::classifier_form::{
     BuiltInChain, ClassifierForm, compile_chain_to_lookups, list_built_in_chains_with_rules,
-    list_evaluated_rule_refusals,
+    list_refusals_of_rules_lookups_cannot_decide,
 };
 use weir_classify::ruleset::LookupStructures;
 use weir_classify::{BuildLimits, Engine};
@@ -20,16 +20,16 @@ use crate::deadline::Deadline;
 use crate::{json_output, operand, terminal};
 
 /// Compiles the chains, compares them with the interpreter, writes the folder.
-pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     require_no_pass_options(args)?;
     let deadline = Deadline::start(&args.limits.time);
-    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
     let firewall = &loaded.firewall;
     let chains = select_chains(firewall, &args.chain)?;
     let compile = |chain: &BuiltInChain<'_>| compile_chain_to_lookups(firewall, *chain);
     let programs = chains.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
     let mut refusals: Vec<FormRefusal> = Vec::new();
-    for refusal in programs.iter().flat_map(list_evaluated_rule_refusals) {
+    for refusal in programs.iter().flat_map(list_refusals_of_rules_lookups_cannot_decide) {
         // Several built-in chains lead to it.
         if !refusals.contains(&refusal) {
             refusals.push(refusal);
@@ -65,20 +65,20 @@ pub fn run(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
                 differing.difference
             );
         }
-        form.push_program(program, count)?;
+        form.push_chain_lookup_program(program, count)?;
         checked += count;
     }
     deadline.disarm();
     write_classifier_folder(&form.manifest, &form.blocks, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     if args.json {
-        return terminal::print_stdout(&json_output::render_single_member_json(
+        return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "compile",
             "manifest",
             &form.manifest,
         )?);
     }
-    terminal::print_stdout(&render_summary(&form, checked, args))
+    terminal::print_escaped_if_terminal(&render_summary(&form, checked, args))
 }
 
 /// Options of passes mean nothing here.

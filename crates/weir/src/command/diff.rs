@@ -8,24 +8,24 @@ use weir_diagram::{
 use weir_model::Rule;
 use weir_packet::{Mac, pcap};
 use weir_review::{
-    Review, ReviewedRuleset as Named, UndecidedPathCheck, compare_counters,
+    Review, ReviewedRuleset as Named, UndecidedPathCheckOptions, compare_counters,
     describe_uncovered_packets,
 };
 
 use super::YesNoExitStatus;
-use crate::cli::{DiffArgs, DiffFormatArg, OperandOptionArgs};
+use crate::cli::{DiffArgs, DiffFormatArg, RulesetOperandArgs};
 use crate::deadline::Deadline;
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
 use crate::operand::RulesetTextKind;
 use crate::source_locations::SourceLineIndex;
-use crate::terminal::{self, TerminalProgress, family_words};
+use crate::terminal::{self, TerminalProgress, ip_version_name};
 
 /// Where frames go: a locally administered address.
 const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Compares, and says the result of it.
-pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     let [name_a, name_b] = &operands_in_order(args)?;
     if name_a == "-" && name_b == "-" {
         bail!("standard input can be read only once: name a file for the other");
@@ -49,10 +49,10 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
         diff_operand::merge_nft_into_firewall(&a, &b.firewall)?,
         diff_operand::merge_nft_into_firewall(&b, &a.firewall)?,
     );
-    let options = compare_options(args, identity, by_nft);
+    let options = build_compare_options(args, identity, by_nft);
     progress.show_done_fraction("comparing all packets", 0.1);
     let comparison = compare_with_progress(&before, &after, &options, &mut |family, path| {
-        progress.show_done_fraction(&format!("proving {} {path}", family_words(family)), 0.1);
+        progress.show_done_fraction(&format!("proving {} {path}", ip_version_name(family)), 0.1);
     })?;
     let indexes = [&a, &b].map(|side| SourceLineIndex::new(&side.sources));
     let lines = indexes.each_ref().map(|index| {
@@ -64,7 +64,7 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     });
     let original = |rule: &Rule| {
         let known = originals.as_ref().filter(|_| identity == StatefulTestPairing::ByCredit)?;
-        known.rule_id_text(*rule.credit.first()?).map(str::to_owned)
+        known.rule_id_text(*rule.credited_originals.first()?).map(str::to_owned)
     };
     let [of_a, of_b] = &lines;
     let original = &original;
@@ -83,11 +83,11 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
         review.equal &= counters.differ.is_empty();
         review.counters = Some(counters);
     }
-    let check = UndecidedPathCheck {
-        pairing: identity,
+    let check = UndecidedPathCheckOptions {
+        stateful_pairing: identity,
         packets: args.packets,
         seed: args.seed,
-        exclude_truncated: by_nft,
+        exclude_unreadable_headers: by_nft,
         conntrack_in_use: args.conntrack,
     };
     review.check_undecided_paths_on_packets(&comparison, sides, &check);
@@ -97,10 +97,14 @@ pub fn run(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
     deadline.disarm();
     write_example_pcap(args, &review)?;
     print_review(args, &review)?;
-    exit_answer_of_review(&review)
+    exit_status_of_review(&review)
 }
 
-fn compare_options(args: &DiffArgs, pairing: StatefulTestPairing, by_nft: bool) -> CompareOptions {
+fn build_compare_options(
+    args: &DiffArgs,
+    pairing: StatefulTestPairing,
+    by_nft: bool,
+) -> CompareOptions {
     CompareOptions {
         level: if args.verdict { CompareLevel::Verdict } else { CompareLevel::Effects },
         scope: args
@@ -111,7 +115,7 @@ fn compare_options(args: &DiffArgs, pairing: StatefulTestPairing, by_nft: bool) 
         steps_max: args.limits.step_count(),
         regions_max: args.regions,
         conntrack_in_use: args.conntrack,
-        exclude_truncated: by_nft,
+        exclude_unreadable_headers: by_nft,
         ..CompareOptions::default()
     }
 }
@@ -136,9 +140,9 @@ fn operands_in_order(args: &DiffArgs) -> Result<[String; 2]> {
 }
 
 /// The files that belong to the operand of that number.
-fn select_operand_args(args: &DiffArgs, number: usize) -> OperandOptionArgs {
+fn select_operand_args(args: &DiffArgs, number: usize) -> RulesetOperandArgs {
     let of = |all: &[std::path::PathBuf]| all.get(number).or(all.first()).cloned();
-    OperandOptionArgs {
+    RulesetOperandArgs {
         ip6: of(&args.ip6),
         ipset: of(&args.ipset),
         live: false,
@@ -173,10 +177,10 @@ fn print_review(args: &DiffArgs, review: &Review) -> Result<()> {
         DiffFormatArg::Json => json_output::render_json_object("diff", review)?,
         DiffFormatArg::Markdown => review.to_markdown(),
     };
-    terminal::print_escaped(&text).map(|_| ())
+    terminal::print_escaped_to_stdout(&text).map(|_| ())
 }
 
-fn exit_answer_of_review(review: &Review) -> Result<YesNoExitStatus> {
+fn exit_status_of_review(review: &Review) -> Result<YesNoExitStatus> {
     if review.has_differences() {
         return Ok(YesNoExitStatus::No);
     }

@@ -9,14 +9,14 @@ use crate::cli::DoctorArgs;
 use crate::{json_output, terminal};
 
 /// What was tried and found, as lines or as JSON. No where something is lacking.
-pub fn run(args: &DoctorArgs) -> Result<YesNoExitStatus> {
+pub fn probe_machine_and_print(args: &DoctorArgs) -> Result<YesNoExitStatus> {
     let probes = run_probes();
     let text = if args.json {
         json_output::render_single_member_json("doctor", "probes", &probes)?
     } else {
         probes.iter().map(format_probe_line).collect()
     };
-    terminal::print_stdout(&text)?;
+    terminal::print_escaped_if_terminal(&text)?;
     Ok(if probes.iter().all(|p| p.ok) { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
@@ -36,5 +36,5 @@ pub fn reap_leftovers() -> Result<YesNoExitStatus> {
         terminal::print_escaped_to_stderr(&format!("weir: left alone: {what}\n"));
     }
     let text: String = removed.iter().map(|what| format!("removed {what}\n")).collect();
-    terminal::print_stdout(&text)
+    terminal::print_escaped_if_terminal(&text)
 }

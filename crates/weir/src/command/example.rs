@@ -18,12 +18,12 @@ use crate::cli::{ExampleCommand, FilterSetShapeArg};
 use crate::terminal;
 
 /// Writes or prints an example.
-pub fn run(args: &ExampleCommand) -> Result<YesNoExitStatus> {
+pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStatus> {
     match args {
         ExampleCommand::Isp { seed, scale, output } => {
             ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
             let example = generate_isp_ruleset(&IspOptions::scale_published_counts(*seed, *scale));
-            let Some(dir) = output else { return terminal::print_stdout(&example.v4) };
+            let Some(dir) = output else { return terminal::print_escaped_if_terminal(&example.v4) };
             fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
             let texts = [
                 ("isp.rules", Some(example.v4)),
@@ -34,7 +34,7 @@ pub fn run(args: &ExampleCommand) -> Result<YesNoExitStatus> {
                 let Some(text) = text else { continue };
                 let path = dir.join(name);
                 fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-                terminal::print_stdout(&format!("{}\n", path.display()))?;
+                terminal::print_escaped_if_terminal(&format!("{}\n", path.display()))?;
             }
             Ok(YesNoExitStatus::Yes)
         }
@@ -55,7 +55,7 @@ pub fn run(args: &ExampleCommand) -> Result<YesNoExitStatus> {
         }
         ExampleCommand::Services { count, seed } => {
             ensure!((1..=20_000).contains(count), "--count {count}: 1 to 20,000");
-            terminal::print_stdout(&generate_services_ruleset(&ServicesOptions {
+            terminal::print_escaped_if_terminal(&generate_services_ruleset(&ServicesOptions {
                 count: *count,
                 seed: *seed,
             }))
@@ -67,7 +67,7 @@ pub fn run(args: &ExampleCommand) -> Result<YesNoExitStatus> {
                 seed: *seed,
                 track_connections: !untracked,
             };
-            terminal::print_stdout(&generate_university_ruleset(&options))
+            terminal::print_escaped_if_terminal(&generate_university_ruleset(&options))
         }
         ExampleCommand::Classbench { shape, rules, seed } => {
             print_filter_set(*shape, *rules, *seed)
@@ -76,7 +76,7 @@ pub fn run(args: &ExampleCommand) -> Result<YesNoExitStatus> {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");
             let kind = RuleListKind::Stateless;
             let options = RuleListOptions { count: *count, seed: *seed, kind };
-            terminal::print_stdout(&if *nft {
+            terminal::print_escaped_if_terminal(&if *nft {
                 generate_rule_list_nft(&options)
             } else {
                 generate_rule_list(&options)
@@ -99,7 +99,11 @@ fn print_filter_set(
         FilterSetShapeArg::BlockList => FilterSetShape::BlockList,
         FilterSetShapeArg::AccessNetwork => FilterSetShape::AccessNetwork,
     };
-    terminal::print_stdout(&generate_filter_set(&FilterSetOptions { shape, rule_count, seed }))
+    terminal::print_escaped_if_terminal(&generate_filter_set(&FilterSetOptions {
+        shape,
+        rule_count,
+        seed,
+    }))
 }
 
 /// Writes frames and the verdict of each next to them.

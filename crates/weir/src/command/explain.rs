@@ -49,10 +49,10 @@ struct PacketCost {
 }
 
 /// Follows the packet and draws its way.
-pub fn run(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
     let deadline = Deadline::start(&args.time);
     let (packet, given) = parse_packet_option(&args.packet, color)?;
-    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
     let family = packet.family;
     if loaded.firewall.ruleset(family).is_none() {
         bail!("the packet is {family:?} and the ruleset has no rules of that family (--ip6 FILE)");
@@ -88,7 +88,9 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
             cost: bill.map(|bill| PacketCost { bill, ns: bill.total_ns(&cost) }),
             lookups: looked_up.map(|(_, tables)| tables),
         };
-        return terminal::print_stdout(&json_output::render_json_object("explain", &explained)?);
+        return terminal::print_escaped_if_terminal(&json_output::render_json_object(
+            "explain", &explained,
+        )?);
     }
     let mut text = render_trace(&way, &|rule| iptables::print_rule(rule, family));
     if !assumed.is_empty() {
@@ -101,7 +103,7 @@ pub fn run(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
     if let Some(bill) = bill {
         text += &render_cost_table(&bill, &cost, args.cost_model.is_some());
     }
-    terminal::print_escaped(&text)
+    terminal::print_escaped_to_stdout(&text)
 }
 
 /// Refuses a packet without a field that a rule tests and that nobody can assume.

@@ -11,16 +11,16 @@ use crate::cli::FmtPrintArgs;
 use crate::{operand, terminal};
 
 /// Prints what was read: sets first, then IPv4, then IPv6.
-pub fn run(args: &FmtPrintArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn print_normalised_ruleset(args: &FmtPrintArgs, color: bool) -> Result<YesNoExitStatus> {
     if let Some(path) = &args.ipf {
         return print_ipf_conf_as_iptables_save(path, color);
     }
-    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
     let mut text = ipset::print(&loaded.firewall.sets);
     for ruleset in loaded.firewall.rulesets() {
         text.push_str(&iptables::print(ruleset, args.counters));
     }
-    terminal::print_stdout(&text)
+    terminal::print_escaped_if_terminal(&text)
 }
 
 /// Prints the count rules of an `ipf.conf`.
@@ -28,7 +28,7 @@ fn print_ipf_conf_as_iptables_save(path: &Path, color: bool) -> Result<YesNoExit
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
     match ipf::convert_ipf_count_rules(&text) {
-        Ok(text) => terminal::print_stdout(&text),
+        Ok(text) => terminal::print_escaped_if_terminal(&text),
         Err(errors) => {
             terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
                 &errors, &name, &text, color,

@@ -10,7 +10,7 @@ use weir_lab::{AA_TEST_REPETITIONS, StudyRunOptions};
 use weir_report::{ExtraSection, ExtraTable, NamedRun};
 use weir_stats::run_comparison::{self, AaTestRecord, ChangeClass};
 use weir_stats::run_folder;
-use weir_study::AA_PRESET;
+use weir_study::AA_PRESET_NAME;
 use weir_study::claims_registry;
 use weir_verify::VerifyReport;
 
@@ -22,11 +22,11 @@ use crate::{json_output, terminal};
 /// Runs a study and writes its report beside the records.
 pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> {
     let words: Vec<String> = std::env::args().collect();
-    let usual = if args.against_itself.is_some() { AA_PRESET } else { "quick" };
+    let usual = if args.against_itself.is_some() { AA_PRESET_NAME } else { "quick" };
     let options = StudyRunOptions {
         preset: args.preset.clone().unwrap_or_else(|| usual.to_owned()),
         seed: args.seed,
-        weir: std::env::current_exe().context("find this program")?,
+        weir_program: std::env::current_exe().context("find this program")?,
         command: words.join(" "),
         resume: args.resume,
         against_itself: args.against_itself.clone(),
@@ -36,7 +36,7 @@ pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> 
         ..StudyRunOptions::default()
     };
     if let Some(kernels) = PerKernelStudy::new(&args.study, &args.output, &options)? {
-        return lab_run_per_kernel::run(&args.output, &kernels);
+        return lab_run_per_kernel::run_study_per_kernel(&args.output, &kernels);
     }
     let mut live = RunProgressDisplay::new();
     let record = weir_lab::execute_study(&args.study, &args.output, &options, &mut |progress| {
@@ -48,13 +48,17 @@ pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> 
     if let Some(subject) = &args.against_itself {
         return evaluate_and_write_aa_test(args, &record, subject);
     }
-    terminal::print_stdout(&weir_report::render_summary(&record))
+    terminal::print_escaped_if_terminal(&weir_report::render_summary(&record))
 }
 
 /// Answers the machine that measures, on standard input and output.
 pub fn run_firewall_host_agent() -> Result<YesNoExitStatus> {
-    let version = StudyRunOptions::default().version;
-    weir_lab::host::agent::run_agent(&version, std::io::stdin().lock(), std::io::stdout().lock())?;
+    let weir_version = StudyRunOptions::default().weir_version;
+    weir_lab::host::agent::run_agent(
+        &weir_version,
+        std::io::stdin().lock(),
+        std::io::stdout().lock(),
+    )?;
     Ok(YesNoExitStatus::Yes)
 }
 
@@ -86,7 +90,10 @@ fn evaluate_and_write_aa_test(
     for path in folders.iter().map(|folder| folder.join(claims_registry::AA_TEST_FILE)) {
         fs::write(&path, &text).with_context(|| format!("write {}", path.display()))?;
     }
-    terminal::print_stdout(&format!("{}\n", claims_registry::describe_aa_test(&kept)))?;
+    terminal::print_escaped_if_terminal(&format!(
+        "{}\n",
+        claims_registry::describe_aa_test(&kept)
+    ))?;
     Ok(if kept.result.passes() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
@@ -110,13 +117,13 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
     );
     let worse = points.iter().filter(|point| point.verdict == ChangeClass::Regression).count();
     if args.json {
-        terminal::print_stdout(&json_output::render_single_member_json(
+        terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "lab compare",
             "points",
             &points,
         )?)?;
     } else {
-        terminal::print_stdout(&render_run_comparison(&points))?;
+        terminal::print_escaped_if_terminal(&render_run_comparison(&points))?;
     }
     Ok(if worse == 0 { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
@@ -136,7 +143,7 @@ fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
         let _ = writeln!(text, "{word:<8} {ratio:<34} {what} of {subject} at {at}");
     }
     let of = |verdict| points.iter().filter(|point| point.verdict == verdict).count();
-    let alike = run_comparison::count_compared_points_spanning_one(points);
+    let alike = run_comparison::count_points_compatible_with_ratio_one(points);
     let _ = writeln!(
         text,
         "{} points: {} worse, {} better, {} the same, {} unclear\n\
@@ -165,7 +172,7 @@ pub fn write_report(args: &LabReportArgs) -> Result<YesNoExitStatus> {
     }
     let path = args.output.clone().unwrap_or_else(|| args.run.join(lab_run_reports::REPORT_FILE));
     lab_run_reports::write_report_page(&path, &lab_run_reports::to_named_runs(&runs), &extras)?;
-    terminal::print_stdout(&lab_run_reports::render_run_summaries(&runs))
+    terminal::print_escaped_if_terminal(&lab_run_reports::render_run_summaries(&runs))
 }
 
 /// What manifests say of compiled forms, as a section.

@@ -19,7 +19,7 @@ use crate::{json_output, terminal};
 pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus> {
     let entries = claims_registry::evaluate_statements_of_all_studies(&args.studies)?;
     if args.json {
-        return terminal::print_stdout(&json_output::render_single_member_json(
+        return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "lab list", "studies", &entries,
         )?);
     }
@@ -56,7 +56,7 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus>
         text.push('\n');
     }
     let _ = writeln!(text, "{shown} in {} studies", entries.len());
-    terminal::print_stdout(&text)
+    terminal::print_escaped_if_terminal(&text)
 }
 
 /// The number; weir's own claims have names, and are marked only.
@@ -96,7 +96,7 @@ pub fn write_index_and_linked_files(args: &LabIndexArgs) -> Result<YesNoExitStat
         let path = out.join(name);
         fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
     }
-    terminal::print_stdout(&format!("{}\n", out.join(INDEX_FILE).display()))
+    terminal::print_escaped_if_terminal(&format!("{}\n", out.join(INDEX_FILE).display()))
 }
 
 /// The file that the pages begin with.

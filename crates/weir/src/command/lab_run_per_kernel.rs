@@ -11,7 +11,7 @@ use crate::run_progress::RunProgressDisplay;
 use crate::terminal;
 
 /// Runs the study on each kernel and writes the pages: of each run, and of all of them.
-pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<YesNoExitStatus> {
+pub fn run_study_per_kernel(output: &Path, kernels: &PerKernelStudy) -> Result<YesNoExitStatus> {
     let mut runs: Vec<(String, RunRecord)> = Vec::new();
     for one in kernels.kernel_runs() {
         let mut live = RunProgressDisplay::new();
@@ -40,5 +40,5 @@ pub fn run(output: &Path, kernels: &PerKernelStudy) -> Result<YesNoExitStatus> {
         &lab_run_reports::to_named_runs(&runs),
         &[],
     )?;
-    terminal::print_stdout(&lab_run_reports::render_run_summaries(&runs))
+    terminal::print_escaped_if_terminal(&lab_run_reports::render_run_summaries(&runs))
 }

@@ -12,7 +12,7 @@ use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
 
 /// Measures the laboratory itself. No where something was lost.
-pub fn run(args: &LabSelftestArgs) -> Result<YesNoExitStatus> {
+pub fn run_and_print_self_test(args: &LabSelftestArgs) -> Result<YesNoExitStatus> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
     ensure!(args.blocks > 0, "--blocks 0: one pass at least");
     let options = selftest::SelfTestOptions {
@@ -30,9 +30,12 @@ pub fn run(args: &LabSelftestArgs) -> Result<YesNoExitStatus> {
     let is_whole =
         report.parts.iter().all(selftest::SelfTestMeasurement::is_delivered_and_completed);
     if args.json {
-        terminal::print_stdout(&json_output::render_json_object("lab selftest", &report)?)?;
+        terminal::print_escaped_if_terminal(&json_output::render_json_object(
+            "lab selftest",
+            &report,
+        )?)?;
     } else {
-        terminal::print_stdout(&render_self_test_report(&report))?;
+        terminal::print_escaped_if_terminal(&render_self_test_report(&report))?;
     }
     Ok(if is_whole { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }

@@ -36,12 +36,12 @@ const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 const RUN_IN_PROGRESS_REFRESH_SECONDS: u32 = 5;
 
 /// Serves until Ctrl-C.
-pub fn run(args: &LabServeArgs) -> Result<YesNoExitStatus> {
+pub fn serve_pages_until_killed(args: &LabServeArgs) -> Result<YesNoExitStatus> {
     let site = Mutex::new(ServedSite::new(&args.folder)?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("listen on 127.0.0.1:{}; --port takes another one", args.port))?;
     let address = listener.local_addr().context("ask for the port")?;
-    terminal::print_stdout(&format!("http://{address}/ (Ctrl-C ends it)\n"))?;
+    terminal::print_escaped_if_terminal(&format!("http://{address}/ (Ctrl-C ends it)\n"))?;
     thread::scope(|scope| {
         for _ in 0..MAX_CONNECTIONS {
             scope.spawn(|| {
@@ -59,8 +59,8 @@ pub fn run(args: &LabServeArgs) -> Result<YesNoExitStatus> {
 /// What is shown, and from where.
 struct ServedSite {
     folder: PathBuf,
-    is_run: bool,
-    source_stamp: SourceFileStamps,
+    is_single_run_folder: bool,
+    source_file_stamps: SourceFileStamps,
     served_files: BTreeMap<String, Arc<[u8]>>,
     is_run_in_progress: bool,
 }
@@ -70,15 +70,15 @@ type SourceFileStamps = Vec<(PathBuf, u64, SystemTime)>;
 
 impl ServedSite {
     fn new(folder: &Path) -> Result<ServedSite> {
-        let is_run = folder.join("run.json").is_file();
+        let is_single_run_folder = folder.join("run.json").is_file();
         let mut site = ServedSite {
             folder: folder.to_owned(),
-            is_run,
-            source_stamp: SourceFileStamps::new(),
+            is_single_run_folder,
+            source_file_stamps: SourceFileStamps::new(),
             served_files: BTreeMap::new(),
             is_run_in_progress: false,
         };
-        if !is_run && site.source_files().is_empty() {
+        if !is_single_run_folder && site.source_files().is_empty() {
             bail!(
                 "{}: neither a run (run.json) nor a folder of studies (*/study.toml)",
                 folder.display()
@@ -90,7 +90,7 @@ impl ServedSite {
 
     /// The files that pages are made from.
     fn source_files(&self) -> Vec<PathBuf> {
-        if self.is_run {
+        if self.is_single_run_folder {
             return run_folder::RECORD_FILE_NAMES.map(|name| self.folder.join(name)).to_vec();
         }
         let mut found = Vec::new();
@@ -115,11 +115,11 @@ impl ServedSite {
     /// Makes the pages again where something changed.
     fn rebuild_if_changed(&mut self) -> Result<()> {
         let stamp = self.compute_source_file_stamps();
-        if stamp == self.source_stamp && !self.served_files.is_empty() {
+        if stamp == self.source_file_stamps && !self.served_files.is_empty() {
             return Ok(());
         }
-        if self.is_run {
-            let record = run_folder::load_growing_record(&self.folder)?;
+        if self.is_single_run_folder {
+            let record = run_folder::load_record_of_run_in_progress(&self.folder)?;
             self.is_run_in_progress = !record.run.complete;
             let page = weir_report::render_page(&record, &[]).into_bytes();
             self.served_files = BTreeMap::from([(INDEX_FILE.to_owned(), page.into())]);
@@ -127,7 +127,7 @@ impl ServedSite {
             let pages = lab_claims::build_index_and_linked_files(&self.folder)?.into_iter();
             self.served_files = pages.map(|(name, bytes)| (name, bytes.into())).collect();
         }
-        self.source_stamp = stamp;
+        self.source_file_stamps = stamp;
         Ok(())
     }
 

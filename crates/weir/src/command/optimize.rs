@@ -20,15 +20,15 @@ use weir_syntax::{ipset, iptables};
 
 use super::YesNoExitStatus;
 use super::check::parse_lint_levels;
+use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::OptimizeArgs;
 use crate::deadline::Deadline;
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
-use crate::replaced_file::replace_file;
-use crate::terminal::{self, TerminalProgress, family_words};
+use crate::terminal::{self, TerminalProgress, ip_version_name};
 use crate::unified_diff;
 
 /// Fixes, compares, prints; on standard error what was done, and what was left.
-pub fn run(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn fix_findings_and_prove(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
     let counters = parse_allow_counters(&args.allow)?;
     let options = FixOptions {
         lint_ids: lint_ids_to_fix(args)?,
@@ -42,7 +42,7 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
         one_by_one: false,
     };
     let deadline = Deadline::start(&args.limits.time);
-    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
     deadline.disarm();
@@ -54,9 +54,9 @@ pub fn run(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
     ));
     let changes = render_unified_diffs(&loaded, &fixed.firewall);
     if args.dry_run {
-        return terminal::print_stdout(&changes);
+        return terminal::print_escaped_if_terminal(&changes);
     }
-    terminal::print_to_stderr(&changes);
+    terminal::print_to_stderr_escaped_if_terminal(&changes);
     write_optimized_texts(&loaded, &fixed.firewall, &outputs)
 }
 
@@ -187,7 +187,7 @@ fn compare_by_diagram_and_packets(
         CompareOptions { regions_max: 1, steps_max, memory_bytes, ..CompareOptions::default() };
     let mut part = 0;
     let comparison = compare_with_progress(before, after, &options, &mut |family, path| {
-        let what = format!("proving {} {path}", family_words(family));
+        let what = format!("proving {} {path}", ip_version_name(family));
         progress.show_done_fraction(&what, f64::from(part) / 6.0);
         part += 1;
     })?;
@@ -199,7 +199,7 @@ fn compare_by_diagram_and_packets(
         );
     }
     if let Some((part, f)) = comparison.reassembly_differences().next() {
-        let which = if f.is_first_ruleset { "no longer" } else { "now" };
+        let which = if f.is_first_ruleset_reassembling { "no longer" } else { "now" };
         bail!(
             "{MEANING_CHANGED_MESSAGE}: {:?} fragments are {which} reassembled ({})",
             part.family,
@@ -214,7 +214,7 @@ fn compare_by_diagram_and_packets(
         &[after],
         &options,
         |packet, entry, outcome, answers| {
-            let other = new.journey(packet, entry, answers);
+            let other = new.evaluate_journey(packet, entry, answers);
             let what = name_differing_outcome_part(outcome, &other, allow_counter_changes)?;
             Some(FormDifference { difference: what, outcome_after: describe_outcome(&other) })
         },
@@ -340,10 +340,10 @@ fn write_optimized_texts(
     let text = |kind| render_save_text(kind, after);
     if outputs.is_empty() {
         let all: Vec<String> = loaded.sources.iter().map(|s| text(s.kind)).collect();
-        return terminal::print_stdout(&all.concat());
+        return terminal::print_escaped_if_terminal(&all.concat());
     }
     for (source, path) in loaded.sources.iter().zip(outputs) {
-        replace_file(path, text(source.kind).as_bytes())
+        replace_file_atomically(path, text(source.kind).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
     }
     Ok(YesNoExitStatus::Yes)

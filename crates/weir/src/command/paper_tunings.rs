@@ -16,7 +16,7 @@ struct PaperTuningWithCurrentValue {
 }
 
 /// Prints every tuning with its value now; sets nothing.
-pub fn run(args: &TuneArgs) -> Result<YesNoExitStatus> {
+pub fn print_paper_tunings(args: &TuneArgs) -> Result<YesNoExitStatus> {
     let rows: Vec<PaperTuningWithCurrentValue> = ALL_PAPERS_TUNINGS
         .iter()
         .map(|tuning| PaperTuningWithCurrentValue {
@@ -25,7 +25,7 @@ pub fn run(args: &TuneArgs) -> Result<YesNoExitStatus> {
         })
         .collect();
     if args.json {
-        return terminal::print_stdout(&json_output::render_single_member_json(
+        return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "tune", "tunings", &rows,
         )?);
     }
@@ -38,7 +38,7 @@ pub fn run(args: &TuneArgs) -> Result<YesNoExitStatus> {
         }
         text += &render_tuning_as_sysctl_line(row);
     }
-    terminal::print_stdout(&text)
+    terminal::print_escaped_if_terminal(&text)
 }
 
 /// A line that `sysctl -p` takes, where there is one to set; all else is a comment.

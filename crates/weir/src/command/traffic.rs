@@ -20,8 +20,8 @@ use crate::{operand, terminal};
 const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Writes the pcap file and the verdicts next to it.
-pub fn run(args: &TrafficArgs, color: bool) -> Result<YesNoExitStatus> {
-    let loaded = operand::load_operand(args.file.as_deref(), &args.operand, color)?;
+pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<YesNoExitStatus> {
+    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
         all.extend(generate_packets_with_verdicts(&loaded.firewall, family, args));
@@ -40,7 +40,7 @@ pub fn run(args: &TrafficArgs, color: bool) -> Result<YesNoExitStatus> {
         all.iter().map(|(_, verdict)| format_accept_or_drop_line(*verdict)).collect();
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
     let dropped = all.iter().filter(|(_, v)| *v != Verdict::Accept).count();
-    terminal::print_stdout(&format!(
+    terminal::print_escaped_if_terminal(&format!(
         "{} frames in {}, {} to be accepted, {dropped} to be dropped\n",
         all.len(),
         args.output.display(),
@@ -69,7 +69,8 @@ fn generate_packets_with_verdicts(
             };
             let interpreter = Interpreter::new(firewall);
             let judged = |packet: Packet| {
-                let verdict = interpreter.journey(&packet, entry, &mut AlwaysFalseOracle).verdict;
+                let verdict =
+                    interpreter.evaluate_journey(&packet, entry, &mut AlwaysFalseOracle).verdict;
                 (packet, verdict)
             };
             return generate_rule_boundary_packets(ruleset, &firewall.sets, &options)

@@ -11,13 +11,13 @@ use crate::terminal::{self, TerminalProgress};
 use crate::{json_output, operand};
 
 /// Compares, and says the result of it.
-pub fn run(args: &VerifyArgs, color: bool) -> Result<YesNoExitStatus> {
+pub fn compare_forms_with_kernel(args: &VerifyArgs, color: bool) -> Result<YesNoExitStatus> {
     let alone = args.operand.live || args.operand.ip6.is_some() && is_directory(&args.paths[0]);
     let (file, artefacts) = match args.paths.split_first() {
         Some((first, rest)) if !alone => (Some(first.as_path()), rest),
         _ => (None, &args.paths[..]),
     };
-    let loaded = operand::load_operand(file, &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(file, &args.operand, color)?;
     weir_kernel::stop_signal::install_stop_signal_handlers().context("catch Ctrl-C")?;
     let options = VerifyOptions {
         packet_count: args.packets,
@@ -32,9 +32,9 @@ pub fn run(args: &VerifyArgs, color: bool) -> Result<YesNoExitStatus> {
     })?;
     drop(progress);
     if args.json {
-        terminal::print_stdout(&json_output::render_json_object("verify", &report)?)?;
+        terminal::print_escaped_if_terminal(&json_output::render_json_object("verify", &report)?)?;
     } else {
-        terminal::print_stdout(&report.to_string())?;
+        terminal::print_escaped_if_terminal(&report.to_string())?;
     }
     Ok(if report.has_no_unintended_difference() {
         YesNoExitStatus::Yes

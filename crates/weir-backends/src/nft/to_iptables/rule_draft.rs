@@ -9,8 +9,8 @@ use weir_model::rule_match::{
     ct_state as old,
 };
 use weir_model::{
-    Addr, AddrMatch, BaseMatch, Family, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,
-    Rule, RuleIndex, Target,
+    Addr, AddrMatch, BaseMatch, Family, FragmentMatch, IfaceMatch, Match, OriginalRuleIndex,
+    PortSpan, ProtoMatch, Rule, Target,
 };
 use weir_packet::PktType;
 
@@ -21,7 +21,7 @@ const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// A rule of iptables that is being made.
 #[derive(Clone, Debug)]
-pub(super) struct RuleDraft {
+pub(super) struct IptablesRuleDraft {
     family: Family,
     /// The protocols that come as far as this.
     protocols: ProtocolSet,
@@ -35,10 +35,10 @@ pub(super) struct RuleDraft {
 
 type AddTestResult = Result<(), String>;
 
-impl RuleDraft {
+impl IptablesRuleDraft {
     pub fn new(family: Family, protocols: ProtocolSet) -> Self {
         let (base, matches) = (BaseMatch::default(), Vec::new());
-        RuleDraft {
+        IptablesRuleDraft {
             family,
             protocols,
             base,
@@ -49,12 +49,12 @@ impl RuleDraft {
     }
 
     /// The rule, once it is known what it does.
-    pub fn build_rule(&self, target: Target, credit: Vec<RuleIndex>) -> Rule {
+    pub fn build_rule(&self, target: Target, credited_originals: Vec<OriginalRuleIndex>) -> Rule {
         Rule {
             base: self.base.clone(),
             matches: self.matches.clone(),
-            match_spans: vec![weir_model::Span::NONE; self.matches.len() + 1],
-            credit,
+            match_and_target_spans: vec![weir_model::Span::NONE; self.matches.len() + 1],
+            credited_originals,
             ..Rule::unconditional(target)
         }
     }
@@ -157,8 +157,9 @@ impl RuleDraft {
 
     fn add_single_protocol_test(&mut self, test: &Test) -> AddTestResult {
         self.refuse_test_after_stateful("the protocol")?;
-        let proto =
-            single_value(test).filter(|p| *p != 0).ok_or("tests several protocols at once")?;
+        let proto = single_compared_value(test)
+            .filter(|p| *p != 0)
+            .ok_or("tests several protocols at once")?;
         let new = ProtoMatch { negated: test.negated, proto: proto as u8 };
         set_base_test(&mut self.base.proto, new, "the protocol")
     }
@@ -262,13 +263,15 @@ impl RuleDraft {
                 Match::State(Negatable { negated, value })
             }
             (_, LoadExpression::EtherSaddr) => {
-                let Some(mac) = single_value(test) else { return unsupported_test_error(test) };
+                let Some(mac) = single_compared_value(test) else {
+                    return unsupported_test_error(test);
+                };
                 let bytes = mac.to_be_bytes();
                 let value = [bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]];
                 Match::Mac(Negatable { negated, value })
             }
             (_, LoadExpression::PktType) => {
-                let value = match single_value(test) {
+                let value = match single_compared_value(test) {
                     Some(0) => PktType::Unicast,
                     Some(1) => PktType::Broadcast,
                     Some(2) => PktType::Multicast,
@@ -355,7 +358,7 @@ fn unsupported_test_error<T>(test: &Test) -> Result<T, String> {
 }
 
 /// The only value that a test is about.
-fn single_value(test: &Test) -> Option<u128> {
+fn single_compared_value(test: &Test) -> Option<u128> {
     match &test.comparand {
         Comparand::InSpans(spans) => match spans[..] {
             [(lo, hi)] if lo == hi => Some(lo),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::build_limits::ClassifierBuildError;
-use crate::engines::budget::BuildBudget;
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::Dimension;
 use crate::filter_set::{NO_RULE, WordTest};
 
@@ -13,7 +13,7 @@ use crate::filter_set::{NO_RULE, WordTest};
 pub(super) struct TreeAxis {
     pub(super) dimension: Dimension,
     /// Nodes of the field have a subtree for rules that do not test it.
-    pub(super) has_wildcard: bool,
+    pub(super) has_wildcard_subtree: bool,
 }
 
 /// What a rule requires of one field of the tree.
@@ -215,15 +215,15 @@ impl RangeTreeChanger<'_, '_> {
                 let to = fork.ends.partition_point(|end| *end < next.hi) + 1;
                 self.change_children(&mut fork.children[from..to], &constraints[1..])?;
             }
-            _ if self.axes[fork.axis as usize].has_wildcard => {
+            _ if self.axes[fork.axis as usize].has_wildcard_subtree => {
                 self.change_link(&mut fork.wildcard, constraints)?;
             }
             _ => self.change_children(&mut fork.children, constraints)?,
         }
         if matches!(self.change, TreeChange::Remove { .. }) {
             fork.merge_equal_neighbours();
-            let has_wildcard = self.axes[fork.axis as usize].has_wildcard;
-            if let Some(simpler) = fork.take_replacement_if_trivial(has_wildcard) {
+            let has_wildcard_subtree = self.axes[fork.axis as usize].has_wildcard_subtree;
+            if let Some(simpler) = fork.take_replacement_if_trivial(has_wildcard_subtree) {
                 *link = simpler;
             }
         }
@@ -255,8 +255,8 @@ impl RangeTreeChanger<'_, '_> {
         link: &mut NodeLink,
         axis: u32,
     ) -> Result<(), ClassifierBuildError> {
-        let TreeAxis { dimension, has_wildcard } = self.axes[axis as usize];
-        let (child, wildcard) = match has_wildcard {
+        let TreeAxis { dimension, has_wildcard_subtree } = self.axes[axis as usize];
+        let (child, wildcard) = match has_wildcard_subtree {
             true => (None, link.take()),
             false => (link.take(), None),
         };
@@ -332,10 +332,10 @@ impl RangeInnerNode {
 
     /// What takes the place of a node of one interval. A rule that tests an address stays below a
     /// node of that field, where its removal finds it.
-    fn take_replacement_if_trivial(&mut self, has_wildcard: bool) -> Option<NodeLink> {
+    fn take_replacement_if_trivial(&mut self, has_wildcard_subtree: bool) -> Option<NodeLink> {
         match &mut self.children[..] {
             [None] => Some(self.wildcard.take()),
-            [child] if !has_wildcard => Some(child.take()),
+            [child] if !has_wildcard_subtree => Some(child.take()),
             _ => None,
         }
     }

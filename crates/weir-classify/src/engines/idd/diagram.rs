@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::engines::budget::BuildBudget;
+use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::Dimension;
 use crate::filter_set::FilterSet;
 
@@ -18,16 +18,16 @@ pub(super) enum TerminalKind {
 }
 
 /// A node, or a terminal: the highest bit is set and the others are the index of its list.
-type IddNodeRef = u32;
+type DiagramNodeRef = u32;
 
 const TERMINAL_FLAG: u32 = 1 << 31;
 /// The terminal of no rule.
-const NO_MATCH: IddNodeRef = TERMINAL_FLAG;
+const NO_MATCH: DiagramNodeRef = TERMINAL_FLAG;
 
 #[derive(Clone, Copy, Debug)]
 struct DiagramNode {
     dimension: u32,
-    start: u32,
+    first_interval: u32,
     interval_count: u32,
 }
 
@@ -38,41 +38,41 @@ pub(super) struct IntervalDiagram {
     nodes: Vec<DiagramNode>,
     /// Last value of each interval of each node, and where it leads.
     ends: Vec<u32>,
-    children: Vec<IddNodeRef>,
-    list_starts: Vec<u32>,
+    children: Vec<DiagramNodeRef>,
+    rule_list_starts: Vec<u32>,
     rules: Vec<u32>,
-    root: IddNodeRef,
+    root: DiagramNodeRef,
 }
 
 impl IntervalDiagram {
     pub(super) fn build(
         filters: &FilterSet,
         dimensions: Vec<Dimension>,
-        kind: TerminalKind,
+        terminal_kind: TerminalKind,
         limits: &BuildLimits,
     ) -> Result<IntervalDiagram, ClassifierBuildError> {
         let mut builder = DiagramBuilder {
-            diagram: IntervalDiagram::without_rules(dimensions),
-            kind,
+            diagram: IntervalDiagram::empty_over_dimensions(dimensions),
+            terminal_kind,
             node_of_hash: FastMap::default(),
-            list_of_rules: HashMap::from([(vec![], NO_MATCH)]),
-            results: FastMap::default(),
+            terminal_of_rule_list: HashMap::from([(vec![], NO_MATCH)]),
+            apply_cache: FastMap::default(),
             budget: BuildBudget::new("idd", limits),
         };
-        let all = kind == TerminalKind::AllMatching;
+        let all = terminal_kind == TerminalKind::AllMatching;
         let used = (0..filters.filter_count())
             .filter(|at| all || filters.is_deciding(filters.filter(*at).rule));
         let root = builder.combine_filters(filters, &used.collect::<Vec<_>>())?;
         Ok(builder.diagram.copy_reachable(root))
     }
 
-    fn without_rules(dimensions: Vec<Dimension>) -> IntervalDiagram {
+    fn empty_over_dimensions(dimensions: Vec<Dimension>) -> IntervalDiagram {
         IntervalDiagram {
             dimensions,
             nodes: vec![],
             ends: vec![],
             children: vec![],
-            list_starts: vec![0, 0],
+            rule_list_starts: vec![0, 0],
             rules: vec![],
             root: NO_MATCH,
         }
@@ -85,27 +85,28 @@ impl IntervalDiagram {
         while at & TERMINAL_FLAG == 0 {
             let node = self.nodes[at as usize];
             let value = self.dimensions[node.dimension as usize].value(key);
-            let intervals = node.start as usize..(node.start + node.interval_count) as usize;
+            let intervals =
+                node.first_interval as usize..(node.first_interval + node.interval_count) as usize;
             let passed = self.ends[intervals.clone()].partition_point(|end| *end < value);
             at = self.children[intervals.start + passed];
         }
         self.rules_of_terminal(at)
     }
 
-    fn rules_of_terminal(&self, terminal: IddNodeRef) -> &[u32] {
+    fn rules_of_terminal(&self, terminal: DiagramNodeRef) -> &[u32] {
         let at = (terminal & !TERMINAL_FLAG) as usize;
-        &self.rules[self.list_starts[at] as usize..self.list_starts[at + 1] as usize]
+        &self.rules[self.rule_list_starts[at] as usize..self.rule_list_starts[at + 1] as usize]
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.nodes.len() * size_of::<DiagramNode>()
             + (self.ends.len() + self.children.len()) * size_of::<u32>()
-            + (self.list_starts.len() + self.rules.len()) * size_of::<u32>()
+            + (self.rule_list_starts.len() + self.rules.len()) * size_of::<u32>()
     }
 
     /// The diagram without the nodes that only its construction needed.
-    fn copy_reachable(&self, root: IddNodeRef) -> IntervalDiagram {
-        let mut copy = IntervalDiagram::without_rules(self.dimensions.clone());
+    fn copy_reachable(&self, root: DiagramNodeRef) -> IntervalDiagram {
+        let mut copy = IntervalDiagram::empty_over_dimensions(self.dimensions.clone());
         let mut copies = FastMap::default();
         copies.insert(u64::from(NO_MATCH), NO_MATCH);
         copy.root = self.copy_node(root, &mut copy, &mut copies);
@@ -114,23 +115,24 @@ impl IntervalDiagram {
 
     fn copy_node(
         &self,
-        from: IddNodeRef,
+        from: DiagramNodeRef,
         copy: &mut IntervalDiagram,
-        copies: &mut FastMap<IddNodeRef>,
-    ) -> IddNodeRef {
+        copies: &mut FastMap<DiagramNodeRef>,
+    ) -> DiagramNodeRef {
         if let Some(known) = copies.get(&u64::from(from)) {
             return *known;
         }
         let to = if from & TERMINAL_FLAG != 0 {
             copy.rules.extend_from_slice(self.rules_of_terminal(from));
-            copy.list_starts.push(copy.rules.len() as u32);
-            (copy.list_starts.len() as u32 - 2) | TERMINAL_FLAG
+            copy.rule_list_starts.push(copy.rules.len() as u32);
+            (copy.rule_list_starts.len() as u32 - 2) | TERMINAL_FLAG
         } else {
             let node = self.nodes[from as usize];
-            let intervals = node.start as usize..(node.start + node.interval_count) as usize;
+            let intervals =
+                node.first_interval as usize..(node.first_interval + node.interval_count) as usize;
             let of_copy = self.children[intervals.clone()].iter();
             let children: Vec<_> = of_copy.map(|of| self.copy_node(*of, copy, copies)).collect();
-            copy.nodes.push(DiagramNode { start: copy.ends.len() as u32, ..node });
+            copy.nodes.push(DiagramNode { first_interval: copy.ends.len() as u32, ..node });
             copy.ends.extend_from_slice(&self.ends[intervals]);
             copy.children.extend(children);
             (copy.nodes.len() - 1) as u32
@@ -142,11 +144,11 @@ impl IntervalDiagram {
 
 struct DiagramBuilder {
     diagram: IntervalDiagram,
-    kind: TerminalKind,
+    terminal_kind: TerminalKind,
     node_of_hash: FastMap<u32>,
-    list_of_rules: HashMap<Vec<u32>, IddNodeRef>,
+    terminal_of_rule_list: HashMap<Vec<u32>, DiagramNodeRef>,
     /// What apply returned for a pair, during one combination.
-    results: FastMap<IddNodeRef>,
+    apply_cache: FastMap<DiagramNodeRef>,
     budget: BuildBudget,
 }
 
@@ -155,25 +157,25 @@ impl DiagramBuilder {
         &mut self,
         filters: &FilterSet,
         used: &[usize],
-    ) -> Result<IddNodeRef, ClassifierBuildError> {
+    ) -> Result<DiagramNodeRef, ClassifierBuildError> {
         match used {
             [] => Ok(NO_MATCH),
-            [filter] => self.make_filter(filters, *filter),
+            [filter] => self.make_filter_diagram(filters, *filter),
             _ => {
                 let (earlier, later) = used.split_at(used.len() / 2);
                 let earlier = self.combine_filters(filters, earlier)?;
                 let later = self.combine_filters(filters, later)?;
-                self.results = FastMap::default();
+                self.apply_cache = FastMap::default();
                 self.apply(earlier, later)
             }
         }
     }
 
-    fn make_filter(
+    fn make_filter_diagram(
         &mut self,
         filters: &FilterSet,
         index: usize,
-    ) -> Result<IddNodeRef, ClassifierBuildError> {
+    ) -> Result<DiagramNodeRef, ClassifierBuildError> {
         let filter = filters.filter(index);
         let mut child = self.make_terminal(vec![filter.rule]);
         for at in (0..self.diagram.dimensions.len()).rev() {
@@ -190,14 +192,14 @@ impl DiagramBuilder {
         Ok(child)
     }
 
-    fn make_terminal(&mut self, rules: Vec<u32>) -> IddNodeRef {
-        if let Some(known) = self.list_of_rules.get(&rules) {
+    fn make_terminal(&mut self, rules: Vec<u32>) -> DiagramNodeRef {
+        if let Some(known) = self.terminal_of_rule_list.get(&rules) {
             return *known;
         }
         self.diagram.rules.extend_from_slice(&rules);
-        self.diagram.list_starts.push(self.diagram.rules.len() as u32);
-        let terminal = (self.diagram.list_starts.len() as u32 - 2) | TERMINAL_FLAG;
-        self.list_of_rules.insert(rules, terminal);
+        self.diagram.rule_list_starts.push(self.diagram.rules.len() as u32);
+        let terminal = (self.diagram.rule_list_starts.len() as u32 - 2) | TERMINAL_FLAG;
+        self.terminal_of_rule_list.insert(rules, terminal);
         terminal
     }
 
@@ -205,8 +207,8 @@ impl DiagramBuilder {
     fn make_node(
         &mut self,
         dimension: u32,
-        intervals: &mut Vec<(u32, IddNodeRef)>,
-    ) -> Result<IddNodeRef, ClassifierBuildError> {
+        intervals: &mut Vec<(u32, DiagramNodeRef)>,
+    ) -> Result<DiagramNodeRef, ClassifierBuildError> {
         intervals.dedup_by(|next, kept| {
             let is_equal = next.1 == kept.1;
             if is_equal {
@@ -221,29 +223,34 @@ impl DiagramBuilder {
             mix_bits(hash ^ (u64::from(*end) << 32 | u64::from(*child)))
         });
         while let Some(&known) = self.node_of_hash.get(&hash) {
-            if self.has_intervals(known, dimension, intervals) {
+            if self.is_node_with_intervals(known, dimension, intervals) {
                 return Ok(known);
             }
             hash = mix_bits(hash);
         }
         let diagram = &mut self.diagram;
-        let (start, interval_count) = (diagram.ends.len() as u32, intervals.len() as u32);
-        diagram.nodes.push(DiagramNode { dimension, start, interval_count });
+        let (first_interval, interval_count) = (diagram.ends.len() as u32, intervals.len() as u32);
+        diagram.nodes.push(DiagramNode { dimension, first_interval, interval_count });
         diagram.ends.extend(intervals.iter().map(|interval| interval.0));
         diagram.children.extend(intervals.iter().map(|interval| interval.1));
         let node = (diagram.nodes.len() - 1) as u32;
         self.node_of_hash.insert(hash, node);
         // An entry of a table takes 16 bytes, and half of them are empty.
-        let tables = 32 * (self.node_of_hash.len() + self.results.len())
-            + 64 * self.list_of_rules.len()
+        let tables = 32 * (self.node_of_hash.len() + self.apply_cache.len())
+            + 64 * self.terminal_of_rule_list.len()
             + size_of_val(&self.diagram.rules[..]);
         self.budget.check_bytes(self.diagram.memory_bytes() + tables)?;
         Ok(node)
     }
 
-    fn has_intervals(&self, node: u32, dimension: u32, intervals: &[(u32, IddNodeRef)]) -> bool {
+    fn is_node_with_intervals(
+        &self,
+        node: u32,
+        dimension: u32,
+        intervals: &[(u32, DiagramNodeRef)],
+    ) -> bool {
         let of = self.diagram.nodes[node as usize];
-        let range = of.start as usize..(of.start + of.interval_count) as usize;
+        let range = of.first_interval as usize..(of.first_interval + of.interval_count) as usize;
         of.dimension == dimension
             && of.interval_count as usize == intervals.len()
             && self.diagram.ends[range.clone()].iter().eq(intervals.iter().map(|i| &i.0))
@@ -253,17 +260,17 @@ impl DiagramBuilder {
     /// What `earlier` and `later` say together.
     fn apply(
         &mut self,
-        earlier: IddNodeRef,
-        later: IddNodeRef,
-    ) -> Result<IddNodeRef, ClassifierBuildError> {
+        earlier: DiagramNodeRef,
+        later: DiagramNodeRef,
+    ) -> Result<DiagramNodeRef, ClassifierBuildError> {
         if earlier == later || later == NO_MATCH {
             return Ok(earlier);
         }
         if earlier == NO_MATCH {
             return Ok(later);
         }
-        let is_terminal = |of: IddNodeRef| of & TERMINAL_FLAG != 0;
-        if is_terminal(earlier) && self.kind == TerminalKind::FirstDeciding {
+        let is_terminal = |of: DiagramNodeRef| of & TERMINAL_FLAG != 0;
+        if is_terminal(earlier) && self.terminal_kind == TerminalKind::FirstDeciding {
             return Ok(earlier);
         }
         if is_terminal(earlier) && is_terminal(later) {
@@ -275,30 +282,30 @@ impl DiagramBuilder {
             return Ok(self.make_terminal(rules));
         }
         let pair = u64::from(earlier) << 32 | u64::from(later);
-        if let Some(known) = self.results.get(&pair) {
+        if let Some(known) = self.apply_cache.get(&pair) {
             return Ok(*known);
         }
         let dimension = self.dimension_of(earlier).min(self.dimension_of(later));
         let [mut a, mut b] =
             [earlier, later].map(|of| self.cursor_at_first_interval(of, dimension));
-        let mut intervals = Vec::with_capacity(a.count.max(b.count));
+        let mut intervals = Vec::with_capacity(a.intervals_remaining.max(b.intervals_remaining));
         loop {
             self.budget.take_steps(1)?;
             let [(a_end, a_child), (b_end, b_child)] = [a, b].map(|of| self.interval_at(of));
             let end = a_end.min(b_end);
             intervals.push((end, self.apply(a_child, b_child)?));
-            if a_end == b_end && a.count <= 1 && b.count <= 1 {
+            if a_end == b_end && a.intervals_remaining <= 1 && b.intervals_remaining <= 1 {
                 break;
             }
             a.advance(a_end == end);
             b.advance(b_end == end);
         }
         let node = self.make_node(dimension, &mut intervals)?;
-        self.results.insert(pair, node);
+        self.apply_cache.insert(pair, node);
         Ok(node)
     }
 
-    fn dimension_of(&self, node: IddNodeRef) -> u32 {
+    fn dimension_of(&self, node: DiagramNodeRef) -> u32 {
         match self.diagram.nodes.get(node as usize) {
             Some(of) if node & TERMINAL_FLAG == 0 => of.dimension,
             _ => u32::MAX,
@@ -306,19 +313,23 @@ impl DiagramBuilder {
     }
 
     /// The intervals of a node; all values lead to it if it tests a later dimension.
-    fn cursor_at_first_interval(&self, node: IddNodeRef, dimension: u32) -> IntervalCursor {
+    fn cursor_at_first_interval(&self, node: DiagramNodeRef, dimension: u32) -> IntervalCursor {
         if self.dimension_of(node) == dimension {
             let of = self.diagram.nodes[node as usize];
-            IntervalCursor { at: of.start as usize, count: of.interval_count as usize, whole: None }
+            IntervalCursor {
+                at: of.first_interval as usize,
+                intervals_remaining: of.interval_count as usize,
+                only_interval: None,
+            }
         } else {
             let max = self.diagram.dimensions[dimension as usize].max;
-            IntervalCursor { at: 0, count: 1, whole: Some((max, node)) }
+            IntervalCursor { at: 0, intervals_remaining: 1, only_interval: Some((max, node)) }
         }
     }
 
-    fn interval_at(&self, cursor: IntervalCursor) -> (u32, IddNodeRef) {
+    fn interval_at(&self, cursor: IntervalCursor) -> (u32, DiagramNodeRef) {
         let of_node = |at: usize| (self.diagram.ends[at], self.diagram.children[at]);
-        cursor.whole.unwrap_or_else(|| of_node(cursor.at))
+        cursor.only_interval.unwrap_or_else(|| of_node(cursor.at))
     }
 }
 
@@ -327,14 +338,14 @@ impl DiagramBuilder {
 struct IntervalCursor {
     at: usize,
     /// How many remain, this one included.
-    count: usize,
-    whole: Option<(u32, IddNodeRef)>,
+    intervals_remaining: usize,
+    only_interval: Option<(u32, DiagramNodeRef)>,
 }
 
 impl IntervalCursor {
     fn advance(&mut self, is_passed: bool) {
         self.at += usize::from(is_passed);
-        self.count -= usize::from(is_passed);
+        self.intervals_remaining -= usize::from(is_passed);
     }
 }
 

@@ -65,7 +65,7 @@ impl RunnerFixture {
         let seen =
             self.runner.run_trial(&self.firewall, &mut FrameWorkload::new(play), drops).unwrap();
         assert_eq!(seen.send_result.offered, FRAMES_PER_TRIAL);
-        let lost = seen.dropped.iter().filter(|d| !d.is_counted_elsewhere() && d.packets > 0);
+        let lost = seen.drop_counts.iter().filter(|d| !d.is_counted_elsewhere() && d.packets > 0);
         let lost: Vec<(String, u64)> = lost.map(|d| (d.counter.clone(), d.packets)).collect();
         let sum: u64 = lost.iter().map(|(_, packets)| packets).sum();
         assert_eq!(seen.arrived.delivered + sum, FRAMES_PER_TRIAL, "{seen:?}");

@@ -19,7 +19,7 @@ use crate::bpf_program::frame_generator::SendResult;
 use crate::observe::core_noise::{
     CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core_or_same, set_fifo_priority,
 };
-use crate::observe::counters::RxPacketCounterReader;
+use crate::observe::kernel_counters::RxPacketCounterReader;
 use crate::topology::FirewallWithCounters;
 use crate::topology::probe_routes::ProbeLinks;
 use crate::workload::frame_accounting::SentFrameTracker;
@@ -42,24 +42,27 @@ const BACKGROUND_LOAD_ENTERED_PACKETS: u64 = 64;
 
 /// Requests through a firewall, or to it, and its load during them.
 pub(crate) struct ProbeWorkload {
-    case: ProbeKindAndLoad,
+    kind_and_load: ProbeKindAndLoad,
     schedule: PeriodicProbeSchedule,
     transport: Option<Box<dyn ProbeTransport + Send>>,
     frame_tracker: SentFrameTracker,
-    probe: ProbeResult,
-    stream: Option<BulkTcpStreamResult>,
+    probe_result: ProbeResult,
+    bulk_stream_result: Option<BulkTcpStreamResult>,
 }
 
 impl ProbeWorkload {
     /// The case's questions at the times of a schedule.
-    pub(crate) fn new(case: ProbeKindAndLoad, schedule: PeriodicProbeSchedule) -> ProbeWorkload {
+    pub(crate) fn new(
+        kind_and_load: ProbeKindAndLoad,
+        schedule: PeriodicProbeSchedule,
+    ) -> ProbeWorkload {
         ProbeWorkload {
-            case,
+            kind_and_load,
             schedule,
             transport: None,
             frame_tracker: SentFrameTracker::default(),
-            probe: ProbeResult::default(),
-            stream: None,
+            probe_result: ProbeResult::default(),
+            bulk_stream_result: None,
         }
     }
 }
@@ -86,7 +89,7 @@ impl Workload for ProbeWorkload {
         {
             // What is started here stays on the core.
             let _pinned = CorePinGuard::pin_to_core(resources.core, false)?;
-            self.transport = match self.case.kind {
+            self.transport = match self.kind_and_load.kind {
                 ProbeKind::Stream => None,
                 ProbeKind::Shell => Some(Box::new(FirewallShellProbe::start(&firewall.namespace)?)),
                 kind => {
@@ -103,35 +106,40 @@ impl Workload for ProbeWorkload {
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
-        let (case, core, duration) = (self.case, resources.core, self.duration());
+        let (kind_and_load, core, duration) = (self.kind_and_load, resources.core, self.duration());
         // A shell competes with the forwarding thread; a request through the firewall does not.
         let is_short = duration + BACKGROUND_LOAD_EXTRA_TIME <= MAX_REALTIME_TRIAL;
-        let realtime = resources.realtime && case.kind != ProbeKind::Shell && is_short;
+        let realtime = resources.realtime && kind_and_load.kind != ProbeKind::Shell && is_short;
         let entered = firewall.received_from_source.received_packets()?;
         let ended = AtomicBool::new(false);
         let (transport, schedule) = (&mut self.transport, &self.schedule);
-        let (load, probe) = std::thread::scope(|scope| {
+        let (load, probe_result) = std::thread::scope(|scope| {
             let (ended, entering) = (&ended, &firewall.received_from_source);
             let asker = transport.as_mut().map(|transport| {
-                let place = match case.kind {
+                let place = match kind_and_load.kind {
                     ProbeKind::Shell => pick_other_core_or_same(core),
                     _ => core,
                 };
                 scope.spawn(move || {
                     run_probes_under_load(transport.as_mut(), schedule, place, || {
-                        case.load == BackgroundLoad::Idle
+                        kind_and_load.load == BackgroundLoad::Idle
                             || wait_for_background_load(entering, entered, ended)
                     })
                 })
             });
-            let load =
-                run_overload_or_stream_blocking(resources, firewall, case, realtime, duration);
+            let load = run_overload_or_stream_blocking(
+                resources,
+                firewall,
+                kind_and_load,
+                realtime,
+                duration,
+            );
             ended.store(true, Ordering::SeqCst);
             (load, asker.map(|asker| asker.join().expect("who asks does not panic")))
         });
-        (self.frame_tracker.send_result, self.stream) = load?;
+        (self.frame_tracker.send_result, self.bulk_stream_result) = load?;
         let failed = |source| LabError::SystemCall { action: "probe a firewall", source };
-        self.probe = probe.transpose().map_err(failed)?.unwrap_or_default();
+        self.probe_result = probe_result.transpose().map_err(failed)?.unwrap_or_default();
         Ok(())
     }
 
@@ -140,9 +148,9 @@ impl Workload for ProbeWorkload {
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        let measured = match self.stream.take() {
+        let measured = match self.bulk_stream_result.take() {
             Some(stream) => TrialResults::BulkTcpStream(stream),
-            None => TrialResults::Probe(Box::new(std::mem::take(&mut self.probe))),
+            None => TrialResults::Probe(Box::new(std::mem::take(&mut self.probe_result))),
         };
         self.frame_tracker.await_arrivals(resources, firewall, measured)
     }
@@ -152,26 +160,26 @@ impl Workload for ProbeWorkload {
 fn run_overload_or_stream_blocking(
     resources: &mut WorkloadResources,
     firewall: &FirewallWithCounters,
-    case: ProbeKindAndLoad,
+    kind_and_load: ProbeKindAndLoad,
     realtime: bool,
     duration: Duration,
 ) -> Result<(SendResult, Option<BulkTcpStreamResult>), LabError> {
     let nothing =
         SendResult { finished: true, seconds: duration.as_secs_f64(), ..SendResult::default() };
-    let is_measured = case.kind == ProbeKind::Stream;
-    if case.load == BackgroundLoad::Stream || is_measured {
+    let is_measured = kind_and_load.kind == ProbeKind::Stream;
+    if kind_and_load.load == BackgroundLoad::Stream || is_measured {
         let links = ProbeLinks {
             source: resources.topology.source_namespace(),
-            source_device: &firewall.end_devices.0,
+            source_device: &firewall.source_and_sink_devices.0,
             sink: resources.topology.sink_namespace(),
-            sink_device: &firewall.end_devices.1,
+            sink_device: &firewall.source_and_sink_devices.1,
         };
         let length = if is_measured { duration } else { duration + BACKGROUND_LOAD_EXTRA_TIME };
         let stream =
             bulk_tcp_stream::run_bulk_tcp_stream(&links, resources.core, realtime, length)?;
         return Ok((nothing, is_measured.then_some(stream)));
     }
-    if case.load == BackgroundLoad::Idle {
+    if kind_and_load.load == BackgroundLoad::Idle {
         return Ok((nothing, None));
     }
     let play = FrameWorkload::overload_plan(duration + BACKGROUND_LOAD_EXTRA_TIME);

@@ -31,9 +31,9 @@ const ZERO_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What is fetched, and from where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchPlan<'a> {
-    pub(super) plan: SocketPlan<'a>,
+    pub(super) socket_plan: SocketPlan<'a>,
     /// The first client address that is used, counted from that of the endpoints.
-    pub(super) first_client: u32,
+    pub(super) first_client_offset: u32,
     /// The device that leads to the firewall.
     pub(super) device: &'a str,
 }
@@ -72,7 +72,7 @@ struct SocketClient<'a> {
     /// Places and numbers of connections with their deadlines, rising.
     deadlines: VecDeque<(Duration, usize, u64)>,
     started_at: Instant,
-    last_reply: Duration,
+    last_reply_time: Duration,
     fetch_result: FetchResult,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
         connections: Slab::new(),
         deadlines: VecDeque::new(),
         started_at: Instant::now(),
-        last_reply: Duration::ZERO,
+        last_reply_time: Duration::ZERO,
         fetch_result: FetchResult {
             offered: 0,
             completed: 0,
@@ -95,9 +95,9 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
             seconds: 0.0,
         },
     };
-    let SocketPlan { rate, duration, .. } = fetching.plan;
+    let SocketPlan { rate, duration, .. } = fetching.socket_plan;
     let planned = |number: u64| Duration::from_secs_f64(number as f64 / rate.max(1) as f64);
-    let all = fetching.plan.planned_connections();
+    let all = fetching.socket_plan.planned_connections();
     let mut events = Vec::with_capacity(MAX_EVENTS_PER_EPOLL_WAIT);
     loop {
         let now = client.started_at.elapsed();
@@ -119,7 +119,7 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
         client.poll_events(&mut events, until.saturating_sub(now))?;
     }
     client.fetch_result.skipped_behind_schedule = all - client.fetch_result.offered;
-    client.fetch_result.seconds = client.last_reply.max(duration).as_secs_f64();
+    client.fetch_result.seconds = client.last_reply_time.max(duration).as_secs_f64();
     Ok(client.fetch_result)
 }
 
@@ -155,7 +155,7 @@ impl SocketClient<'_> {
 
     /// Each connection has the next client's address, and the next server's.
     fn connect_socket(&self, number: u64) -> io::Result<TcpStream> {
-        let SocketPlan { endpoints, clients, .. } = self.fetch_plan.plan;
+        let SocketPlan { endpoints, clients, .. } = self.fetch_plan.socket_plan;
         let nonblocking = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, nonblocking, None)?;
         let on = 1_i32.to_ne_bytes();
@@ -163,7 +163,7 @@ impl SocketClient<'_> {
         let device = self.fetch_plan.device.as_bytes();
         set_socket_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device)?;
         let at = |first: Ipv4Addr, number: u64| Ipv4Addr::from(u32::from(first) + number as u32);
-        let used = u64::from(self.fetch_plan.first_client) + number % u64::from(clients);
+        let used = u64::from(self.fetch_plan.first_client_offset) + number % u64::from(clients);
         let client = at(endpoints.first_client, used % u64::from(endpoints.client_count));
         let round = number / u64::from(clients);
         let server = at(endpoints.first_server, round % u64::from(endpoints.server_count));
@@ -245,7 +245,7 @@ impl SocketClient<'_> {
                 session.reply.extend_from_slice(&chunk[..length]);
                 let wanted = format_numbered_reply(&format!("{:016x}", session.connection_number));
                 if session.reply == wanted.as_bytes() {
-                    self.last_reply = now;
+                    self.last_reply_time = now;
                     self.fetch_result.reply_times.saturating_record(late);
                     return Ok(true);
                 }

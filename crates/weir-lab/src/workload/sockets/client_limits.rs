@@ -40,9 +40,9 @@ pub(crate) struct ClientResources {
     /// How long a connection lasts at most, seconds.
     pub(crate) max_connection_seconds: f64,
     /// Memory of all TCP sockets, bytes; `None` if weir does not see it.
-    pub(crate) buffer_bytes: Option<u64>,
+    pub(crate) tcp_memory_bytes: Option<u64>,
     /// Buffer of one connection, bytes.
-    pub(crate) buffer_per_connection: u64,
+    pub(crate) buffer_bytes_per_connection: u64,
     /// Connections that may wait to be accepted.
     pub(crate) listen_queue: u64,
 }
@@ -80,8 +80,8 @@ impl ClientResources {
             descriptors: nofile.current.unwrap_or(u64::MAX),
             descriptors_per_connection: 2,
             max_connection_seconds: REPLY_TIMEOUT.as_secs_f64(),
-            buffer_bytes: parse_sysctl_numbers(&memory).get(2).map(|most| most * PAGE_BYTES),
-            buffer_per_connection: read(source, "net.ipv4.tcp_wmem")
+            tcp_memory_bytes: parse_sysctl_numbers(&memory).get(2).map(|most| most * PAGE_BYTES),
+            buffer_bytes_per_connection: read(source, "net.ipv4.tcp_wmem")
                 .get(1)
                 .copied()
                 .unwrap_or(16_384),
@@ -117,8 +117,8 @@ impl ClientResources {
                 ),
             },
         ];
-        if let Some(bytes) = self.buffer_bytes {
-            let held = bytes / self.buffer_per_connection.max(1);
+        if let Some(bytes) = self.tcp_memory_bytes {
+            let held = bytes / self.buffer_bytes_per_connection.max(1);
             limits.push(ClientResourceLimit {
                 name: "buffers",
                 per_second: held as f64 / session,
@@ -173,8 +173,8 @@ mod tests {
             descriptors: 1024,
             descriptors_per_connection: 1,
             max_connection_seconds: 5.0,
-            buffer_bytes: Some(40 << 20),
-            buffer_per_connection: 16 << 10,
+            tcp_memory_bytes: Some(40 << 20),
+            buffer_bytes_per_connection: 16 << 10,
             listen_queue: 128,
         }
     }
@@ -207,6 +207,6 @@ mod tests {
     fn what_the_namespace_does_not_show_is_no_limit() {
         assert_eq!(parse_sysctl_numbers("287832\t383779\t575664\n"), [287_832, 383_779, 575_664]);
         assert!(parse_sysctl_numbers("").is_empty());
-        assert_eq!(rate(&ClientResources { buffer_bytes: None, ..paper() }, "buffers"), None);
+        assert_eq!(rate(&ClientResources { tcp_memory_bytes: None, ..paper() }, "buffers"), None);
     }
 }

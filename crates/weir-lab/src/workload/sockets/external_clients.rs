@@ -76,7 +76,7 @@ pub(super) fn run_program_for_connection_counts(
     let address = Ipv4Addr::from(
         u32::from(endpoints.first_client) + first_client_index % endpoints.client_count,
     );
-    let (servers, device) = (endpoints.server_prefix(), &firewall.end_devices.0);
+    let (servers, device) = (endpoints.server_prefix(), &firewall.source_and_sink_devices.0);
     // Ways without a metric come before those that sockets of one device find.
     source.run_ip_batch(&[format!(
         "route replace {servers} via {FIREWALL_IN_GATEWAY_IP} dev {device} onlink src {address}"
@@ -162,7 +162,7 @@ fn build_connections_record(plan: &SocketPlan<'_>, report: &ProgramReport) -> Co
         resets: failed.filter(|(at, _)| *at == "reset").map(|(_, count)| count).sum(),
         given_up: planned.saturating_sub(offered),
         limits: client_limits::to_limit_records(&limits),
-        client: plan.client.to_trial_client(reported),
+        client: plan.client.to_substitute_client_report(reported),
         ..ConnectionCounts::empty(ConnectionClose::Fin)
     }
 }

@@ -1,7 +1,7 @@
 //! Packets that entered and left a firewall of a sockets trial.
 
 use crate::LabError;
-use crate::observe::counters::RxPacketCounterReader;
+use crate::observe::kernel_counters::RxPacketCounterReader;
 use crate::topology::{FirewallWithCounters, Topology};
 use crate::workload::settle::{InFlightPacketReading, SettleTimeLimits, wait_until_settled};
 
@@ -25,8 +25,8 @@ impl LinkCounters {
                 open(&firewall.namespace, &devices.output)?,
             ],
             out_of_firewall: [
-                open(topology.source_namespace(), &firewall.end_devices.0)?,
-                open(topology.sink_namespace(), &firewall.end_devices.1)?,
+                open(topology.source_namespace(), &firewall.source_and_sink_devices.0)?,
+                open(topology.sink_namespace(), &firewall.source_and_sink_devices.1)?,
             ],
         })
     }
@@ -46,9 +46,13 @@ impl LinkCounters {
     ) -> Result<(u64, u64), LabError> {
         wait_until_settled(SettleTimeLimits::KERNEL_SOCKETS, || {
             let (entered, left) = self.read_packets_entered_and_left()?;
-            let value = (entered - before.0, left - before.1);
+            let final_value = (entered - before.0, left - before.1);
             // Packets for the firewall itself never come out of it: only rest says that it is done.
-            Ok(InFlightPacketReading { moved_packets: entered + left, is_complete: false, value })
+            Ok(InFlightPacketReading {
+                counted_packets: entered + left,
+                is_complete: false,
+                final_value,
+            })
         })
     }
 }

@@ -80,7 +80,7 @@ struct HttpServer {
     _stop_signal: UnixStream,
     epoll: rustix::fd::OwnedFd,
     connections: Slab<ServerConnection>,
-    replies: u64,
+    sent_reply_count: u64,
 }
 
 impl HttpServer {
@@ -88,7 +88,13 @@ impl HttpServer {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER_TOKEN), EventFlags::IN)?;
         epoll::add(&epoll, &end, EventData::new_u64(STOP_TOKEN), EventFlags::IN)?;
-        Ok(HttpServer { listener, _stop_signal: end, epoll, connections: Slab::new(), replies: 0 })
+        Ok(HttpServer {
+            listener,
+            _stop_signal: end,
+            epoll,
+            connections: Slab::new(),
+            sent_reply_count: 0,
+        })
     }
 
     fn serve_until_stopped(mut self) -> io::Result<u64> {
@@ -101,7 +107,7 @@ impl HttpServer {
             }
             for event in &events {
                 match event.data.u64() {
-                    STOP_TOKEN => return Ok(self.replies),
+                    STOP_TOKEN => return Ok(self.sent_reply_count),
                     LISTENER_TOKEN => self.accept_waiting_connections()?,
                     slot => self.read_and_answer_whole_request(slot as usize),
                 }
@@ -137,7 +143,7 @@ impl HttpServer {
                     session.request.clear();
                     session.socket.write_all(text.as_bytes()).is_ok()
                 });
-                self.replies += u64::from(sent == Some(true));
+                self.sent_reply_count += u64::from(sent == Some(true));
                 sent == Some(false) || session.request.len() > MAX_REQUEST_BYTES
             }
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,

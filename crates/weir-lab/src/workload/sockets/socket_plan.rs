@@ -51,7 +51,10 @@ pub(crate) fn assemble_socket_plan_at_point<'a>(
     let (clients, servers) =
         client.program_name().map_or_else(|| load.active_endpoint_counts_at(point), |_| (1, 1));
     let resources = read_client_resources(topology, load, (clients, servers));
-    let at_once = load.sockets.as_ref().and_then(|sockets| sockets.max_concurrent_connections);
+    let at_once = load
+        .kernel_socket_clients
+        .as_ref()
+        .and_then(|kernel_socket_clients| kernel_socket_clients.max_concurrent_connections);
     let at_once = at_once.unwrap_or(DEFAULT_CONCURRENT_CONNECTIONS);
     SocketPlan {
         client,
@@ -70,7 +73,8 @@ pub(crate) fn read_client_resources(
     load: &ConnectionLoad,
     (clients, servers): (u32, u32),
 ) -> ClientResources {
-    let ports = load.sockets.as_ref().map_or(0, KernelSocketClients::ports_per_client);
+    let ports =
+        load.kernel_socket_clients.as_ref().map_or(0, KernelSocketClients::ports_per_client);
     let endpoints = (u64::from(clients), u64::from(ports), u64::from(servers));
     ClientResources::from_source_and_sink_namespaces(
         endpoints,
@@ -86,7 +90,8 @@ pub(crate) fn raise_nofile_and_describe_client_rate_limits(
     loaded: &LoadedStudy,
     points: &[Scenario],
 ) -> Vec<String> {
-    let Some(load) = loaded.study.connection_load().filter(|c| c.sockets.is_some()) else {
+    let Some(load) = loaded.study.connection_load().filter(|c| c.kernel_socket_clients.is_some())
+    else {
         return Vec::new();
     };
     raise_descriptor_limit_to_hard();

@@ -54,12 +54,12 @@ const DEFAULT_GC_INTERVAL_MILLIS: u64 = 1000;
 /// A rate, with the milliseconds after which an idle entry expires by default as the tool computes
 /// it when reading, and as it assumes it when printing.
 struct HashlimitRateAndExpiry {
-    value: ExtensionValue,
+    rate_value: ExtensionValue,
     burst: Option<ExtensionValue>,
     /// Seconds, for a match of the rate itself.
-    interval_seconds: u64,
-    expire_read_millis: u64,
-    expire_print_millis: u64,
+    rate_match_interval_seconds: u64,
+    default_expire_millis_when_read: u64,
+    default_expire_millis_when_printed: u64,
 }
 
 fn build_hashlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
@@ -75,8 +75,8 @@ fn build_hashlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         parse_packet_rate(t, g)?
     };
     let mut options = ModuleOptionsBuilder::default();
-    let above = (t.id == 1) != t.negated;
-    options.push_non_negated(if above { "hashlimit-above" } else { "hashlimit-upto" }, rate.value);
+    let option = if (t.id == 1) != t.negated { "hashlimit-above" } else { "hashlimit-upto" };
+    options.push_non_negated(option, rate.rate_value);
     if let Some(burst) = rate.burst {
         options.push_non_negated("hashlimit-burst", burst);
     }
@@ -89,14 +89,15 @@ fn build_hashlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         return g.extension_error("no --hashlimit-name").into_err();
     };
     options.push_non_negated("hashlimit-name", parse_hash_table_name(name)?);
-    let plain = [(5, 0), (6, 0), (7, DEFAULT_GC_INTERVAL_MILLIS), (8, rate.expire_print_millis)];
+    let default_expire = rate.default_expire_millis_when_printed;
+    let plain = [(5, 0), (6, 0), (7, DEFAULT_GC_INTERVAL_MILLIS), (8, default_expire)];
     for (id, silent) in plain {
         let n = match g.first_with_id(id) {
             // A table that is never, or always, swept is refused by the kernel.
             Some(t) if id < 7 => option_values::parse_integer(t, 0, u32::MAX.into())?
                 .min(HASH_TABLE_MAX_ENTRIES_OR_BUCKETS),
             Some(t) => option_values::parse_integer(t, 1, u32::MAX.into())?,
-            None if id == 8 => rate.expire_read_millis,
+            None if id == 8 => rate.default_expire_millis_when_read,
             None => continue,
         };
         if n != silent {
@@ -124,7 +125,7 @@ fn build_hashlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     }
     let interval = match g.first_with_id(12) {
         Some(t) => parse_rate_interval(t)?,
-        None => rate.interval_seconds,
+        None => rate.rate_match_interval_seconds,
     };
     if g.has_option(RATE_MATCH_FLAG_OPTION_ID) && interval != 1 {
         options.push_non_negated("hashlimit-rate-interval", ExtensionValue::Number(interval));
@@ -164,7 +165,7 @@ fn parse_packet_rate(
         super::limit::parse_rate_period(t, MICROSECOND_TICKS_PER_SECOND, |n| n as u64)?;
     let burst = match g.first_with_id(4) {
         None => DEFAULT_BURST_PACKETS,
-        Some(t) => match parse_burst(t)? {
+        Some(t) => match parse_burst_packets_or_bytes(t)? {
             n if n <= BURST_MAX_PACKETS => n,
             n => {
                 return t
@@ -186,14 +187,14 @@ fn parse_packet_rate(
         }
         let (count, millis) =
             super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
-        let value = ExtensionValue::Rate(count, millis);
+        let rate_value = ExtensionValue::Rate(count, millis);
         let burst = Some(ExtensionValue::Number(burst));
         return Ok(HashlimitRateAndExpiry {
-            value,
+            rate_value,
             burst,
-            interval_seconds: seconds,
-            expire_read_millis: expire_read,
-            expire_print_millis: millis,
+            rate_match_interval_seconds: seconds,
+            default_expire_millis_when_read: expire_read,
+            default_expire_millis_when_printed: millis,
         });
     }
     if compute_wrapping_credits_of_ticks(ticks.wrapping_mul(burst))
@@ -208,13 +209,14 @@ fn parse_packet_rate(
     }
     let (count, millis) =
         super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
-    let (value, burst) = (ExtensionValue::Rate(count, millis), Some(ExtensionValue::Number(burst)));
+    let (rate_value, burst) =
+        (ExtensionValue::Rate(count, millis), Some(ExtensionValue::Number(burst)));
     Ok(HashlimitRateAndExpiry {
-        value,
+        rate_value,
         burst,
-        interval_seconds: 1,
-        expire_read_millis: expire_read,
-        expire_print_millis: millis,
+        rate_match_interval_seconds: 1,
+        default_expire_millis_when_read: expire_read,
+        default_expire_millis_when_printed: millis,
     })
 }
 
@@ -248,24 +250,24 @@ fn parse_byte_rate(
     };
     let stored_byte_rate = compute_slowest_byte_rate_of_cost(cost);
     let mut rate = HashlimitRateAndExpiry {
-        value: ExtensionValue::Text(format!("{}/s", format_byte_rate_of_cost(cost))),
+        rate_value: ExtensionValue::Text(format!("{}/s", format_byte_rate_of_cost(cost))),
         burst: None,
-        interval_seconds: 1,
-        expire_read_millis: 15_000,
-        expire_print_millis: 15_000,
+        rate_match_interval_seconds: 1,
+        default_expire_millis_when_read: 15_000,
+        default_expire_millis_when_printed: 15_000,
     };
     if let Some(t) = g.first_with_id(4) {
-        let burst = parse_burst(t)?;
+        let burst = parse_burst_packets_or_bytes(t)?;
         if burst < stored_byte_rate || stored_byte_rate == 0 {
             return t
                 .arg_error(format!("burst is below the rate of {stored_byte_rate} bytes"))
                 .with_help("give a burst of at least the rate, or a rate of at least 32 bytes")
                 .into_err();
         }
-        rate.expire_read_millis = 60_000;
-        let seconds = burst_seconds(burst, stored_byte_rate);
+        rate.default_expire_millis_when_read = 60_000;
+        let seconds = burst_in_seconds_of_rate(burst, stored_byte_rate);
         if seconds != 0 {
-            rate.expire_print_millis = 60_000;
+            rate.default_expire_millis_when_printed = 60_000;
             rate.burst =
                 Some(ExtensionValue::Text(format_byte_burst_of_seconds(seconds, stored_byte_rate)));
         }
@@ -316,7 +318,7 @@ fn format_byte_rate_of_cost(cost: u64) -> String {
 }
 
 /// The burst that the kernel stores: a number of times the rate, computed in 32 bits.
-fn burst_seconds(burst: u64, stored_byte_rate: u64) -> u64 {
+fn burst_in_seconds_of_rate(burst: u64, stored_byte_rate: u64) -> u64 {
     let whole = u64::from(burst as u32) / stored_byte_rate;
     whole + u64::from(!burst.is_multiple_of(stored_byte_rate))
 }
@@ -331,7 +333,9 @@ fn format_byte_burst_of_seconds(seconds: u64, stored_byte_rate: u64) -> String {
     let bytes = if bytes < stored_byte_rate { stored_byte_rate + 1 } else { bytes };
     for (unit, name) in [(1u64 << 20, "mb"), (1 << 10, "kb")] {
         let rounded = bytes / unit * unit;
-        if rounded >= stored_byte_rate && burst_seconds(rounded, stored_byte_rate) == seconds {
+        if rounded >= stored_byte_rate
+            && burst_in_seconds_of_rate(rounded, stored_byte_rate) == seconds
+        {
             return format!("{}{name}", bytes / unit);
         }
     }
@@ -339,7 +343,7 @@ fn format_byte_burst_of_seconds(seconds: u64, stored_byte_rate: u64) -> String {
 }
 
 /// A burst: a number, the unit by the letter that follows it.
-fn parse_burst(t: &ParsedOption) -> ParseResult<u64> {
+fn parse_burst_packets_or_bytes(t: &ParsedOption) -> ParseResult<u64> {
     let read = || {
         let (count, unit) = strtoul::parse_leading_number(t.arg).filter(|(n, _)| *n > 0)?;
         if unit.is_empty() && count > BURST_MAX_PACKETS {
@@ -410,7 +414,7 @@ mod tests {
                     [usize::from(unit == "kb") + 2 * usize::from(unit == "mb")];
                 assert!(bytes >= stored_byte_rate, "{text} of {stored_byte_rate}");
                 assert_eq!(
-                    burst_seconds(bytes, stored_byte_rate),
+                    burst_in_seconds_of_rate(bytes, stored_byte_rate),
                     seconds,
                     "{text} of {stored_byte_rate}"
                 );

@@ -148,7 +148,7 @@ fn parse_policy_elements(
         for t in
             ELEMENT_OPTION_PRINT_ORDER.iter().filter_map(|id| element.iter().find(|t| t.id == *id))
         {
-            let value = parse_element_value(t, g)?;
+            let value = parse_policy_element_value(t, g)?;
             options.push(ExtensionOption {
                 negated: t.negated,
                 name: g.option_name_without_dashes(t.id),
@@ -177,7 +177,7 @@ fn check_tunnel_mode(options: &[ExtensionOption], element: &[&ParsedOption]) -> 
     }
 }
 
-fn parse_element_value(
+fn parse_policy_element_value(
     t: &ParsedOption,
     g: &ParsedExtensionOptions,
 ) -> ParseResult<ExtensionValue> {

@@ -94,37 +94,44 @@ fn build_connmark_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             .with_help("give --set-mark, --save-mark or --restore-mark")
             .into_err();
     };
-    let mut m =
-        ConnmarkAction { value: 0, ctmask: ALL_MARK_BITS, nfmask: ALL_MARK_BITS, shift: (0, "") };
+    let mut m = ConnmarkAction {
+        xmark_value: 0,
+        ctmask: ALL_MARK_BITS,
+        nfmask: ALL_MARK_BITS,
+        shift_amount_and_option: (0, ""),
+    };
     for t in g.iter() {
         m.apply_option(t, g)?;
     }
     let mut options = ModuleOptionsBuilder::default();
     if t.id <= 4 {
-        options.push_non_negated("set-xmark", ExtensionValue::Masked(m.value, m.ctmask));
+        options.push_non_negated("set-xmark", ExtensionValue::Masked(m.xmark_value, m.ctmask));
     } else {
         options.push_non_negated(g.option_name_without_dashes(t.id), ExtensionValue::Flag);
         options.push_non_negated("nfmask", ExtensionValue::Hex(m.nfmask));
         options.push_non_negated("ctmask", ExtensionValue::Hex(m.ctmask));
     }
-    if m.shift.0 != 0 {
-        options.push_non_negated(m.shift.1, ExtensionValue::Number(m.shift.0));
+    if m.shift_amount_and_option.0 != 0 {
+        options.push_non_negated(
+            m.shift_amount_and_option.1,
+            ExtensionValue::Number(m.shift_amount_and_option.0),
+        );
     }
     Ok(super::log_targets::build_effect_target("CONNMARK", options))
 }
 
 /// The combined effect of CONNMARK's options; later ones take precedence.
 struct ConnmarkAction {
-    value: u64,
+    xmark_value: u64,
     ctmask: u64,
     nfmask: u64,
-    shift: (u64, &'static str),
+    shift_amount_and_option: (u64, &'static str),
 }
 
 impl ConnmarkAction {
     fn apply_option(&mut self, t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<()> {
         match t.id {
-            0..=4 => (self.value, self.ctmask) = parse_mark_action_as_xmark(t)?,
+            0..=4 => (self.xmark_value, self.ctmask) = parse_mark_action_as_xmark(t)?,
             7 => self.ctmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,
             8 => self.nfmask = option_values::parse_integer(t, 0, ALL_MARK_BITS)?,
             9 => {
@@ -132,7 +139,7 @@ impl ConnmarkAction {
                 self.nfmask = self.ctmask;
             }
             10.. => {
-                self.shift =
+                self.shift_amount_and_option =
                     (option_values::parse_integer(t, 0, 31)?, g.option_name_without_dashes(t.id))
             }
             _ => {}

@@ -11,11 +11,11 @@ use crate::{append_text, strtoul};
 pub(super) fn parse_integer(t: &ParsedOption, min: u64, max: u64) -> ParseResult<u64> {
     match strtoul::parse_number_in_range(t.arg, min, max) {
         Some(n) => Ok(n),
-        None => number_error(t, t.arg, min, max).into_err(),
+        None => number_or_range_error(t, t.arg, min, max).into_err(),
     }
 }
 
-fn number_error(t: &ParsedOption, text: &str, min: u64, max: u64) -> Diagnostic {
+fn number_or_range_error(t: &ParsedOption, text: &str, min: u64, max: u64) -> Diagnostic {
     match strtoul::parse_number_in_range(text, 0, u64::MAX) {
         Some(_) => t
             .arg_error(format!("{text} is not from {min} to {max}"))
@@ -37,7 +37,7 @@ pub(super) fn parse_number_range(t: &ParsedOption, max: u64) -> ParseResult<(u64
         if !part.is_empty() {
             parts[count] = match strtoul::parse_number_in_range(part, 0, max) {
                 Some(n) => n,
-                None => return number_error(t, part, 0, max).into_err(),
+                None => return number_or_range_error(t, part, 0, max).into_err(),
             };
         }
         count += 1;
@@ -55,12 +55,12 @@ pub(super) fn parse_masked_number(t: &ParsedOption, max: u64) -> ParseResult<(u6
         None => (t.arg, None),
     };
     let Some(v) = strtoul::parse_number_in_range(value, 0, max) else {
-        return number_error(t, value, 0, max).into_err();
+        return number_or_range_error(t, value, 0, max).into_err();
     };
     match mask.map(|m| (m, strtoul::parse_number_in_range(m, 0, max))) {
         None => Ok((v, max)),
         Some((_, Some(m))) => Ok((v, m)),
-        Some((m, None)) => number_error(t, m, 0, max).into_err(),
+        Some((m, None)) => number_or_range_error(t, m, 0, max).into_err(),
     }
 }
 

@@ -107,12 +107,12 @@ pub(super) static MULTIPORT_MATCH: Extension<Match> = Extension {
     ..Extension::DEFAULT
 };
 
-type PortTest = Option<Negatable<PortSpan>>;
+type OptionalPortTest = Option<Negatable<PortSpan>>;
 
 fn parse_sport_and_dport(
     g: &ParsedExtensionOptions,
     protocol: &str,
-) -> ParseResult<(PortTest, PortTest)> {
+) -> ParseResult<(OptionalPortTest, OptionalPortTest)> {
     let mut ports = [None, None];
     for t in g.iter().filter(|t| t.id <= DPORT_OPTION_ID) {
         let value = parse_port_span(t, t.arg, protocol)?;
@@ -384,7 +384,7 @@ fn canonicalize_dccp_types(t: &ParsedOption) -> ParseResult<String> {
 }
 
 /// Appends ` --sport … --dport …`.
-fn print_port_tests(out: &mut String, sport: &PortTest, dport: &PortTest) {
+fn print_port_tests(out: &mut String, sport: &OptionalPortTest, dport: &OptionalPortTest) {
     for (flag, test) in [("--sport", sport), ("--dport", dport)] {
         if let Some(Negatable { negated, value }) = test {
             append_text::append_negatable_option_name(out, *negated, flag);
@@ -404,8 +404,8 @@ pub(super) fn print_port_span(out: &mut String, span: PortSpan) {
 
 pub(super) fn print_tcp_match(
     out: &mut String,
-    sport: &PortTest,
-    dport: &PortTest,
+    sport: &OptionalPortTest,
+    dport: &OptionalPortTest,
     flags: Option<&Negatable<TcpFlagsMatch>>,
     option: Option<&Negatable<u8>>,
 ) {
@@ -436,15 +436,19 @@ fn print_tcp_dccp_option_number(out: &mut String, flag: &str, option: Option<&Ne
     }
 }
 
-pub(super) fn print_udp_match(out: &mut String, sport: &PortTest, dport: &PortTest) {
+pub(super) fn print_udp_match(
+    out: &mut String,
+    sport: &OptionalPortTest,
+    dport: &OptionalPortTest,
+) {
     out.push_str(" -m udp");
     print_port_tests(out, sport, dport);
 }
 
 pub(super) fn print_sctp_match(
     out: &mut String,
-    sport: &PortTest,
-    dport: &PortTest,
+    sport: &OptionalPortTest,
+    dport: &OptionalPortTest,
     chunks: Option<&Negatable<String>>,
 ) {
     out.push_str(" -m sctp");
@@ -457,8 +461,8 @@ pub(super) fn print_sctp_match(
 
 pub(super) fn print_dccp_match(
     out: &mut String,
-    sport: &PortTest,
-    dport: &PortTest,
+    sport: &OptionalPortTest,
+    dport: &OptionalPortTest,
     types: Option<&Negatable<String>>,
     option: Option<&Negatable<u8>>,
 ) {

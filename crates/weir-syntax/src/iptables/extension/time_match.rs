@@ -45,8 +45,8 @@ const MONTHDAY_DECIMALS: [&str; 31] = [
 
 fn build_time_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = ModuleOptionsBuilder::default();
-    let start = g.first_with_id(2).map_or(Ok(0), parse_time_of_day)?;
-    let stop = g.first_with_id(3).map_or(Ok(LAST_SECOND_OF_DAY), parse_time_of_day)?;
+    let start = g.first_with_id(2).map_or(Ok(0), parse_time_of_day_as_seconds)?;
+    let stop = g.first_with_id(3).map_or(Ok(LAST_SECOND_OF_DAY), parse_time_of_day_as_seconds)?;
     if g.has_option(6) && stop > start {
         return g
             .extension_error("--contiguous where the stop time is not before the start time")
@@ -61,20 +61,27 @@ fn build_time_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         push_days_option(
             &mut options,
             "monthdays",
-            parse_days(t, &MONTHDAY_DECIMALS)?,
+            parse_days_as_bits(t, &MONTHDAY_DECIMALS)?,
             &MONTHDAY_DECIMALS,
         );
     }
     if let Some(t) = g.first_with_id(5) {
-        push_days_option(&mut options, "weekdays", parse_days(t, &WEEKDAY_NAMES)?, &WEEKDAY_NAMES);
+        push_days_option(
+            &mut options,
+            "weekdays",
+            parse_days_as_bits(t, &WEEKDAY_NAMES)?,
+            &WEEKDAY_NAMES,
+        );
     }
-    let from = g.first_with_id(0).map_or(Ok(0), parse_date)?;
+    let from = g.first_with_id(0).map_or(Ok(0), parse_date_as_unix_seconds)?;
     if from != 0 {
         options.push_non_negated("datestart", ExtensionValue::Number(from));
     }
     options.push_non_negated(
         "datestop",
-        ExtensionValue::Number(g.first_with_id(1).map_or(Ok(DATE_MAX_UNIX_SECONDS), parse_date)?),
+        ExtensionValue::Number(
+            g.first_with_id(1).map_or(Ok(DATE_MAX_UNIX_SECONDS), parse_date_as_unix_seconds)?,
+        ),
     );
     if g.has_option(7) || g.has_option(8) {
         options.push_non_negated("kerneltz", ExtensionValue::Flag);
@@ -103,7 +110,7 @@ fn push_days_option(
 }
 
 /// Days by name (two letters are enough) or number.
-fn parse_days(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
+fn parse_days_as_bits(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
     let all = (1u64 << names.len()) - 1;
     let mut set = 0;
     for word in t.arg.strip_suffix(',').unwrap_or(t.arg).split(',') {
@@ -134,7 +141,7 @@ fn parse_days(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
 }
 
 /// `hh:mm[:ss]` as seconds of the day.
-fn parse_time_of_day(t: &ParsedOption) -> ParseResult<u64> {
+fn parse_time_of_day_as_seconds(t: &ParsedOption) -> ParseResult<u64> {
     let read = || {
         let mut parts = t.arg.split(':');
         let mut part = |max: u64| {
@@ -162,7 +169,7 @@ fn parse_time_of_day(t: &ParsedOption) -> ParseResult<u64> {
 }
 
 /// `YYYY[-MM[-DD[Thh[:mm[:ss]]]]]` as seconds since 1970.
-fn parse_date(t: &ParsedOption) -> ParseResult<u64> {
+fn parse_date_as_unix_seconds(t: &ParsedOption) -> ParseResult<u64> {
     let read = || {
         let (day, clock) = t.arg.split_once('T').unwrap_or((t.arg, ""));
         let number = |s: &str, lo: u64, hi: u64| {

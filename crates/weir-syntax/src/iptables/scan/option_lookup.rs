@@ -59,7 +59,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                         .with_help("write the name in full")
                         .into_err();
                 }
-                FoundOption::Unknown if self.load_protocol_match(word.span) => {}
+                FoundOption::Unknown if self.load_implicit_protocol_match(word.span) => {}
                 FoundOption::Unknown => {
                     return self.unknown_option_error(name, word.span).into_err();
                 }
@@ -68,12 +68,14 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     }
 
     /// Brings in the match of the rule's protocol, once a line.
-    fn load_protocol_match(&mut self, span: Span) -> bool {
-        let Some(p) = self.base.proto.filter(|_| !self.protocol_match_loaded) else { return false };
+    fn load_implicit_protocol_match(&mut self, span: Span) -> bool {
+        let Some(p) = self.base.proto.filter(|_| !self.implicit_protocol_match_loaded) else {
+            return false;
+        };
         let Some(e) = extension::implicit_protocol_match(p.proto, self.context.family) else {
             return false;
         };
-        self.protocol_match_loaded = true;
+        self.implicit_protocol_match_loaded = true;
         self.named_extensions.push((NamedExtension::Match(e), span));
         true
     }

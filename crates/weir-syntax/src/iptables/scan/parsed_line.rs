@@ -12,8 +12,8 @@ pub(in crate::iptables) struct CommandWithOperands<'w> {
     pub chain: Option<&'w str>,
     pub chain_span: Span,
     /// Rule number, policy or new name.
-    pub operand: Option<&'w str>,
-    pub operand_span: Span,
+    pub operand_after_chain: Option<&'w str>,
+    pub operand_after_chain_span: Span,
 }
 
 /// A line that was read.

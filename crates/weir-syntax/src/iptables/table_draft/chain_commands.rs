@@ -35,10 +35,10 @@ impl TableDraft {
             b'P' => {
                 let at = self.find_command_chain(c)?;
                 let name = self.chains[at].name.clone();
-                let word = c.operand.unwrap_or("");
+                let word = c.operand_after_chain.unwrap_or("");
                 match parse_accept_or_drop(word) {
                     Some(Policy::Drop) if self.table == TableName::Nat => {
-                        Diagnostic::new("policy DROP in the nat table", c.operand_span)
+                        Diagnostic::new("policy DROP in the nat table", c.operand_after_chain_span)
                             .with_help("the nat table is not for filtering: drop in filter or raw")
                             .into_err()
                     }
@@ -148,25 +148,28 @@ impl TableDraft {
             }
             self.chains.remove(*at);
             self.hook_restrictions.remove(*at);
-            self.chain_index =
+            self.chain_index_by_name =
                 self.chains.iter().enumerate().map(|(i, c)| (c.name.clone(), i)).collect();
         }
         Ok(())
     }
 
     fn rename_chain(&mut self, at: usize, c: &CommandWithOperands) -> ParseResult<()> {
-        let Some(new) = c.operand.map(SharedName::from) else {
+        let Some(new) = c.operand_after_chain.map(SharedName::from) else {
             return Diagnostic::new("-E without a new name", c.span).into_err();
         };
-        refuse_reserved_or_long_chain_name(&new, c.operand_span)?;
-        refuse_chain_name_with_blanks(&new, c.operand_span)?;
+        refuse_reserved_or_long_chain_name(&new, c.operand_after_chain_span)?;
+        refuse_chain_name_with_blanks(&new, c.operand_after_chain_span)?;
         if self.has_chain(&new) {
-            return Diagnostic::new(format!("chain {new} already exists"), c.operand_span)
-                .into_err();
+            return Diagnostic::new(
+                format!("chain {new} already exists"),
+                c.operand_after_chain_span,
+            )
+            .into_err();
         }
         let old = std::mem::replace(&mut self.chains[at].name, new.clone());
-        self.chain_index.remove(&old);
-        self.chain_index.insert(new.clone(), at);
+        self.chain_index_by_name.remove(&old);
+        self.chain_index_by_name.insert(new.clone(), at);
         for rule in self.chains.iter_mut().flat_map(|c| &mut c.rules) {
             if let Target::Jump(name) | Target::Goto(name) = &mut rule.target
                 && *name == old

@@ -21,7 +21,7 @@ const BASELINE_HEADER_COMMENT: &str = "# Known findings; written by weir check -
 
 /// How many findings of each line are known.
 pub(super) struct Baseline {
-    known_counts: HashMap<String, usize>,
+    known_finding_counts: HashMap<String, usize>,
 }
 
 impl Baseline {
@@ -47,12 +47,13 @@ impl Baseline {
             }
             *known.entry(line.to_owned()).or_default() += 1;
         }
-        Ok(Baseline { known_counts: known })
+        Ok(Baseline { known_finding_counts: known })
     }
 
     /// Whether a finding is known; each line of the baseline is used up once.
     pub fn take_known_finding(&mut self, finding: &Finding, firewall: &Firewall) -> bool {
-        match self.known_counts.get_mut(&format_unnumbered_finding_line(finding, firewall)) {
+        match self.known_finding_counts.get_mut(&format_unnumbered_finding_line(finding, firewall))
+        {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true

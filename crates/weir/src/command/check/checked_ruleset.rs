@@ -19,7 +19,7 @@ pub(super) struct CheckedRuleset {
     /// Tables in which shadowed, redundant and overlapping rules may be missing.
     pub unfinished_tables: Vec<IncompletelySearchedTable>,
     /// Findings that the baseline lists.
-    pub baseline_count: usize,
+    pub baseline_finding_count: usize,
     /// What rules cost.
     pub cost_model: CostModel,
 }

@@ -78,7 +78,7 @@ fn ruleset_to_json(checked: &CheckedRuleset) -> CheckedRulesetJson<'_> {
         files: checked.sources.iter().map(|s| &*s.name).collect(),
         counts: count_ruleset(&checked.firewall),
         suppressed: checked.suppressed_count,
-        in_baseline: checked.baseline_count,
+        in_baseline: checked.baseline_finding_count,
         unfinished_tables: &checked.unfinished_tables,
         findings: checked.findings.iter().map(|f| finding_to_json(f, checked, &places)).collect(),
     }
@@ -91,7 +91,7 @@ fn finding_to_json<'a>(
 ) -> FindingJson<'a> {
     let source = places.source_of_finding(f);
     let region = source.and_then(|s| places.line_column_range(s, f.span));
-    let also = f.related.iter().map(|a| RelatedPlaceJson {
+    let also = f.related_places.iter().map(|a| RelatedPlaceJson {
         place: a.place.to_string(),
         line: source.and_then(|s| places.line_column_range(s, a.span)).map(|r| r.line),
         label: &a.label,

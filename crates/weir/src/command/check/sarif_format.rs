@@ -69,7 +69,7 @@ fn sarif_result(
         false => format!("{}; {}", f.message, f.help),
     };
     let also: Vec<Value> = f
-        .related
+        .related_places
         .iter()
         .enumerate()
         .map(|(i, a)| {

@@ -129,7 +129,7 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
     out.push_str(&format_severity_counts(checked.findings.iter()));
     for (count, why) in [
         (checked.suppressed_count, "suppressed by comments"),
-        (checked.baseline_count, "in the baseline"),
+        (checked.baseline_finding_count, "in the baseline"),
     ] {
         if count > 0 {
             out.push_str(&format!("; {count} {why}"));
@@ -164,8 +164,12 @@ fn finding_diagnostic(
             f.wasted_comparisons
         ));
     }
-    let drawn = if every { f.related.len() } else { MAX_SHOWN_RELATED_PLACES.min(f.related.len()) };
-    let (drawn, named) = f.related.split_at(drawn);
+    let drawn = if every {
+        f.related_places.len()
+    } else {
+        MAX_SHOWN_RELATED_PLACES.min(f.related_places.len())
+    };
+    let (drawn, named) = f.related_places.split_at(drawn);
     if !named.is_empty() {
         let all = lines(named);
         let first: Vec<String> =

@@ -29,8 +29,8 @@ pub(super) fn made_up_socket_plan(
         descriptors: 1024,
         descriptors_per_connection: 2,
         max_connection_seconds: 5.0,
-        buffer_bytes: None,
-        buffer_per_connection: 16_384,
+        tcp_memory_bytes: None,
+        buffer_bytes_per_connection: 16_384,
         listen_queue: 128,
     };
     super::super::socket_plan::SocketPlan {

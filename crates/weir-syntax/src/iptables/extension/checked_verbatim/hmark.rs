@@ -91,7 +91,7 @@ fn require_fields_and_build_hmark(g: &ParsedExtensionOptions) -> ParseResult<Tar
             (OFFSET_OPTION_ID, long),
         ],
     )?;
-    check_hashed_fields(g)?;
+    check_conflicting_hash_fields(g)?;
     Ok(target)
 }
 
@@ -99,7 +99,7 @@ fn require_fields_and_build_hmark(g: &ParsedExtensionOptions) -> ParseResult<Tar
 ///
 /// A field may be abbreviated, in any case: the first of [`TUPLE_FIELDS`] that begins so is it
 /// (`hmark_parse` of libxt_HMARK.c).
-fn parse_tuple_field_ids(tuple: &ParsedOption) -> ParseResult<BTreeSet<u8>> {
+fn parse_tuple_mask_option_ids(tuple: &ParsedOption) -> ParseResult<BTreeSet<u8>> {
     let mut ids = BTreeSet::new();
     for word in tuple.arg.split(',') {
         let begins = |name: &str| {
@@ -121,9 +121,9 @@ fn parse_tuple_field_ids(tuple: &ParsedOption) -> ParseResult<BTreeSet<u8>> {
 
 /// A field of the tuple is not set by an option that follows it, and ports are not hashed with an
 /// SPI. An option before the tuple is taken: the tuple replaces its mask.
-fn check_hashed_fields(g: &ParsedExtensionOptions) -> ParseResult<()> {
+fn check_conflicting_hash_fields(g: &ParsedExtensionOptions) -> ParseResult<()> {
     let Some(tuple) = g.first_with_id(TUPLE_OPTION_ID) else { return Ok(()) };
-    let listed = parse_tuple_field_ids(tuple)?;
+    let listed = parse_tuple_mask_option_ids(tuple)?;
     if let Some(t) =
         g.iter().skip_while(|t| t.id != TUPLE_OPTION_ID).find(|t| listed.contains(&t.id))
     {

@@ -1,0 +1,145 @@
+//! Matches on connection tracking, and matches that keep a budget.
+
+use weir_model::rule_match::{ConntrackMatch, ExtensionValue, Negatable, StatefulMatch, ct_state};
+
+use super::entry_writer::{EntryWriter, StructBytes};
+use super::numeric_option::numeric_option_value;
+
+/// Bits of the model and of struct xt_conntrack_mtinfo3 (xt_conntrack.h).
+const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
+    (ct_state::INVALID, 1),
+    (ct_state::ESTABLISHED, 1 << 1),
+    (ct_state::RELATED, 1 << 2),
+    (ct_state::NEW, 1 << 3),
+    (ct_state::SNAT, 1 << 6),
+    (ct_state::DNAT, 1 << 7),
+    (ct_state::UNTRACKED, 1 << 8),
+];
+const CONNTRACK_STATE: u16 = 1;
+const CONNTRACK_PROTO: u16 = 1 << 1;
+const CONNTRACK_STATUS: u16 = 1 << 6;
+const CONNTRACK_EXPIRES: u16 = 1 << 7;
+const CONNTRACK_DIRECTION: u16 = 1 << 12;
+const CONNTRACK_STATE_ALIAS: u16 = 1 << 13;
+/// `XT_LIMIT_SCALE`: ticks per second.
+const LIMIT_TICKS_PER_SECOND: u64 = 10_000;
+const LIMIT_DEFAULT_BURST: u32 = 5;
+
+fn kernel_state_bits(model: u16) -> u16 {
+    MODEL_AND_KERNEL_STATE_BITS
+        .iter()
+        .filter(|(bit, _)| model & bit != 0)
+        .map(|(_, kernel)| kernel)
+        .sum()
+}
+
+/// struct xt_conntrack_mtinfo3
+struct ConntrackMatchBytes {
+    data: StructBytes<164>,
+    match_flags: u16,
+    invert_flags: u16,
+}
+
+impl ConntrackMatchBytes {
+    fn new() -> ConntrackMatchBytes {
+        ConntrackMatchBytes { data: StructBytes::zeroed(), match_flags: 0, invert_flags: 0 }
+    }
+
+    fn set_match_flag(&mut self, bit: u16, negated: bool) {
+        self.match_flags |= bit;
+        self.invert_flags |= if negated { bit } else { 0 };
+    }
+
+    fn append_as_match(mut self, out: &mut EntryWriter) {
+        self.data.put_u16(146, self.match_flags);
+        self.data.put_u16(148, self.invert_flags);
+        out.push_match("conntrack", 3, &self.data.0);
+    }
+}
+
+/// `-m state` is an alias of `conntrack`, which the kernel stores.
+pub(super) fn push_state(out: &mut EntryWriter, test: &Negatable<u16>) {
+    let mut info = ConntrackMatchBytes::new();
+    info.data.put_u16(150, kernel_state_bits(test.value));
+    info.set_match_flag(CONNTRACK_STATE, test.negated);
+    info.match_flags |= CONNTRACK_STATE_ALIAS;
+    info.append_as_match(out);
+}
+
+/// Every option but addresses, which the tool stores in several ways.
+pub(super) fn push_conntrack(out: &mut EntryWriter, test: &ConntrackMatch) -> Option<()> {
+    let addrs = [&test.orig_src, &test.orig_dst, &test.repl_src, &test.repl_dst];
+    if addrs.iter().any(|addr| addr.is_some()) {
+        return None;
+    }
+    let mut info = ConntrackMatchBytes::new();
+    if let Some(state) = &test.state {
+        info.data.put_u16(150, kernel_state_bits(state.value));
+        info.set_match_flag(CONNTRACK_STATE, state.negated);
+    }
+    if let Some(protocol) = &test.proto {
+        info.data.put_u16(136, protocol.value.into());
+        info.set_match_flag(CONNTRACK_PROTO, protocol.negated);
+    }
+    if let Some(status) = &test.status {
+        info.data.put_u16(152, u16::try_from(status.value).ok()?);
+        info.set_match_flag(CONNTRACK_STATUS, status.negated);
+    }
+    if let Some(expire) = &test.expire {
+        info.data.put_u32(128, expire.value.0);
+        info.data.put_u32(132, expire.value.1);
+        info.set_match_flag(CONNTRACK_EXPIRES, expire.negated);
+    }
+    let ports = [&test.orig_sport, &test.orig_dport, &test.repl_sport, &test.repl_dport];
+    for (index, port) in ports.into_iter().enumerate() {
+        let Some(port) = port else { continue };
+        info.data.put_u16(138 + 2 * index, port.value.lo);
+        info.data.put_u16(154 + 2 * index, port.value.hi);
+        info.set_match_flag(1 << (8 + index), port.negated);
+    }
+    if let Some(original) = test.original_dir {
+        info.set_match_flag(CONNTRACK_DIRECTION, !original);
+    }
+    info.append_as_match(out);
+    Some(())
+}
+
+/// Appends a match that keeps a budget or a memory; `None` where the encoder does not know it.
+pub(super) fn push_limit_or_quota(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
+    match m.module {
+        "limit" => push_limit(out, m),
+        "quota" => push_quota(out, m),
+        _ => None,
+    }
+}
+
+/// struct xt_rateinfo, of which the kernel fills what follows the burst.
+fn push_limit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
+    let (mut ticks, mut burst) = (None, LIMIT_DEFAULT_BURST);
+    for option in &m.options {
+        match (option.name, &option.value) {
+            ("limit", ExtensionValue::Rate(count, unit_millis)) => {
+                let per_unit = LIMIT_TICKS_PER_SECOND * unit_millis / 1000;
+                ticks = Some(u32::try_from(per_unit.checked_div(*count)?).ok()?);
+            }
+            ("limit-burst", value) => burst = numeric_option_value(value)?,
+            _ => return None,
+        }
+    }
+    let mut data = StructBytes::<40>::zeroed();
+    data.put_u32(0, ticks?);
+    data.put_u32(4, burst);
+    out.push_match("limit", 0, &data.0);
+    Some(())
+}
+
+/// struct xt_quota_info
+fn push_quota(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
+    let [option] = m.options.as_slice() else { return None };
+    let ExtensionValue::Number(quota) = option.value else { return None };
+    let mut data = StructBytes::<24>::zeroed();
+    data.put_u32(0, option.negated.into());
+    data.put_u64(8, quota);
+    out.push_match("quota", 0, &data.0);
+    Some(())
+}

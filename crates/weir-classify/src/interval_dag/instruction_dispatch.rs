@@ -1,0 +1,66 @@
+//! Look-ups of many keys with the best instructions that the processor has.
+
+use super::batch_walk::{MatchSink, walk_keys};
+use super::block::ClassifierBlock;
+use super::bucket_rows::{FiveTupleShape, WordCountsByComparison};
+use super::lane_comparisons::{LaneInstructions, PortableLanes};
+
+/// Sets of instructions with their own walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstructionSet {
+    /// What every processor has.
+    Portable,
+    /// x86-64 with AVX2.
+    Avx2,
+}
+
+impl InstructionSet {
+    /// Those that this processor has, the slowest first.
+    pub fn available() -> Vec<InstructionSet> {
+        let mut available = vec![InstructionSet::Portable];
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
+            available.push(InstructionSet::Avx2);
+        }
+        available
+    }
+}
+
+/// Walks keys, row after row.
+///
+/// # Panics
+/// If they are not whole rows.
+pub(super) fn walk_keys_with_instructions<S: MatchSink>(
+    instructions: InstructionSet,
+    block: &ClassifierBlock,
+    keys: &[u32],
+    sink: &mut S,
+) {
+    assert!(keys.len().is_multiple_of(block.word_test_methods.len()), "whole keys");
+    match instructions {
+        InstructionSet::Portable => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `available` offers these only on processors that have them.
+        InstructionSet::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
+        #[cfg(not(target_arch = "x86_64"))]
+        InstructionSet::Avx2 => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
+    }
+}
+
+#[inline(always)]
+fn walk_with_lanes<L: LaneInstructions, S: MatchSink>(
+    block: &ClassifierBlock,
+    keys: &[u32],
+    sink: &mut S,
+) {
+    match block.rows.counts {
+        WordCountsByComparison::FIVE_TUPLE => walk_keys::<L, S>(block, FiveTupleShape, keys, sink),
+        counts => walk_keys::<L, S>(block, counts, keys, sink),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+fn walk_with_avx2<S: MatchSink>(block: &ClassifierBlock, keys: &[u32], sink: &mut S) {
+    walk_with_lanes::<super::avx2::Avx2Lanes, S>(block, keys, sink);
+}

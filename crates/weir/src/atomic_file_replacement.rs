@@ -1,0 +1,98 @@
+//! Files that are replaced as a whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::path::Path;
+use std::process;
+
+/// Writes a file that is there with its old or with all of its new content at any moment, also if
+/// the process is killed. A link to a file is preserved, and so are owner and permissions. What is
+/// no regular file (`/dev/stdout`, a pipe), or of an owner that the process may not give a file to,
+/// is written directly.
+///
+/// # Errors
+/// As of [`fs::write`]; the old content is preserved.
+pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+    let real = fs::canonicalize(path);
+    let path = real.as_deref().unwrap_or(path);
+    let existing = fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(|found| !found.is_file()) {
+        return fs::write(path, content);
+    }
+    let Some(name) = path.file_name() else { return fs::write(path, content) };
+    let fresh = format!(".{}.weir-{}", name.to_string_lossy(), process::id());
+    let fresh = path.with_file_name(fresh);
+    let written = write_then_rename(&fresh, path, content, existing.as_ref());
+    if written.is_err() {
+        // The error to report is the first one.
+        let _ = fs::remove_file(&fresh);
+    }
+    match written {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            fs::remove_file(&fresh)?;
+            fs::write(path, content)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// False, and nothing is renamed, if the fresh file cannot have the owner of the existing one.
+fn write_then_rename(
+    fresh: &Path,
+    path: &Path,
+    content: &[u8],
+    existing: Option<&fs::Metadata>,
+) -> io::Result<bool> {
+    let mut file = File::create(fresh)?;
+    if let Some(existing) = existing {
+        if fchown(&file, Some(existing.uid()), Some(existing.gid())).is_err() {
+            return Ok(false);
+        }
+        file.set_permissions(existing.permissions())?;
+    }
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(fresh, path)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use weir_testkit::TempFolder;
+
+    use super::*;
+
+    #[test]
+    fn a_link_and_owner_and_permissions_of_its_file_are_preserved() {
+        let folder = TempFolder::new("replaced-file");
+        let file = folder.write_file("rules", "old");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("a file");
+        // Only root may give a file away; for others the owner is their own.
+        let owner = |path: &Path| fs::metadata(path).map(|m| (m.uid(), m.gid())).expect("a file");
+        let _ = chown(&file, Some(1), Some(1));
+        let owner_before = owner(&file);
+        let link = folder.path().join("link");
+        symlink(&file, &link).expect("a link");
+        replace_file_atomically(&link, b"new").expect("it can be written");
+        assert!(link.is_symlink());
+        assert_eq!(owner(&file), owner_before);
+        assert_eq!(fs::read(&file).expect("a file"), b"new");
+        let mode = fs::metadata(&file).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "no other file");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing() {
+        let folder = TempFolder::new("replaced-file-error");
+        let missing = folder.path().join("no-such-folder/rules");
+        assert!(replace_file_atomically(&missing, b"new").is_err());
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        let there = folder.path().join("rules");
+        assert!(replace_file_atomically(&there, b"new").is_ok());
+    }
+}
