@@ -98,7 +98,7 @@ pub(crate) fn compile_nft_after_passes(
         let (share, refusals) = (builder.share, builder.refusals);
         return Err(CompileError::RulesLeftInIptables { form: CompiledForm::Nft, share, refusals });
     }
-    let stays = builder.iptables_rest_before_tree.clone();
+    let stays = builder.iptables_rests_without_trees.clone();
     let mut form = builder.into_form(firewall, options);
     let refusals =
         lost_shared_objects::refuse_lost_shared_objects(firewall, &form.iptables_to_load());
@@ -186,7 +186,7 @@ struct NftFormBuilder {
     counters: CountersByOriginalRule,
     has_limit_test: bool,
     /// What stays in iptables, before it was shortened.
-    iptables_rest_before_tree: Vec<Ruleset>,
+    iptables_rests_without_trees: Vec<Ruleset>,
     /// Families without conntrack.
     families_without_conntrack: Vec<Family>,
 }
@@ -249,7 +249,7 @@ impl NftFormBuilder {
             rest.tables[at] = plan.iptables_table_rest();
             nft_counter_credit::credit_policies_left_in_iptables(&mut self.counters, &plan);
         }
-        self.iptables_rest_before_tree.push(rest.clone());
+        self.iptables_rests_without_trees.push(rest.clone());
         let rest = self.build_iptables_rest_trees(rest, original, options);
         nft_counter_credit::credit_iptables_rules(&mut self.counters, &rest, &places);
         nft_counter_credit::add_nft_counters_of_family(

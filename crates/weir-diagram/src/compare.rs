@@ -79,28 +79,59 @@ pub fn compare_with_progress(
     options: &CompareOptions,
     progress: &mut dyn FnMut(Family, ComparedPath),
 ) -> Result<Comparison, CompareError> {
-    let ranking_steps_max = options.steps_max / RANKING_STEPS_DIVISOR;
-    let mut budget = ProofBudget::new(options.steps_max - ranking_steps_max);
-    let mut steps = 0;
-    let ways: Vec<ComparedPath> = match options.scope {
-        CompareScope::OneHook(hook) => vec![ComparedPath::Hook(hook)],
-        CompareScope::Journey => {
-            let wanted = |e: &JourneyKind| options.entry.is_none_or(|o| o == *e);
-            JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
-        }
-    };
     check_same_shared_object_errors(before, after)?;
-    let mut parts = Vec::new();
     let is_compared = |family: &Family| {
         let there = before.ruleset(*family).is_some() || after.ruleset(*family).is_some();
         there && options.family.is_none_or(|f| f == *family)
     };
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(is_compared).collect();
-    for (number, family) in families.iter().copied().enumerate() {
-        let mut sides = make_compared_rulesets([before, after], family, options);
-        let space_basis = PacketSpaceBasis::of_firewalls(family, &[before, after]);
-        let slice =
-            slice_to_difference(&sides, &ways, (family, space_basis.firewalls_have_same_ipsets));
+    let ranking_steps_max = options.steps_max / RANKING_STEPS_DIVISOR;
+    let mut run = ComparisonRun {
+        firewalls: [before, after],
+        options,
+        paths: list_compared_paths(options),
+        ranking_steps_max_per_family: ranking_steps_max / families.len().max(1) as u64,
+        budget: ProofBudget::new(options.steps_max - ranking_steps_max),
+        result: Comparison { parts: Vec::new(), steps: 0 },
+    };
+    for (number, family) in families.iter().enumerate() {
+        run.compare_family(*family, number + 1 == families.len(), progress)?;
+    }
+    Ok(run.result)
+}
+
+fn list_compared_paths(options: &CompareOptions) -> Vec<ComparedPath> {
+    match options.scope {
+        CompareScope::OneHook(hook) => vec![ComparedPath::Hook(hook)],
+        CompareScope::Journey => {
+            let wanted = |e: &JourneyKind| options.entry.is_none_or(|o| o == *e);
+            JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
+        }
+    }
+}
+
+/// A comparison, family after family.
+struct ComparisonRun<'r> {
+    firewalls: [&'r Firewall; 2],
+    options: &'r CompareOptions,
+    paths: Vec<ComparedPath>,
+    ranking_steps_max_per_family: u64,
+    budget: ProofBudget,
+    result: Comparison,
+}
+
+impl ComparisonRun<'_> {
+    fn compare_family(
+        &mut self,
+        family: Family,
+        is_last_family: bool,
+        progress: &mut dyn FnMut(Family, ComparedPath),
+    ) -> Result<(), CompareError> {
+        let ([before, after], options, paths) = (self.firewalls, self.options, &self.paths);
+        let mut sides = make_compared_rulesets(self.firewalls, family, options);
+        let space_basis = PacketSpaceBasis::of_firewalls(family, &self.firewalls);
+        let has_same_sets = space_basis.firewalls_have_same_ipsets;
+        let slice = slice_to_difference(&sides, paths, (family, has_same_sets));
         let changed_rules = slice.as_ref().map_or(&[][..], |slice| &slice.changed_rules);
         for (side, slice) in sides.iter_mut().zip(slice.iter().flat_map(|slice| &slice.rulesets)) {
             side.replace_rules_by_slice(slice);
@@ -108,57 +139,50 @@ pub fn compare_with_progress(
         // The first, if both have as many rules.
         let rulesets = sides.iter().rev().filter_map(ComparedRuleset::ruleset);
         let larger = rulesets.max_by_key(|r| r.rules_with_table_and_chain().count());
-        let path = ComparedPath::ReassembledInput;
-        let interpreters = OnceCell::new();
-        let (sides, space_basis, interpreters) = (&sides, &space_basis, &interpreters);
-        let steps_max = options.steps_max;
         let whole = ComparedPair {
             before,
             after,
-            sides,
-            space_basis,
-            interpreters,
+            sides: &sides,
+            space_basis: &space_basis,
+            interpreters: &OnceCell::new(),
             options,
-            steps_max,
+            steps_max: options.steps_max,
             family,
-            path,
+            path: ComparedPath::ReassembledInput,
         };
+        let mut state = FamilyComparisonState::new(&whole);
+        let most = if state.may_tests_multiply_steps { state.usual_steps } else { u64::MAX };
+        let most = most.min(self.ranking_steps_max_per_family);
         let orders = OnceCell::new();
-        let mut plan = FamilyComparisonState::new(&whole);
-        let most = if plan.may_tests_multiply_steps { plan.usual_steps } else { u64::MAX };
-        let most = most.min(ranking_steps_max / families.len() as u64);
-        let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, &ways, most));
+        let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, paths, most));
         let orders_by_rank = || &*ranked().orders;
-        let mut compare = |path, more_follow, plan: &mut FamilyComparisonState| {
-            progress(family, path);
-            let steps_max = budget.steps_for_next_proof(more_follow);
-            let pair = ComparedPair { steps_max, path, ..whole };
-            let part = compare_pair_trying_orders(&pair, changed_rules, &orders_by_rank, plan)?;
-            budget.spend(part.statistics.steps);
-            steps += part.statistics.steps;
-            Ok::<_, CompareError>(part)
-        };
         let fragments = find_reassembly_difference(before, after, family, options.conntrack_in_use);
-        let has_reassembled = ways.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
+        let has_reassembled = paths.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
             && whole.has_prerouting_rules_before_reassembly();
-        let is_last_family = number + 1 == families.len();
-        for (i, way) in ways.iter().enumerate() {
-            let more_follow = i + 1 < ways.len() || has_reassembled || !is_last_family;
-            let mut part = compare(*way, more_follow, &mut plan)?;
-            if let (ComparisonVerdict::Equal, Some(fragments)) = (&part.verdict, &fragments) {
-                part.verdict = ComparisonVerdict::ReassemblyDiffers(fragments.clone());
+        let reassembled = has_reassembled.then_some(ComparedPath::ReassembledInput);
+        let all_paths: Vec<ComparedPath> = paths.iter().copied().chain(reassembled).collect();
+        for (number, path) in all_paths.iter().enumerate() {
+            progress(family, *path);
+            let more_follow = number + 1 < all_paths.len() || !is_last_family;
+            let steps_max = self.budget.steps_for_next_proof(more_follow);
+            let pair = ComparedPair { steps_max, path: *path, ..whole };
+            let mut part =
+                compare_pair_trying_orders(&pair, changed_rules, &orders_by_rank, &mut state)?;
+            self.budget.spend(part.statistics.steps);
+            self.result.steps += part.statistics.steps;
+            match (&part.verdict, &fragments) {
+                // Nothing to say of a path that few expect.
+                (ComparisonVerdict::Equal, _) if Some(*path) == reassembled => continue,
+                (ComparisonVerdict::Equal, Some(fragments)) => {
+                    part.verdict = ComparisonVerdict::ReassemblyDiffers(fragments.clone());
+                }
+                _ => {}
             }
-            parts.push(part);
+            self.result.parts.push(part);
         }
-        if has_reassembled {
-            let part = compare(ComparedPath::ReassembledInput, !is_last_family, &mut plan)?;
-            if !matches!(part.verdict, ComparisonVerdict::Equal) {
-                parts.push(part);
-            }
-        }
-        steps += orders.get().map_or(0, |ranked| ranked.steps);
+        self.result.steps += orders.get().map_or(0, |ranked| ranked.steps);
+        Ok(())
     }
-    Ok(Comparison { parts, steps })
 }
 
 /// A ruleset that the kernel refuses has no meaning that could be equal to that of another.

@@ -37,7 +37,7 @@ const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
 struct SetMatchOptionRequirements {
     return_nomatch: bool,
     /// More than membership.
-    needs_oracle: bool,
+    has_options_beyond_membership: bool,
 }
 
 fn parse_set_match_options(m: &SetMatch) -> SetMatchOptionRequirements {
@@ -46,7 +46,7 @@ fn parse_set_match_options(m: &SetMatch) -> SetMatchOptionRequirements {
         match word.trim_start_matches('-') {
             "return-nomatch" => options.return_nomatch = true,
             "!" | "update-counters" | "update-subcounters" => {}
-            _ => options.needs_oracle = true,
+            _ => options.has_options_beyond_membership = true,
         }
     }
     options
@@ -66,7 +66,9 @@ impl PacketSpace<'_> {
         let is_list = |set: &usize| {
             self.ipsets_by_firewall[self.active_firewall][*set].kind.storage == SetStorage::List
         };
-        let known = set.filter(|s| !(options.needs_oracle || options.return_nomatch && is_list(s)));
+        let known = set.filter(|s| {
+            !(options.has_options_beyond_membership || options.return_nomatch && is_list(s))
+        });
         let found = match known {
             None => UNKNOWN_MEMBERSHIP_LEAF,
             Some(set) => self.get_or_build_ipset_membership(set, &m.src_directions, at)?,

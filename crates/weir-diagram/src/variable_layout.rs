@@ -74,7 +74,7 @@ pub enum VariableOrder {
     /// rules that check where packets come from before all else.
     SourceBeforeDestination,
     /// State, devices, protocol, ports, destination address, source address.
-    PortsFirst,
+    PortsBeforeAddresses,
 }
 
 impl VariableOrder {
@@ -82,7 +82,7 @@ impl VariableOrder {
     pub const ALL: [VariableOrder; 3] = [
         VariableOrder::DestinationBeforeSource,
         VariableOrder::SourceBeforeDestination,
-        VariableOrder::PortsFirst,
+        VariableOrder::PortsBeforeAddresses,
     ];
 
     fn blocks(self) -> Vec<VariableBlock> {
@@ -102,7 +102,7 @@ impl VariableOrder {
                 FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
                 fields(&[Daddr, Dport, Sport]),
             ],
-            VariableOrder::PortsFirst => [
+            VariableOrder::PortsBeforeAddresses => [
                 fields(&[CtState, Iif, Oif]),
                 FRAGMENT_AND_PROTOCOL_BLOCKS.to_vec(),
                 fields(&[Dport, Sport, Daddr]),

@@ -344,7 +344,7 @@ fn probe_btf_and_bpf() -> Vec<DoctorProbeResult> {
             "a kernel with CONFIG_DEBUG_INFO_BTF",
         ),
         probe_from_result(
-            "BPF on a link (XDP)",
+            "XDP programs",
             xdp.map(drop).map(yes),
             "the lab has no generator and no sink",
             "a kernel with CONFIG_BPF_SYSCALL, and root",

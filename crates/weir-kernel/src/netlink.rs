@@ -18,12 +18,12 @@
 
 pub mod attribute;
 mod error;
-mod message;
 pub mod netfilter;
+mod received_message;
 mod request;
 mod socket;
 
 pub use error::{KernelRefusal, NetlinkError};
-pub use message::NetlinkMessage;
+pub use received_message::NetlinkMessage;
 pub use request::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkRequest};
 pub use socket::{NetlinkProtocol, NetlinkSocket};

@@ -73,7 +73,7 @@ pub(crate) struct PacketSetFlow<'a> {
     packet_removing_rule_indexes: Vec<OnceCell<OverlapIndex>>,
     decided_boxes: Vec<OnceCell<Vec<HyperRect>>>,
     /// Nothing can be concluded: a target may do anything, or jumps form a loop.
-    is_inconclusive: bool,
+    has_loop_or_unknown_target: bool,
     /// Boxes and index nodes.
     examined_box_counter: Counter<u64>,
     max_examined_boxes: u64,
@@ -113,11 +113,11 @@ impl<'a> PacketSetFlow<'a> {
                 .map(|_| OnceCell::new())
                 .collect(),
             decided_boxes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
-            is_inconclusive: opaque,
+            has_loop_or_unknown_target: opaque,
             examined_box_counter: Counter::new(0),
             max_examined_boxes,
         };
-        flow.is_inconclusive |= flow.chain_graph.has_loop();
+        flow.has_loop_or_unknown_target |= flow.chain_graph.has_loop();
         flow
     }
 
@@ -192,7 +192,7 @@ impl<'a> PacketSetFlow<'a> {
     /// and which rules decided them. An empty list means: the rules that lead to its chain leave it
     /// none.
     pub fn shadowing_rules(&self, at: RulePosition) -> Option<Vec<RulePosition>> {
-        if self.is_inconclusive || self.is_over_budget() {
+        if self.has_loop_or_unknown_target || self.is_over_budget() {
             return None;
         }
         let reach = self.rule_packet_boxes(at);

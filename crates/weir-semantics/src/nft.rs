@@ -39,7 +39,7 @@ pub struct NftWalkResult<'n> {
     /// The originals counted, in order, each as often as it counted.
     pub credited_originals: Vec<CreditedRuleOrPolicy>,
     /// What was done, in order.
-    pub effects: Vec<NftWalkEffect<'n>>,
+    pub effects: Vec<NftPacketEffect<'n>>,
     /// Rules begun.
     pub rules_tried: u32,
     /// Deepest call, the base chain being 0.
@@ -48,7 +48,7 @@ pub struct NftWalkResult<'n> {
 
 /// Something done to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum NftWalkEffect<'n> {
+pub enum NftPacketEffect<'n> {
     /// An effect.
     Effect(&'n Effect),
     /// An answer.
@@ -252,15 +252,15 @@ impl<'n> NftWalker<'n, '_> {
                 Statement::Verdict(v) => return NftRuleEnd::Verdict(v.clone()),
                 Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
-                    self.result.effects.push(NftWalkEffect::Effect(e));
+                    self.result.effects.push(NftPacketEffect::Effect(e));
                     effects::apply_effect(e, self.packet);
                 }
                 Statement::Reject(word) => {
-                    self.result.effects.push(NftWalkEffect::Reject(word));
+                    self.result.effects.push(NftPacketEffect::Reject(word));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Reject(word));
                 }
                 Statement::Nat(target) => {
-                    self.result.effects.push(NftWalkEffect::Nat(target));
+                    self.result.effects.push(NftPacketEffect::Nat(target));
                     return NftRuleEnd::EndWalk(NftWalkEnd::Translated);
                 }
             }

@@ -20,7 +20,8 @@ pub enum ProbeKind {
     /// A shell on the firewall, which does a little work for each line.
     Shell,
     /// One bulk TCP stream through the firewall.
-    Stream,
+    #[serde(rename = "stream")]
+    BulkTcpStream,
 }
 
 /// The load of the firewall.
@@ -32,7 +33,8 @@ pub enum BackgroundLoad {
     /// It forwards the frames of the study as fast as they come.
     Frames,
     /// It forwards one bulk TCP stream.
-    Stream,
+    #[serde(rename = "stream")]
+    BulkTcpStream,
 }
 
 impl ProbeKind {
@@ -42,7 +44,7 @@ impl ProbeKind {
             ProbeKind::Icmp => "icmp",
             ProbeKind::Udp => "udp",
             ProbeKind::Shell => "shell",
-            ProbeKind::Stream => "stream",
+            ProbeKind::BulkTcpStream => "stream",
         }
     }
 }
@@ -53,7 +55,7 @@ impl BackgroundLoad {
         match self {
             BackgroundLoad::Idle => "idle",
             BackgroundLoad::Frames => "frames",
-            BackgroundLoad::Stream => "stream",
+            BackgroundLoad::BulkTcpStream => "stream",
         }
     }
 }

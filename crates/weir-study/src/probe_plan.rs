@@ -77,7 +77,9 @@ impl ProbePlan {
         let all = self.kinds.iter().flat_map(|kind| {
             self.loads.iter().map(move |load| ProbeKindAndLoad { kind: *kind, load: *load })
         });
-        all.filter(|case| case.kind != ProbeKind::Stream || case.load == BackgroundLoad::Idle)
+        all.filter(|case| {
+            case.kind != ProbeKind::BulkTcpStream || case.load == BackgroundLoad::Idle
+        })
     }
 }
 
@@ -86,8 +88,8 @@ impl ProbeKindAndLoad {
     pub fn from_planned_trial(trial: &PlannedTrial) -> Option<ProbeKindAndLoad> {
         let is_on =
             |axis, name: &str| trial.scenario.coordinate(axis) == Some(&Coordinate::from(name));
-        let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::Stream];
-        let loads = [BackgroundLoad::Idle, BackgroundLoad::Frames, BackgroundLoad::Stream];
+        let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::BulkTcpStream];
+        let loads = [BackgroundLoad::Idle, BackgroundLoad::Frames, BackgroundLoad::BulkTcpStream];
         let kind = kinds.into_iter().find(|kind| is_on(PROBE_KIND_AXIS, kind.name()))?;
         let load = loads.into_iter().find(|load| is_on(BACKGROUND_LOAD_AXIS, load.name()))?;
         Some(ProbeKindAndLoad { kind, load })
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn a_stream_is_measured_on_an_idle_firewall_only() {
         let probing = ProbePlan {
-            kinds: vec![ProbeKind::Icmp, ProbeKind::Stream],
+            kinds: vec![ProbeKind::Icmp, ProbeKind::BulkTcpStream],
             loads: vec![BackgroundLoad::Idle, BackgroundLoad::Frames],
             rate_per_second: 100,
             lines_per_second: 100,

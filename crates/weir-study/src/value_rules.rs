@@ -115,17 +115,17 @@ pub(crate) fn find_first_invalid_values(
     table: &DeTable<'_>,
     path_rules: &[ValueRuleAtPath],
 ) -> FirstInvalidValues {
-    let mut walk = ValueWalk { path_rules, found: FirstInvalidValues::default() };
+    let mut walk = TomlValueWalk { value_rules: path_rules, found: FirstInvalidValues::default() };
     walk.visit_table(table, 0, &mut Vec::new());
     walk.found
 }
 
-struct ValueWalk<'r> {
-    path_rules: &'r [ValueRuleAtPath],
+struct TomlValueWalk<'r> {
+    value_rules: &'r [ValueRuleAtPath],
     found: FirstInvalidValues,
 }
 
-impl ValueWalk<'_> {
+impl TomlValueWalk<'_> {
     fn record_first_refusal(&mut self, offset: usize, message: String) {
         let error = || TomlValueError::new(&(offset..offset), message);
         self.found.refused.get_or_insert_with(error);
@@ -154,7 +154,7 @@ impl ValueWalk<'_> {
             path.pop();
         }
         // After the values alone: an interval is about numbers in their ranges.
-        for row in self.path_rules.iter().filter(|row| row.matches_path(path)) {
+        for row in self.value_rules.iter().filter(|row| row.matches_path(path)) {
             if let Err((offset, message)) = check_table(&row.rule, table) {
                 self.record_first_refusal(offset.unwrap_or(at), message);
             }
@@ -163,7 +163,7 @@ impl ValueWalk<'_> {
 
     fn visit_array<'v>(&mut self, array: &'v DeArray<'_>, at: usize, path: &mut Vec<PathStep<'v>>) {
         let name = describe_value_at_path(path);
-        for row in self.path_rules.iter().filter(|row| row.matches_path(path)) {
+        for row in self.value_rules.iter().filter(|row| row.matches_path(path)) {
             if let Err((offset, message)) = check_array(&row.rule, array, &name) {
                 self.record_first_refusal(offset.unwrap_or(at), message);
             }
@@ -181,7 +181,7 @@ impl ValueWalk<'_> {
         if text.contains('\0') {
             self.record_first_refusal(at, format!("{name} contains the character NUL: remove it"));
         }
-        for row in self.path_rules.iter().filter(|row| row.matches_path(path)) {
+        for row in self.value_rules.iter().filter(|row| row.matches_path(path)) {
             if let ValueRule::Text(check) = row.rule
                 && let Err(why) = check(text)
             {
@@ -193,7 +193,7 @@ impl ValueWalk<'_> {
     fn visit_number(&mut self, value: &DeValue<'_>, at: usize, path: &[PathStep<'_>]) {
         let name = describe_value_at_path(path);
         let mut ranges =
-            self.path_rules.iter().filter(|row| row.matches_path(path)).filter_map(|row| {
+            self.value_rules.iter().filter(|row| row.matches_path(path)).filter_map(|row| {
                 if let ValueRule::Number(range) = row.rule { Some(range) } else { None }
             });
         let Some(range) = ranges.next() else {

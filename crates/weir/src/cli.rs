@@ -25,7 +25,7 @@ pub use lab::{
     LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use limits::TimeLimitArgs;
-pub use operand::{IptablesVariantArg, RulesetOperandArgs};
+pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use tune_calibrate_and_doctor::{CalibrateArgs, DoctorArgs, TuneArgs};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.

@@ -8,7 +8,7 @@ use weir_backends::nft::to_iptables::{self, OpaqueNftTextDictionary};
 use weir_backends::original_rule_ids::OriginalRuleIds;
 use weir_model::{Family, Firewall, nft};
 
-use crate::cli::RulesetOperandArgs;
+use crate::cli::SourcesBesidesFileArgs;
 use crate::live_ruleset::{self, LiveRuleset};
 use crate::operand::{self, LoadedFirewall, SourceText};
 use crate::ruleset_texts::{self, RulesetTexts};
@@ -39,7 +39,7 @@ pub struct DiffOperand {
 /// What cannot be read; all errors of a text are drawn on standard error first.
 pub fn load_diff_operand(
     name: &str,
-    files: &RulesetOperandArgs,
+    files: &SourcesBesidesFileArgs,
     color: bool,
 ) -> Result<DiffOperand> {
     let path = Path::new(name);
@@ -75,7 +75,7 @@ pub fn load_diff_operand(
 /// The files of an artefact.
 fn load_artefact_folder(
     name: &str,
-    files: &RulesetOperandArgs,
+    files: &SourcesBesidesFileArgs,
     color: bool,
 ) -> Result<DiffOperand> {
     let StoredArtefact { artefact, edited_files: edited, .. } =
@@ -115,7 +115,7 @@ fn load_artefact_folder(
 }
 
 /// What is in force in this network namespace: iptables, ipset, weir's tables of nft.
-fn load_live_operand(files: &RulesetOperandArgs, color: bool) -> Result<DiffOperand> {
+fn load_live_operand(files: &SourcesBesidesFileArgs, color: bool) -> Result<DiffOperand> {
     let LiveRuleset {
         texts,
         source_summary: read,

@@ -7,7 +7,7 @@ use weir_model::{Family, Firewall, TableName};
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_syntax::{Diagnostic, ipset};
 
-use crate::cli::RulesetOperandArgs;
+use crate::cli::SourcesBesidesFileArgs;
 use crate::live_ruleset;
 use crate::ruleset_texts::{RulesetTexts, read_file_or_stdin};
 use crate::terminal;
@@ -48,7 +48,7 @@ pub enum RulesetTextKind {
 /// A text that cannot be read or holds errors: they are drawn on standard error first.
 pub fn load_ruleset_operand(
     file: Option<&Path>,
-    operand: &RulesetOperandArgs,
+    operand: &SourcesBesidesFileArgs,
     color: bool,
 ) -> Result<LoadedFirewall> {
     if operand.live && file.is_some() {
@@ -104,7 +104,7 @@ pub fn load_ruleset_operand(
 pub fn parse_ruleset_texts(
     texts: RulesetTexts,
     table: Option<TableName>,
-    operand: &RulesetOperandArgs,
+    operand: &SourcesBesidesFileArgs,
     color: bool,
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;

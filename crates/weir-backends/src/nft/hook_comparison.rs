@@ -16,7 +16,7 @@ use std::hash::{Hash, Hasher};
 use weir_artefact::{CompiledForm, Deviation, EqualityCheckRecord};
 use weir_model::nft::CreditedRuleOrPolicy;
 use weir_model::{Effect, Family, Firewall, Hook, Packet, Ruleset, TableName, Target};
-use weir_semantics::nft::{NftEvaluator, NftWalkEffect, NftWalkEnd, NftWalkResult};
+use weir_semantics::nft::{NftEvaluator, NftPacketEffect, NftWalkEnd, NftWalkResult};
 use weir_semantics::{
     CountedObject, Interpreter, JourneyKind, Oracle, OracleQuestion, QuestionSubject, TraversalLog,
     Verdict,
@@ -191,9 +191,9 @@ impl HookComparer<'_> {
         let effects = effects
             .iter()
             .map(|d| match d {
-                NftWalkEffect::Effect(e) => format_effect(e),
-                NftWalkEffect::Reject(word) => word.to_string(),
-                NftWalkEffect::Nat(nat) => format!("{nat:?}"),
+                NftPacketEffect::Effect(e) => format_effect(e),
+                NftPacketEffect::Reject(word) => word.to_string(),
+                NftPacketEffect::Nat(nat) => format!("{nat:?}"),
             })
             .collect();
         let packet = (end != NftWalkEnd::Translated).then_some(packet);

@@ -34,7 +34,7 @@ pub(super) fn write_classifier_block(
         columns,
         rows: RowLayout::new(&kinds),
         group_lines: vec![],
-        cell_lines: vec![],
+        written_root_cell_lines: vec![],
         first_cell_line: PREAMBLE_LINES + groups.iter().map(count_group_lines).sum::<usize>(),
         nodes: vec![],
         bucket_block_lines: vec![],
@@ -68,7 +68,7 @@ pub(super) fn write_classifier_block(
         lines[1 + word / 16].0[word % 16] = *bits;
     }
     lines.extend(&writer.group_lines);
-    lines.extend(&writer.cell_lines);
+    lines.extend(&writer.written_root_cell_lines);
     lines.extend(pack_words_into_lines(writer.nodes.iter().flatten().copied()));
     lines.extend(&writer.bucket_block_lines);
     lines.extend(&writer.bitmap_lines);
@@ -148,7 +148,7 @@ struct BlockWriter<'a> {
     columns: &'a FilterColumns,
     rows: RowLayout,
     group_lines: Vec<CacheLine>,
-    cell_lines: Vec<CacheLine>,
+    written_root_cell_lines: Vec<CacheLine>,
     first_cell_line: usize,
     nodes: Vec<NodeContent>,
     bucket_block_lines: Vec<CacheLine>,
@@ -181,8 +181,8 @@ impl BlockWriter<'_> {
 
     /// The words of the line of a group that state its root.
     fn append_root_cells(&mut self, root: &RootTable, rebase: impl Fn(u32) -> u32) -> [u32; 4] {
-        let first_line = self.first_cell_line + self.cell_lines.len();
-        self.cell_lines
+        let first_line = self.first_cell_line + self.written_root_cell_lines.len();
+        self.written_root_cell_lines
             .extend(pack_words_into_lines(root.cells.iter().map(|child| rebase(*child))));
         [root.word as u32, root.shift, root.cells.len().ilog2(), first_line as u32]
     }

@@ -68,9 +68,9 @@ impl RowShape for WordCountsByComparison {
 
 /// The shape of [`WordCountsByComparison::FIVE_TUPLE`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FiveTupleShape;
+pub(super) struct ConstFiveTupleRowCounts;
 
-impl RowShape for FiveTupleShape {
+impl RowShape for ConstFiveTupleRowCounts {
     #[inline(always)]
     fn counts(self) -> WordCountsByComparison {
         WordCountsByComparison::FIVE_TUPLE

@@ -2,7 +2,7 @@
 
 use super::batch_walk::{MatchSink, walk_keys};
 use super::block::ClassifierBlock;
-use super::bucket_rows::{FiveTupleShape, WordCountsByComparison};
+use super::bucket_rows::{ConstFiveTupleRowCounts, WordCountsByComparison};
 use super::lane_comparisons::{LaneInstructions, PortableLanes};
 
 /// Sets of instructions with their own walk.
@@ -54,7 +54,9 @@ fn walk_with_lanes<L: LaneInstructions, S: MatchSink>(
     sink: &mut S,
 ) {
     match block.rows.counts {
-        WordCountsByComparison::FIVE_TUPLE => walk_keys::<L, S>(block, FiveTupleShape, keys, sink),
+        WordCountsByComparison::FIVE_TUPLE => {
+            walk_keys::<L, S>(block, ConstFiveTupleRowCounts, keys, sink)
+        }
         counts => walk_keys::<L, S>(block, counts, keys, sink),
     }
 }

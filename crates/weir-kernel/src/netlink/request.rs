@@ -2,7 +2,7 @@
 
 use super::attribute::AttributeWriter;
 use super::error::NetlinkError;
-use super::message::NLMSG_HEADER_BYTES;
+use super::received_message::NLMSG_HEADER_BYTES;
 
 const NLM_F_REQUEST: u16 = 1;
 /// The request is acknowledged.

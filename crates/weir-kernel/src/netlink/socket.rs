@@ -11,8 +11,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::attribute::MalformedNetlink;
 use super::error::{KernelRefusal, NetlinkError};
-use super::message::{NetlinkMessage, ReplyStatus, parse_messages};
 use super::netfilter::{NetfilterSubsystem, wrap_in_batch};
+use super::received_message::{NetlinkMessage, ReplyStatus, parse_messages};
 use super::request::{NLM_F_ACK, NetlinkRequest};
 use crate::socket_option::set_socket_option;
 

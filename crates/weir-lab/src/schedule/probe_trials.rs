@@ -84,9 +84,9 @@ fn run_probe_trial_with_load_retries(
     let kind = match case.kind {
         ProbeKind::Icmp | ProbeKind::Udp => TrialKind::RoundTrip,
         ProbeKind::Shell => TrialKind::Response,
-        ProbeKind::Stream => TrialKind::Stream,
+        ProbeKind::BulkTcpStream => TrialKind::Stream,
     };
-    let is_asked = case.kind != ProbeKind::Stream;
+    let is_asked = case.kind != ProbeKind::BulkTcpStream;
     let rate_pps = if is_asked { f64::from(rate) } else { 0.0 };
     Ok(Trial {
         kind,

@@ -52,7 +52,7 @@ pub(crate) enum DropCountSource<'a> {
 }
 
 /// Everything that counts, at one moment.
-struct TrialCounters {
+struct RunningCounters {
     device_drops: u64,
     stack_drops: u64,
     conntrack: ConntrackCounters,
@@ -66,7 +66,7 @@ struct TrialBaseline {
     rule_drops: Option<u64>,
     is_drop_watch_on: bool,
     machine_observer: MachineObserver,
-    counters: TrialCounters,
+    counters: RunningCounters,
 }
 
 impl TrialRunner {
@@ -230,8 +230,8 @@ impl TrialRunner {
     fn read_counters(
         &mut self,
         firewall: &FirewallWithCounters,
-    ) -> Result<TrialCounters, LabError> {
-        Ok(TrialCounters {
+    ) -> Result<RunningCounters, LabError> {
+        Ok(RunningCounters {
             device_drops: firewall.device_drops.dropped_packets()?,
             stack_drops: firewall.stack_counters.discarded_packets()?,
             conntrack: firewall.conntrack_counters.read()?,
@@ -248,8 +248,8 @@ impl TrialRunner {
 /// NAPI context, discards them without counting (`link`); after the firewall they arrive where no
 /// program counts them (`sink`).
 fn attribute_uncounted_losses(
-    before: &TrialCounters,
-    after: &TrialCounters,
+    before: &RunningCounters,
+    after: &RunningCounters,
     seen: &mut TrialObservation,
 ) {
     let dropped: u64 =

@@ -61,7 +61,7 @@ impl PacketSetFlow<'_> {
     ) -> Option<Vec<Decider>> {
         let rule = self.rule(at);
         let reach = self.rule_packet_boxes(at);
-        if self.is_inconclusive
+        if self.has_loop_or_unknown_target
             || self.is_over_budget()
             || !reach.stateful_boxes.is_empty()
             || reach.matched_boxes.is_empty()

@@ -42,7 +42,9 @@ impl ChangingSets {
             });
             changing.names.extend(counted);
         }
-        changing.names.extend(sets.iter().filter(|s| is_self_changing(s)).map(|s| s.name.clone()));
+        changing
+            .names
+            .extend(sets.iter().filter(|s| changes_without_set_target(s)).map(|s| s.name.clone()));
         if changing.names.is_empty() {
             return changing;
         }
@@ -99,7 +101,7 @@ impl ChangingSets {
 }
 
 /// Whether a set changes though no target names it.
-fn is_self_changing(set: &crate::ipset::IpSet) -> bool {
+fn changes_without_set_target(set: &crate::ipset::IpSet) -> bool {
     let ages = |o: &SetOption| matches!(o, SetOption::DefaultElementTimeout(_));
     let learns = set.kind.storage == SetStorage::Bitmap
         && set.kind.data_types == [SetDataType::Ip, SetDataType::Mac];

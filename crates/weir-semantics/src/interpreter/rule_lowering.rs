@@ -125,7 +125,7 @@ pub(crate) struct SetTest<'f> {
     pub negated: bool,
     pub return_nomatch: bool,
     /// Options that require more than membership.
-    pub needs_oracle: bool,
+    pub has_options_beyond_membership: bool,
     pub updates_counters: bool,
     /// Rules may change its contents: the saved contents say nothing.
     pub is_modified_by_rules: bool,
@@ -377,7 +377,7 @@ fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, match_digest: u64
         dirs: &m.src_directions,
         negated: m.negated,
         return_nomatch: false,
-        needs_oracle: false,
+        has_options_beyond_membership: false,
         updates_counters: true,
         content_digest: match_digest,
     };
@@ -391,7 +391,7 @@ fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, match_digest: u64
             "return-nomatch" => test.return_nomatch = true,
             "update-counters" => test.updates_counters = !negated,
             "update-subcounters" => {}
-            _ => test.needs_oracle = true,
+            _ => test.has_options_beyond_membership = true,
         }
         negated = false;
     }

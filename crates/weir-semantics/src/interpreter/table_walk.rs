@@ -439,7 +439,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             Some(set) if test.return_nomatch && interpreter.sets[set].is_list() => {
                 SetMembership::Unknown
             }
-            Some(set) if !test.needs_oracle && !test.is_modified_by_rules => {
+            Some(set) if !test.has_options_beyond_membership && !test.is_modified_by_rules => {
                 test_membership(&interpreter.sets, set, self.packet, test.dirs)
             }
             _ => SetMembership::Unknown,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::limits::ProofLimitArgs;
-use super::operand::{IptablesVariantArg, RulesetOperandArgs};
+use super::operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 
 /// What a ruleset is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,7 +30,7 @@ pub struct CompileArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// The form to compile to.
     #[arg(long, value_enum)]
     pub to: FormArg,
@@ -91,7 +91,7 @@ pub struct VerifyArgs {
     pub paths: Vec<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// Number of packets to generate for the ruleset and compare.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub packets: usize,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use weir_classify::Engine;
 
 use super::limits::TimeLimitArgs;
-use super::operand::RulesetOperandArgs;
+use super::operand::SourcesBesidesFileArgs;
 
 /// A hook where a packet begins its journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +38,7 @@ pub struct ExplainArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// The time that it may take.
     #[command(flatten)]
     pub time: TimeLimitArgs,
@@ -108,7 +108,7 @@ pub struct TrafficArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// Which packets to write.
     #[arg(long, value_enum, default_value_t = TrafficPatternArg::Uniform)]
     pub pattern: TrafficPatternArg,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::limits::{ProofLimitArgs, TimeLimitArgs};
-use super::operand::RulesetOperandArgs;
+use super::operand::SourcesBesidesFileArgs;
 
 /// `weir fmt`.
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub struct FmtPrintArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// The count rules of an ipf.conf (IP Filter), printed as iptables-save text.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "live", "ip6", "ipset"])]
     pub ipf: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct CheckArgs {
     pub files: Vec<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// Counters are from real traffic: report rules that no packet matched.
     #[arg(short, long)]
     pub counters: bool,
@@ -87,7 +87,7 @@ pub struct OptimizeArgs {
     pub file: Option<PathBuf>,
     /// More of the ruleset.
     #[command(flatten)]
-    pub operand: RulesetOperandArgs,
+    pub sources_besides_file: SourcesBesidesFileArgs,
     /// Fix findings with these IDs (`weir check --list` shows which can be fixed).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fix: Vec<String>,

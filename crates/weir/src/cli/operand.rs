@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 /// The sources of a ruleset other than FILE.
 #[derive(Clone, Debug, Args)]
-pub struct RulesetOperandArgs {
+pub struct SourcesBesidesFileArgs {
     /// ip6tables-save text of the same ruleset.
     #[arg(long, value_name = "FILE")]
     pub ip6: Option<PathBuf>,

@@ -49,7 +49,8 @@ pub fn check_and_print_findings(
         args.baseline.as_deref().map(Baseline::read_checking_lint_ids).transpose()?;
     let (mut all, mut lines) = (Vec::new(), Vec::new());
     for file in list_file_arguments_or_none(args)? {
-        let loaded = operand::load_ruleset_operand(file, &args.operand, colors.stderr)?;
+        let loaded =
+            operand::load_ruleset_operand(file, &args.sources_besides_file, colors.stderr)?;
         let mut known = 0;
         let found = lint_except_known(&loaded.firewall, &options, |f| {
             let takes =
@@ -103,7 +104,7 @@ pub fn check_and_print_findings(
 
 /// The files to check, each a ruleset of its own; none where the other options name the ruleset.
 fn list_file_arguments_or_none(args: &CheckArgs) -> Result<Vec<Option<&Path>>> {
-    if args.files.len() > 1 && args.operand.ip6.is_some() {
+    if args.files.len() > 1 && args.sources_besides_file.ip6.is_some() {
         bail!("--ip6 applies to a single FILE: give the IPv6 text as a separate FILE");
     }
     Ok(match &args.files[..] {

@@ -26,7 +26,8 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
         bail!("--chain is for --to classifier: other forms are of the whole ruleset");
     }
     let deadline = Deadline::start(&args.limits.time);
-    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded =
+        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let options = CompileOptions {
         levels: args.levels.clone(),
         seed: args.seed,

@@ -23,7 +23,8 @@ use crate::{json_output, operand, terminal};
 pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     require_no_pass_options(args)?;
     let deadline = Deadline::start(&args.limits.time);
-    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded =
+        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let firewall = &loaded.firewall;
     let chains = select_chains(firewall, &args.chain)?;
     let compile = |chain: &BuiltInChain<'_>| compile_chain_to_lookups(firewall, *chain);

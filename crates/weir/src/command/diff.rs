@@ -5,7 +5,7 @@ use weir_artefact::Deviation;
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_with_progress,
 };
-use weir_model::Rule;
+use weir_model::{Family, Rule, Span};
 use weir_packet::{Mac, pcap};
 use weir_review::{
     Review, ReviewedRuleset as Named, UndecidedPathCheckOptions, compare_counters,
@@ -13,7 +13,7 @@ use weir_review::{
 };
 
 use super::YesNoExitStatus;
-use crate::cli::{DiffArgs, DiffFormatArg, RulesetOperandArgs};
+use crate::cli::{DiffArgs, DiffFormatArg, SourcesBesidesFileArgs};
 use crate::deadline::Deadline;
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
@@ -55,13 +55,9 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
         progress.show_done_fraction(&format!("proving {} {path}", ip_version_name(family)), 0.1);
     })?;
     let indexes = [&a, &b].map(|side| SourceLineIndex::new(&side.sources));
-    let lines = indexes.each_ref().map(|index| {
-        move |span, family| {
-            let source = index.source_of_kind(RulesetTextKind::Rules(family))?;
-            let range = index.line_column_range(source, span)?;
-            Some((source.name.clone(), range.line))
-        }
-    });
+    let lines = indexes
+        .each_ref()
+        .map(|index| move |span, family| locate_ruleset_line(index, span, family));
     let original = |rule: &Rule| {
         let known = originals.as_ref().filter(|_| identity == StatefulTestPairing::ByCredit)?;
         known.rule_id_text(*rule.credited_originals.first()?).map(str::to_owned)
@@ -120,6 +116,17 @@ fn build_compare_options(
     }
 }
 
+/// The text and line of a span; `None` for what weir made of nft.
+fn locate_ruleset_line(
+    index: &SourceLineIndex<'_>,
+    span: Span,
+    family: Family,
+) -> Option<(String, usize)> {
+    let source = index.source_of_kind(RulesetTextKind::Rules(family))?;
+    let range = index.line_column_range(source, span)?;
+    Some((source.name.clone(), range.line))
+}
+
 /// Both operands, in the order of the command line.
 fn operands_in_order(args: &DiffArgs) -> Result<[String; 2]> {
     match (&args.operands[..], args.live) {
@@ -140,9 +147,9 @@ fn operands_in_order(args: &DiffArgs) -> Result<[String; 2]> {
 }
 
 /// The files that belong to the operand of that number.
-fn select_operand_args(args: &DiffArgs, number: usize) -> RulesetOperandArgs {
+fn select_operand_args(args: &DiffArgs, number: usize) -> SourcesBesidesFileArgs {
     let of = |all: &[std::path::PathBuf]| all.get(number).or(all.first()).cloned();
-    RulesetOperandArgs {
+    SourcesBesidesFileArgs {
         ip6: of(&args.ip6),
         ipset: of(&args.ipset),
         live: false,

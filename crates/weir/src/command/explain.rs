@@ -52,7 +52,8 @@ struct PacketCost {
 pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
     let deadline = Deadline::start(&args.time);
     let (packet, given) = parse_packet_option(&args.packet, color)?;
-    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded =
+        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let family = packet.family;
     if loaded.firewall.ruleset(family).is_none() {
         bail!("the packet is {family:?} and the ruleset has no rules of that family (--ip6 FILE)");

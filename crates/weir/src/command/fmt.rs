@@ -15,7 +15,8 @@ pub fn print_normalised_ruleset(args: &FmtPrintArgs, color: bool) -> Result<YesN
     if let Some(path) = &args.ipf {
         return print_ipf_conf_as_iptables_save(path, color);
     }
-    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded =
+        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let mut text = ipset::print(&loaded.firewall.sets);
     for ruleset in loaded.firewall.rulesets() {
         text.push_str(&iptables::print(ruleset, args.counters));

@@ -42,7 +42,8 @@ pub fn fix_findings_and_prove(args: &OptimizeArgs, color: bool) -> Result<YesNoE
         one_by_one: false,
     };
     let deadline = Deadline::start(&args.limits.time);
-    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded =
+        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
     deadline.disarm();

@@ -21,7 +21,8 @@ const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Writes the pcap file and the verdicts next to it.
 pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<YesNoExitStatus> {
-    let loaded = operand::load_ruleset_operand(args.file.as_deref(), &args.operand, color)?;
+    let loaded =
+        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
         all.extend(generate_packets_with_verdicts(&loaded.firewall, family, args));

@@ -12,12 +12,13 @@ use crate::{json_output, operand};
 
 /// Compares, and says the result of it.
 pub fn compare_forms_with_kernel(args: &VerifyArgs, color: bool) -> Result<YesNoExitStatus> {
-    let alone = args.operand.live || args.operand.ip6.is_some() && is_directory(&args.paths[0]);
+    let alone = args.sources_besides_file.live
+        || args.sources_besides_file.ip6.is_some() && is_directory(&args.paths[0]);
     let (file, artefacts) = match args.paths.split_first() {
         Some((first, rest)) if !alone => (Some(first.as_path()), rest),
         _ => (None, &args.paths[..]),
     };
-    let loaded = operand::load_ruleset_operand(file, &args.operand, color)?;
+    let loaded = operand::load_ruleset_operand(file, &args.sources_besides_file, color)?;
     weir_kernel::stop_signal::install_stop_signal_handlers().context("catch Ctrl-C")?;
     let options = VerifyOptions {
         packet_count: args.packets,

@@ -90,7 +90,7 @@ impl Workload for ProbeWorkload {
             // What is started here stays on the core.
             let _pinned = CorePinGuard::pin_to_core(resources.core, false)?;
             self.transport = match self.kind_and_load.kind {
-                ProbeKind::Stream => None,
+                ProbeKind::BulkTcpStream => None,
                 ProbeKind::Shell => Some(Box::new(FirewallShellProbe::start(&firewall.namespace)?)),
                 kind => {
                     let macs = resources.topology.firewall_and_source_macs();
@@ -166,8 +166,8 @@ fn run_overload_or_stream_blocking(
 ) -> Result<(SendResult, Option<BulkTcpStreamResult>), LabError> {
     let nothing =
         SendResult { finished: true, seconds: duration.as_secs_f64(), ..SendResult::default() };
-    let is_measured = kind_and_load.kind == ProbeKind::Stream;
-    if kind_and_load.load == BackgroundLoad::Stream || is_measured {
+    let is_measured = kind_and_load.kind == ProbeKind::BulkTcpStream;
+    if kind_and_load.load == BackgroundLoad::BulkTcpStream || is_measured {
         let links = ProbeLinks {
             source: resources.topology.source_namespace(),
             source_device: &firewall.source_and_sink_devices.0,

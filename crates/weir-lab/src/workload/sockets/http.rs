@@ -11,7 +11,7 @@ pub(super) fn format_numbered_reply(number: &str) -> String {
 
 /// What answers a request that is there to its end: one with a number, or that of a program for
 /// `/`, whose connection is kept unless it says otherwise (RFC 9112, section 9.3).
-pub(super) fn answer_request(request: &[u8]) -> Option<String> {
+pub(super) fn reply_to_complete_request(request: &[u8]) -> Option<String> {
     let head = std::str::from_utf8(request).ok()?.strip_suffix("\r\n\r\n")?;
     if let Some(rest) = head.strip_prefix("GET /id=") {
         return rest.get(..16).map(format_numbered_reply);
@@ -31,22 +31,27 @@ mod tests {
     fn a_request_is_answered_when_it_is_whole() {
         let text = format_numbered_request(0x1234);
         assert_eq!(
-            answer_request(text.as_bytes()),
+            reply_to_complete_request(text.as_bytes()),
             Some(format_numbered_reply("0000000000001234"))
         );
-        assert_eq!(answer_request(&text.as_bytes()[..text.len() - 1]), None);
-        assert_eq!(answer_request(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
+        assert_eq!(reply_to_complete_request(&text.as_bytes()[..text.len() - 1]), None);
+        assert_eq!(reply_to_complete_request(b"POST /id=0000000000001234 HTTP/1.1\r\n\r\n"), None);
     }
 
     #[test]
     fn a_connection_is_kept_unless_its_client_says_otherwise() {
         let closes = b"GET / HTTP/1.1\r\nHost: 198.19.128.0:80\r\nConnection: Close\r\n\r\n";
-        assert_eq!(answer_request(closes), Some(format_numbered_reply("0000000000000000")));
-        let kept = answer_request(b"GET / HTTP/1.1\r\nUser-Agent: x\r\nHost: web\r\n\r\n").unwrap();
-        assert!(kept.ends_with("Content-Length: 16\r\n\r\n0000000000000000"), "{kept}");
-        assert_eq!(answer_request(b"GET /other HTTP/1.1\r\nHost: web\r\n\r\n"), None);
         assert_eq!(
-            answer_request(b"GET / HTTP/1.1\r\nHost: web\r\n"),
+            reply_to_complete_request(closes),
+            Some(format_numbered_reply("0000000000000000"))
+        );
+        let kept =
+            reply_to_complete_request(b"GET / HTTP/1.1\r\nUser-Agent: x\r\nHost: web\r\n\r\n")
+                .unwrap();
+        assert!(kept.ends_with("Content-Length: 16\r\n\r\n0000000000000000"), "{kept}");
+        assert_eq!(reply_to_complete_request(b"GET /other HTTP/1.1\r\nHost: web\r\n\r\n"), None);
+        assert_eq!(
+            reply_to_complete_request(b"GET / HTTP/1.1\r\nHost: web\r\n"),
             None,
             "there is more to come"
         );

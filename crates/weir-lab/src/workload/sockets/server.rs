@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
-use super::http::answer_request;
+use super::http::reply_to_complete_request;
 use crate::observe::core_noise::CorePinGuard;
 use weir_kernel::set_socket_option;
 
@@ -138,7 +138,7 @@ impl HttpServer {
             Ok(0) => true,
             Ok(length) => {
                 session.request.extend_from_slice(&chunk[..length]);
-                let text = answer_request(&session.request);
+                let text = reply_to_complete_request(&session.request);
                 let sent = text.map(|text| {
                     session.request.clear();
                     session.socket.write_all(text.as_bytes()).is_ok()
