@@ -14,11 +14,11 @@ const BUILDS_MAX: usize = 3;
 /// An engine with its structure.
 pub struct EngineSubject {
     name: &'static str,
-    built_engine: BuiltEngine,
+    built_engine: FixedOrUpdatableClassifier,
     build_seconds: Vec<f64>,
 }
 
-enum BuiltEngine {
+enum FixedOrUpdatableClassifier {
     Fixed(Box<dyn Classifier>),
     Updatable(Box<dyn UpdatableClassifier>),
 }
@@ -39,8 +39,8 @@ pub fn build_engine_subject(
     loop {
         let start = read_thread_cpu_seconds();
         let built_engine = match engine.build_updatable(filters, limits) {
-            Some(built_engine) => BuiltEngine::Updatable(built_engine?),
-            None => BuiltEngine::Fixed(engine.build(filters, limits)?),
+            Some(built_engine) => FixedOrUpdatableClassifier::Updatable(built_engine?),
+            None => FixedOrUpdatableClassifier::Fixed(engine.build(filters, limits)?),
         };
         build_seconds.push(read_thread_cpu_seconds() - start);
         let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILD_SECONDS_MAX;
@@ -53,8 +53,8 @@ pub fn build_engine_subject(
 impl EngineSubject {
     fn classifier(&self) -> &dyn Classifier {
         match &self.built_engine {
-            BuiltEngine::Fixed(classifier) => &**classifier,
-            BuiltEngine::Updatable(classifier) => &**classifier,
+            FixedOrUpdatableClassifier::Fixed(classifier) => &**classifier,
+            FixedOrUpdatableClassifier::Updatable(classifier) => &**classifier,
         }
     }
 }
@@ -74,8 +74,8 @@ impl BenchSubject for EngineSubject {
 
     fn updatable_classifier(&mut self) -> Option<&mut dyn UpdatableClassifier> {
         match &mut self.built_engine {
-            BuiltEngine::Fixed(_) => None,
-            BuiltEngine::Updatable(classifier) => Some(&mut **classifier),
+            FixedOrUpdatableClassifier::Fixed(_) => None,
+            FixedOrUpdatableClassifier::Updatable(classifier) => Some(&mut **classifier),
         }
     }
 

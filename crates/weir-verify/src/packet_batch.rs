@@ -96,12 +96,12 @@ pub(crate) struct PacketBatch {
 pub(crate) struct BatchMaker {
     numbering: PacketNumbering,
     /// Families in which lengths are tested: there, packets keep their length.
-    length_tested_families: Vec<Family>,
+    families_that_keep_lengths: Vec<Family>,
 }
 
 impl BatchMaker {
     pub fn new(numbering: PacketNumbering, lengths_matter: Vec<Family>) -> BatchMaker {
-        BatchMaker { numbering, length_tested_families: lengths_matter }
+        BatchMaker { numbering, families_that_keep_lengths: lengths_matter }
     }
 
     /// Takes at most `max_packets` packets, all of which follow `path`, out of `packets`. A packet of the
@@ -157,7 +157,7 @@ impl BatchMaker {
         } else {
             connections.extend(conntrack_setup::build_conntrack_entries_of_packet(&packet, number));
         }
-        if !self.length_tested_families.contains(&packet.family) {
+        if !self.families_that_keep_lengths.contains(&packet.family) {
             if packet.proto == GRE_PROTOCOL && !packet.is_fragment() {
                 // A shorter header cannot be translated.
                 packet.payload.resize(packet.payload.len().max(GRE_BYTES_NEEDED_BY_NAT), 0);
@@ -272,9 +272,9 @@ mod tests {
         (10..10 + count).map(|sport| udp(family, sport)).collect()
     }
 
-    fn maker_for_ruleset_without_tests(length_tested_families: Vec<Family>) -> BatchMaker {
+    fn maker_for_ruleset_without_tests(families_that_keep_lengths: Vec<Family>) -> BatchMaker {
         let numbering = PacketNumbering::from_next_number(1, HashSet::new());
-        BatchMaker::new(numbering, length_tested_families)
+        BatchMaker::new(numbering, families_that_keep_lengths)
     }
 
     #[test]

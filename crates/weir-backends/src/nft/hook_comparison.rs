@@ -98,9 +98,9 @@ struct HookComparer<'a> {
 
 /// What one of the two made of a packet at a hook.
 #[derive(Debug, PartialEq)]
-struct HookOutcome {
+struct IptablesOrNftHookOutcome {
     end_verdict: NftWalkEnd,
-    effects: Vec<String>,
+    effects_as_text: Vec<String>,
     credited_originals: Vec<CreditedRuleOrPolicy>,
     packet: Option<Packet>,
 }
@@ -153,7 +153,7 @@ impl HookComparer<'_> {
         hook: Hook,
         packet: &Packet,
         salt: u64,
-    ) -> HookOutcome {
+    ) -> IptablesOrNftHookOutcome {
         let mut packet = packet.clone();
         let (verdict, log) =
             self.interpreter.walk_table(table, hook, &mut packet, &mut HashedOracle(salt));
@@ -165,9 +165,9 @@ impl HookComparer<'_> {
             _ => NftWalkEnd::Accept,
         };
         let packet = (!translated).then_some(packet);
-        HookOutcome {
+        IptablesOrNftHookOutcome {
             end_verdict: end,
-            effects: format_traversal_effects(&log),
+            effects_as_text: format_traversal_effects(&log),
             credited_originals: collect_credits(&log, hook),
             packet,
         }
@@ -179,7 +179,7 @@ impl HookComparer<'_> {
         hook: Hook,
         packet: &Packet,
         salt: u64,
-    ) -> HookOutcome {
+    ) -> IptablesOrNftHookOutcome {
         let mut packet = packet.clone();
         let mut answer = |o: &weir_model::nft::OpaqueNftTest, _: &Packet| {
             hash_answer(salt, o.rule.0, o.match_index)
@@ -197,7 +197,12 @@ impl HookComparer<'_> {
             })
             .collect();
         let packet = (end != NftWalkEnd::Translated).then_some(packet);
-        HookOutcome { end_verdict: end, effects, credited_originals, packet }
+        IptablesOrNftHookOutcome {
+            end_verdict: end,
+            effects_as_text: effects,
+            credited_originals,
+            packet,
+        }
     }
 }
 

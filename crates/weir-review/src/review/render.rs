@@ -236,11 +236,11 @@ fn other_region_decision_lines(region: &RegionReview) -> Vec<String> {
     for DecisionsBeforeAndAfter { before, after } in
         rest.iter().take(MAX_OTHER_DECISIONS_PER_REGION)
     {
-        out.push(format!("others  before {}, after {}", of(before), of(after)));
+        out.push(format!("other packets  before {}, after {}", of(before), of(after)));
     }
     if rest.len() > MAX_OTHER_DECISIONS_PER_REGION {
         out.push(format!(
-            "others  and {} more pairs of rules",
+            "other packets  and {} more pairs of rules",
             rest.len() - MAX_OTHER_DECISIONS_PER_REGION
         ));
     }

@@ -93,7 +93,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     at.rule = next;
                     continue;
                 }
-                Some(_) => return self.report_verdict(Verdict::Drop),
+                Some(_) => return self.leave_table_by_rule(Verdict::Drop),
             }
             failures_in_row = 0;
             let counted = CountedObject::Rule { table: name, chain: &chain.chain.name, number };
@@ -102,13 +102,13 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 if compact.action == RuleAction::EvaluateTarget {
                     self.apply_target(name, rule);
                 }
-                return self.report_verdict(Verdict::Drop);
+                return self.leave_table_by_rule(Verdict::Drop);
             }
             let next = WalkPosition { chain: at.chain, rule: at.rule + 1 };
             at = match compact.action {
                 RuleAction::CountOnly => next,
-                RuleAction::Accept => return self.report_verdict(Verdict::Accept),
-                RuleAction::Drop => return self.report_verdict(Verdict::Drop),
+                RuleAction::Accept => return self.leave_table_by_rule(Verdict::Accept),
+                RuleAction::Drop => return self.leave_table_by_rule(Verdict::Drop),
                 RuleAction::Return => match stack.pop() {
                     Some(back) => self.notify_observer_of_resumed_chain(table, back, stack.len()),
                     None => return self.apply_policy(table, start),
@@ -117,7 +117,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     // The kernel refuses to load a loop; without this it would walk for ever.
                     jumps_left -= 1;
                     if jumps_left == 0 {
-                        return self.report_verdict(Verdict::Drop);
+                        return self.leave_table_by_rule(Verdict::Drop);
                     }
                     if matches!(compact.action, RuleAction::Jump(_)) {
                         stack.push(next);
@@ -130,7 +130,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                         view = PacketView::from_packet(self.packet);
                         next
                     }
-                    TargetOutcome::Decide(verdict) => return self.report_verdict(verdict),
+                    TargetOutcome::Decide(verdict) => return self.leave_table_by_rule(verdict),
                 },
             };
         }
@@ -153,7 +153,8 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         to
     }
 
-    fn report_verdict(&mut self, verdict: Verdict) -> Option<Verdict> {
+    /// Tells the observer that a rule ends the walk; the result of the walk.
+    fn leave_table_by_rule(&mut self, verdict: Verdict) -> Option<Verdict> {
         self.observer.on_table_left(verdict, false);
         Some(verdict)
     }

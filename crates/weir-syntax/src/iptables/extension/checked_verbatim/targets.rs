@@ -30,7 +30,7 @@ pub(in crate::iptables::extension) static IDLETIMER_TARGET: Extension<Target> = 
 const IDLETIMER_SECONDS_MAX: u64 = 2_147_482;
 
 /// Bytes of a label that iptables keeps (`MAX_IDLETIMER_LABEL_SIZE`, with a zero at the end).
-const IDLETIMER_LABEL_MAX: usize = 27;
+const IDLETIMER_LABEL_BYTES_KEPT: usize = 27;
 
 /// The kernel makes a file of sysfs of the label, which must be a name for one
 /// (`idletimer_check_sysfs_name` in net/netfilter/xt_IDLETIMER.c).
@@ -39,14 +39,15 @@ fn build_idletimer_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
         matches!(label, "." | ".." | "power" | "subsystem" | "uevent") || label.contains('/')
     };
     if let Some(t) = g.first_with_id(1)
-        && is_no_file(t.arg.get(..IDLETIMER_LABEL_MAX).unwrap_or(t.arg))
+        && is_no_file(t.arg.get(..IDLETIMER_LABEL_BYTES_KEPT).unwrap_or(t.arg))
     {
         return t
             .arg_error(format!("{:?} cannot be the name of a file in sysfs", t.arg))
             .with_help("the kernel creates a file of the label's name: write another label")
             .into_err();
     }
-    let kinds = [(0, Number(1, IDLETIMER_SECONDS_MAX)), (1, TruncatedText(1, IDLETIMER_LABEL_MAX))];
+    let kinds =
+        [(0, Number(1, IDLETIMER_SECONDS_MAX)), (1, TruncatedText(1, IDLETIMER_LABEL_BYTES_KEPT))];
     build_verbatim_target(g, &kinds)
 }
 
