@@ -26,9 +26,9 @@ use crate::variable_order_search::rank_variable_orders;
 /// Which part of the steps is for choosing the order of addresses and ports.
 const RANKING_STEPS_DIVISOR: u64 = 8;
 
-/// The fewest steps that a difference may take to be described if one packet of it is known: about
-/// two seconds.
-const DESCRIPTION_STEPS_MIN: u64 = 8_000_000;
+/// The part of the steps that a difference may take to be described if one packet of it is known:
+/// of the usual budget, two or three seconds.
+const DESCRIPTION_STEPS_DIVISOR: u64 = 8;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -253,7 +253,7 @@ fn compare_pair_trying_orders<'f, 'o>(
     let differing = pair.find_differing_packet(changed_rules, &mut statistics);
     let steps_max = match differing {
         Some(_) => {
-            let steps = plan.usual_steps.max(DESCRIPTION_STEPS_MIN);
+            let steps = plan.usual_steps.max(pair.steps_max / DESCRIPTION_STEPS_DIVISOR);
             (statistics.steps + steps).min(pair.steps_max)
         }
         None => pair.steps_max,
