@@ -19,6 +19,24 @@ pub fn write_frames<F: AsRef<[u8]>>(
     frames: impl IntoIterator<Item = F>,
 ) -> io::Result<()> {
     let mut out = BufWriter::new(fs::File::create(path)?);
+    write_frames_to(&mut out, frames)?;
+    out.flush()
+}
+
+/// Frames as the bytes of a pcap file.
+///
+/// # Errors
+/// Where a frame is longer than a pcap file can say.
+pub fn encode_frames<F: AsRef<[u8]>>(frames: impl IntoIterator<Item = F>) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    write_frames_to(&mut out, frames)?;
+    Ok(out)
+}
+
+fn write_frames_to<F: AsRef<[u8]>>(
+    out: &mut impl Write,
+    frames: impl IntoIterator<Item = F>,
+) -> io::Result<()> {
     out.write_all(&MAGIC_MICROSECONDS.to_le_bytes())?;
     out.write_all(&2u16.to_le_bytes())?;
     out.write_all(&4u16.to_le_bytes())?;
@@ -34,7 +52,7 @@ pub fn write_frames<F: AsRef<[u8]>>(
         }
         out.write_all(frame)?;
     }
-    out.flush()
+    Ok(())
 }
 
 /// Reads the frames of a pcap file of Ethernet frames, of either byte order and time unit.

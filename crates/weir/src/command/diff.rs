@@ -13,6 +13,7 @@ use weir_review::{
 };
 
 use super::YesNoExitStatus;
+use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{DiffArgs, DiffFormatArg, SourcesBesidesFileArgs};
 use crate::deadline::Deadline;
 use crate::diff_operand::{self, DiffOperand};
@@ -174,7 +175,9 @@ fn write_example_pcap(args: &DiffArgs, review: &Review) -> Result<()> {
     let Some(path) = &args.pcap else { return Ok(()) };
     let paths = review.parts.iter().filter_map(|p| p.example.as_ref());
     let frames = paths.map(|p| p.example.witness_packet.to_frame_with_dmac(DESTINATION_MAC));
-    pcap::write_frames(path, frames).with_context(|| format!("write {}", path.display()))
+    pcap::encode_frames(frames)
+        .and_then(|bytes| replace_file_atomically(path, &bytes))
+        .with_context(|| format!("write {}", path.display()))
 }
 
 fn print_review(args: &DiffArgs, review: &Review) -> Result<()> {

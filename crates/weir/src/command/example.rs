@@ -14,6 +14,7 @@ use weir_example::{
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
 use super::YesNoExitStatus;
+use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{ExampleCommand, FilterSetShapeArg};
 use crate::terminal;
 
@@ -117,7 +118,9 @@ fn write_frames_with_given_verdict(
     let mut beside = path.to_owned().into_os_string();
     beside.push(".verdicts");
     let beside = PathBuf::from(beside);
-    pcap::write_frames(path, frames).with_context(|| format!("write {}", path.display()))?;
+    pcap::encode_frames(frames)
+        .and_then(|bytes| replace_file_atomically(path, &bytes))
+        .with_context(|| format!("write {}", path.display()))?;
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
     Ok(YesNoExitStatus::Yes)
 }

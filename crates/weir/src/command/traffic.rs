@@ -13,6 +13,7 @@ use weir_traffic::{
 };
 
 use super::YesNoExitStatus;
+use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{TrafficArgs, TrafficPatternArg};
 use crate::{operand, terminal};
 
@@ -32,7 +33,8 @@ pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<Yes
     }
     all.truncate(args.count);
     let frames = all.iter().map(|(packet, _)| packet.to_frame_with_dmac(DESTINATION_MAC));
-    pcap::write_frames(&args.output, frames)
+    pcap::encode_frames(frames)
+        .and_then(|bytes| replace_file_atomically(&args.output, &bytes))
         .with_context(|| format!("write {}", args.output.display()))?;
     let mut beside = args.output.clone().into_os_string();
     beside.push(".verdicts");
