@@ -3,6 +3,8 @@
 use weir_kernel::KernelError;
 use weir_model::{SharedName, TableName};
 
+use crate::xtables::KernelExtension;
+
 /// A ruleset that could not be put in force; what was in force before is still.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +37,32 @@ pub enum ApplyError {
     TableTooLarge {
         /// The table.
         table: TableName,
+    },
+    /// An entry of the kernel with a match or target that weir cannot decode.
+    #[error(
+        "decode rule {number} of chain {chain}: weir does not know the {extension}, or these \
+         values of it: read table {table} with iptables-save"
+    )]
+    UndecodedExtension {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+        /// The number of the rule, from 1.
+        number: usize,
+        /// The match or target.
+        extension: KernelExtension,
+    },
+    /// Entries that are not laid out as libiptc does it.
+    #[error(
+        "read table {table}: its entries are not laid out as iptables does it at offset {offset}: \
+         list it with iptables-save and load it again with iptables-restore"
+    )]
+    UnreadableTable {
+        /// The table.
+        table: TableName,
+        /// Bytes from the first entry.
+        offset: usize,
     },
     /// The kernel refused.
     #[error(transparent)]

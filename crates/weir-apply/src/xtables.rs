@@ -6,8 +6,12 @@
 //! table. The bytes are those that `iptables-legacy-restore` 1.8.9 loads, with the revisions of
 //! matches and targets that it chooses.
 
+mod decoder;
+mod entry_offsets;
 mod entry_writer;
 mod host_matches;
+mod kernel_entry;
+mod kernel_table;
 mod matches;
 mod option_fields;
 mod rule_entry;
@@ -18,6 +22,8 @@ mod targets;
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::Table;
 
+pub use self::decoder::{KernelExtension, KernelExtensionKind, decode_table};
+pub use self::kernel_table::{KernelChain, KernelTable};
 pub use self::table_encoder::{EncodedTable, encode_table};
 use crate::ApplyError;
 

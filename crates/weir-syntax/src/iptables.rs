@@ -21,6 +21,7 @@ pub(crate) mod word_splitting;
 
 use weir_model::{Family, Ruleset};
 
+pub use self::extension::compute_rate_count_and_unit_millis;
 pub use self::parser_settings::ParserSettings;
 pub use self::print::{print, print_match, print_rule, print_target};
 use crate::Diagnostic;

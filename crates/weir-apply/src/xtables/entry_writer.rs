@@ -2,10 +2,10 @@
 
 use weir_model::{Addr, Family};
 
+use super::entry_offsets::{EXTENSION_HEADER_BYTES, EntryOffsets};
+
 /// `RETURN` as a verdict (`XT_RETURN` is `-NF_REPEAT - 1`).
 pub(super) const XT_RETURN: i32 = -5;
-/// struct xt_entry_match and struct xt_entry_target: size, name, revision.
-const EXTENSION_HEADER_BYTES: usize = 32;
 /// struct xt_error_target: the header and a name of 30 bytes, aligned.
 const ERROR_TARGET_BYTES: usize = 64;
 
@@ -37,12 +37,8 @@ impl EntryWriter {
 
     /// Begins an entry whose header is zero: it matches every packet.
     pub(super) fn begin_match_all_entry(&mut self) {
-        let header = match self.family {
-            Family::V4 => 112,
-            Family::V6 => 168,
-        };
         self.bytes.clear();
-        self.bytes.resize(header, 0);
+        self.bytes.resize(EntryOffsets::of(self.family).header_bytes, 0);
     }
 
     /// The header, to be filled.
@@ -65,10 +61,7 @@ impl EntryWriter {
     pub(super) fn push_target(&mut self, name: &str, revision: u8, data: &[u8]) {
         self.target_at = self.bytes.len();
         self.push_match(name, revision, data);
-        let offsets_at = match self.family {
-            Family::V4 => 88,
-            Family::V6 => 140,
-        };
+        let offsets_at = EntryOffsets::of(self.family).target_offset_at;
         let (target, next) = (self.target_at as u16, self.bytes.len() as u16);
         self.bytes[offsets_at..offsets_at + 2].copy_from_slice(&target.to_ne_bytes());
         self.bytes[offsets_at + 2..offsets_at + 4].copy_from_slice(&next.to_ne_bytes());

@@ -3,6 +3,7 @@
 use weir_model::{AddrMatch, BaseMatch, Family, IfaceMatch, Rule, Target};
 use weir_syntax::iptables::{print_match, print_target};
 
+use super::entry_offsets::EntryOffsets;
 use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy, write_addr};
 use super::{matches, targets};
 
@@ -59,46 +60,39 @@ fn push_complete_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
 }
 
 /// Offsets in struct ipt_ip and struct ip6t_ip6.
-struct IptIpOffsets {
-    addr_bytes: usize,
-    devices_at: usize,
-    protocol_at: usize,
-    flags_at: usize,
-    inverse_flags_at: usize,
-    goto_flag: u8,
+pub(super) struct IptIpOffsets {
+    pub(super) addr_bytes: usize,
+    pub(super) devices_at: usize,
+    pub(super) protocol_at: usize,
+    pub(super) inverse_flags_at: usize,
 }
 
-const V4: IptIpOffsets = IptIpOffsets {
-    addr_bytes: 4,
-    devices_at: 16,
-    protocol_at: 80,
-    flags_at: 82,
-    inverse_flags_at: 83,
-    goto_flag: 2,
-};
-const V6: IptIpOffsets = IptIpOffsets {
-    addr_bytes: 16,
-    devices_at: 64,
-    protocol_at: 128,
-    flags_at: 131,
-    inverse_flags_at: 132,
-    goto_flag: 4,
-};
-const FLAG_FRAGMENT: u8 = 1;
+const V4: IptIpOffsets =
+    IptIpOffsets { addr_bytes: 4, devices_at: 16, protocol_at: 80, inverse_flags_at: 83 };
+const V6: IptIpOffsets =
+    IptIpOffsets { addr_bytes: 16, devices_at: 64, protocol_at: 128, inverse_flags_at: 132 };
+
+impl IptIpOffsets {
+    pub(super) const fn of(family: Family) -> &'static IptIpOffsets {
+        match family {
+            Family::V4 => &V4,
+            Family::V6 => &V6,
+        }
+    }
+}
+
+pub(super) const FLAG_FRAGMENT: u8 = 1;
 /// The protocol is tested (IPv6 only).
-const FLAG_V6_PROTOCOL: u8 = 1;
-const INVERSE_IN_DEVICE: u8 = 1;
-const INVERSE_OUT_DEVICE: u8 = 2;
-const INVERSE_SOURCE: u8 = 8;
-const INVERSE_DESTINATION: u8 = 16;
-const INVERSE_FRAGMENT: u8 = 32;
-const INVERSE_PROTOCOL: u8 = 64;
+pub(super) const FLAG_V6_PROTOCOL: u8 = 1;
+pub(super) const INVERSE_IN_DEVICE: u8 = 1;
+pub(super) const INVERSE_OUT_DEVICE: u8 = 2;
+pub(super) const INVERSE_SOURCE: u8 = 8;
+pub(super) const INVERSE_DESTINATION: u8 = 16;
+pub(super) const INVERSE_FRAGMENT: u8 = 32;
+pub(super) const INVERSE_PROTOCOL: u8 = 64;
 
 fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family: Family) {
-    let layout = match family {
-        Family::V4 => V4,
-        Family::V6 => V6,
-    };
+    let layout = IptIpOffsets::of(family);
     let (mut flags, mut inverse) = (0, 0);
     let size = layout.addr_bytes;
     for (place, test, bit) in
@@ -128,9 +122,9 @@ fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family
         inverse |= if fragment.negated { INVERSE_FRAGMENT } else { 0 };
     }
     if matches!(target, Target::Goto(_)) {
-        flags |= layout.goto_flag;
+        flags |= EntryOffsets::of(family).goto_flag;
     }
-    header[layout.flags_at] |= flags;
+    header[EntryOffsets::of(family).flags_at] |= flags;
     header[layout.inverse_flags_at] |= inverse;
 }
 

@@ -6,7 +6,7 @@ use super::entry_writer::{EntryWriter, StructBytes};
 use super::option_fields::number_of_option_value;
 
 /// Bits of the model and of struct xt_conntrack_mtinfo3 (xt_conntrack.h).
-const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
+pub(super) const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
     (ct_state::INVALID, 1),
     (ct_state::ESTABLISHED, 1 << 1),
     (ct_state::RELATED, 1 << 2),
@@ -15,15 +15,15 @@ const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
     (ct_state::DNAT, 1 << 7),
     (ct_state::UNTRACKED, 1 << 8),
 ];
-const CONNTRACK_STATE: u16 = 1;
-const CONNTRACK_PROTO: u16 = 1 << 1;
-const CONNTRACK_STATUS: u16 = 1 << 6;
-const CONNTRACK_EXPIRES: u16 = 1 << 7;
-const CONNTRACK_DIRECTION: u16 = 1 << 12;
-const CONNTRACK_STATE_ALIAS: u16 = 1 << 13;
+pub(super) const CONNTRACK_STATE: u16 = 1;
+pub(super) const CONNTRACK_PROTO: u16 = 1 << 1;
+pub(super) const CONNTRACK_STATUS: u16 = 1 << 6;
+pub(super) const CONNTRACK_EXPIRES: u16 = 1 << 7;
+pub(super) const CONNTRACK_DIRECTION: u16 = 1 << 12;
+pub(super) const CONNTRACK_STATE_ALIAS: u16 = 1 << 13;
 /// `XT_LIMIT_SCALE`: ticks per second.
-const LIMIT_TICKS_PER_SECOND: u64 = 10_000;
-const LIMIT_DEFAULT_BURST: u32 = 5;
+pub(super) const LIMIT_TICKS_PER_SECOND: u64 = 10_000;
+pub(super) const LIMIT_DEFAULT_BURST: u32 = 5;
 
 fn kernel_state_bits(model: u16) -> u16 {
     MODEL_AND_KERNEL_STATE_BITS

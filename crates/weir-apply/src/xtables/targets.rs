@@ -7,12 +7,12 @@ use weir_model::{Effect, Family, NatTarget, Target};
 use super::entry_writer::{EntryWriter, StructBytes};
 use super::option_fields::number_of_option_value;
 
-const NAT_MAP_IPS: u32 = 1;
-const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
-const NAT_PROTO_RANDOM: u32 = 1 << 2;
-const NAT_PERSISTENT: u32 = 1 << 3;
-const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
-const NAT_PROTO_OFFSET: u32 = 1 << 5;
+pub(super) const NAT_MAP_IPS: u32 = 1;
+pub(super) const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
+pub(super) const NAT_PROTO_RANDOM: u32 = 1 << 2;
+pub(super) const NAT_PERSISTENT: u32 = 1 << 3;
+pub(super) const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
+pub(super) const NAT_PROTO_OFFSET: u32 = 1 << 5;
 
 /// Appends the target of a module; `None` where the encoder does not know it.
 pub(super) fn push_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
@@ -48,12 +48,16 @@ const REJECT_WORDS_V6: [&str; 9] = [
     "icmp6-reject-route",
 ];
 
-fn push_reject(out: &mut EntryWriter, word: &str) -> Option<()> {
-    let words = match out.family() {
+/// The words of `--reject-with` by their numbers; an empty one is not used.
+pub(super) fn reject_words(family: Family) -> &'static [&'static str; 9] {
+    match family {
         Family::V4 => &REJECT_WORDS_V4,
         Family::V6 => &REJECT_WORDS_V6,
-    };
-    let number = words.iter().position(|known| *known == word)? as u32;
+    }
+}
+
+fn push_reject(out: &mut EntryWriter, word: &str) -> Option<()> {
+    let number = reject_words(out.family()).iter().position(|known| *known == word)? as u32;
     out.push_target("REJECT", 0, &number.to_ne_bytes());
     Some(())
 }
@@ -101,21 +105,28 @@ fn push_log_or_tcpmss(out: &mut EntryWriter, target: &ExtensionTarget) -> Option
     }
 }
 
+/// The level where none is given; it is not printed.
+pub(super) const LOG_WARNING: u8 = 4;
+/// Flags of `LOG` in the order of printing (`XT_LOG_*`, include/uapi/linux/netfilter/xt_LOG.h).
+pub(super) const LOG_FLAG_OPTIONS: [(&str, u8); 5] = [
+    ("log-tcp-sequence", 1),
+    ("log-tcp-options", 2),
+    ("log-ip-options", 4),
+    ("log-uid", 8),
+    ("log-macdecode", 32),
+];
+
 /// struct ipt_log_info, which IPv6 shares.
 fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     let mut data = StructBytes::<32>::zeroed();
-    // LOG_WARNING
-    data.0[0] = 4;
+    data.0[0] = LOG_WARNING;
     for option in &target.options {
         match (option.name, &option.value) {
             ("log-level", value) => data.0[0] = number_of_option_value(value)?,
             ("log-prefix", ExtensionValue::Text(prefix)) => data.put_text(2, 30, prefix)?,
-            ("log-tcp-sequence", _) => data.0[1] |= 1,
-            ("log-tcp-options", _) => data.0[1] |= 2,
-            ("log-ip-options", _) => data.0[1] |= 4,
-            ("log-uid", _) => data.0[1] |= 8,
-            ("log-macdecode", _) => data.0[1] |= 32,
-            _ => return None,
+            (flag, _) => {
+                data.0[1] |= LOG_FLAG_OPTIONS.iter().find(|(name, _)| *name == flag)?.1;
+            }
         }
     }
     out.push_target("LOG", 0, &data.0);

@@ -44,3 +44,13 @@ pub const FILTER_RULES: &[&str] = &[
     "-A INPUT -j REJECT --reject-with icmp-admin-prohibited",
     "-A INPUT -p tcp -j REJECT --reject-with tcp-reset",
 ];
+
+pub const FILTER_RULES_V6: &[&str] = &[
+    "-A INPUT -s 2001:db8::/32 -d fe80::1/128 -i eth+ -j ACCEPT",
+    "-A INPUT ! -p tcp -g user",
+    "-A INPUT -p ipv6-icmp -m icmp6 --icmpv6-type 1/2 -j DROP",
+    "-A INPUT -m hl --hl-lt 3 -j REJECT --reject-with icmp6-adm-prohibited",
+    "-A INPUT -p tcp -j REJECT --reject-with tcp-reset",
+    "-A INPUT -m iprange --src-range 2001:db8::1-2001:db8::9",
+    "-A INPUT -m addrtype --dst-type LOCAL -j LOG --log-prefix \"six: \"",
+];

@@ -1,0 +1,28 @@
+//! Rules of the other tables with every match and target that the encoder knows there.
+
+pub const MANGLE_RULES: &[&str] = &[
+    "-A FORWARD -j MARK --set-xmark 0x1/0xff",
+    "-A FORWARD -j CLASSIFY --set-class 0001:0002",
+    "-A FORWARD -j TOS --set-tos 0x10/0x3f",
+    "-A FORWARD -j DSCP --set-dscp 0x2e",
+    "-A FORWARD -j TTL --ttl-dec 1",
+    "-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1400",
+    "-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
+];
+
+pub const NAT_RULES: &[&str] = &[
+    "-A PREROUTING -p tcp -j DNAT --to-destination 10.0.0.1-10.0.0.9:80-90",
+    "-A PREROUTING -p tcp -j DNAT --to-destination :1000-2000/80",
+    "-A POSTROUTING -j SNAT --to-source 192.0.2.1 --persistent",
+    "-A POSTROUTING -p udp -j SNAT --to-source 192.0.2.1-192.0.2.3:1024-2048 --random",
+    "-A POSTROUTING -j MASQUERADE --random-fully",
+    "-A POSTROUTING -p tcp -j MASQUERADE --to-ports 1024-2048",
+    "-A PREROUTING -p tcp -j REDIRECT --to-ports 8080",
+];
+
+pub const NAT_RULES_V6: &[&str] = &[
+    "-A PREROUTING -p tcp -j DNAT --to-destination [2001:db8::1]:80",
+    "-A POSTROUTING -j SNAT --to-source 2001:db8::1-2001:db8::9",
+    "-A POSTROUTING -j MASQUERADE",
+    "-A PREROUTING -p tcp -j REDIRECT --to-ports 8080",
+];
