@@ -32,6 +32,21 @@ pub enum ApplyError {
         /// The missing chain.
         chain: SharedName,
     },
+    /// A rule names a set that the kernel does not have.
+    #[error(
+        "encode rule {number} of chain {chain} of table {table}: there is no set {set}: create it \
+         first, e.g. with ipset restore"
+    )]
+    MissingSet {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+        /// The number of the rule, from 1.
+        number: usize,
+        /// The missing set.
+        set: SharedName,
+    },
     /// A table that is too large for the offsets of the kernel.
     #[error("encode table {table}: its entries exceed 2 GiB: split it into sets")]
     TableTooLarge {

@@ -6,6 +6,7 @@
 //! table. The bytes are those that `iptables-legacy-restore` 1.8.9 loads, with the revisions of
 //! matches and targets that it chooses.
 
+mod conntrack_targets;
 mod decoder;
 mod entry_offsets;
 mod entry_writer;
@@ -15,7 +16,10 @@ mod kernel_table;
 mod matches;
 mod option_fields;
 mod rule_entry;
+mod set_indices;
+mod set_modules;
 mod state_matches;
+mod stateful_matches;
 mod table_encoder;
 mod targets;
 
@@ -24,6 +28,7 @@ use weir_model::Table;
 
 pub use self::decoder::{KernelExtension, KernelExtensionKind, decode_table};
 pub use self::kernel_table::{KernelChain, KernelTable};
+pub use self::set_indices::SetIndices;
 pub use self::table_encoder::{EncodedTable, encode_table};
 use crate::ApplyError;
 
@@ -41,7 +46,7 @@ pub fn load_table(
     socket: &XtablesSocket,
     table: &Table,
 ) -> Result<Vec<PacketByteCount>, ApplyError> {
-    let mut encoded = encode_table(table, socket.family())?;
+    let mut encoded = encode_table(table, socket.family(), &SetIndices::of_socket(socket))?;
     let name = table.name.as_str();
     let present = socket.read_entry_count(name)?;
     let replaced = socket.replace_table(name, &mut encoded.replacement, present)?;

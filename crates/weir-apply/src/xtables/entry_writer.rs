@@ -144,3 +144,12 @@ pub(super) fn write_addr(place: &mut [u8], addr: Addr, family: Family) {
         Family::V6 => place[..16].copy_from_slice(&addr.0.to_be_bytes()),
     }
 }
+
+/// A name as the tool writes it, and its mask: before a `+` at the end, which is stored, the mask
+/// ends; otherwise it includes the zero byte after the name (`xtables_parse_interface`).
+pub(super) fn write_device_name(bytes: &mut [u8], name_at: usize, mask_at: usize, name: &str) {
+    let name = &name.as_bytes()[..name.len().min(15)];
+    bytes[name_at..name_at + name.len()].copy_from_slice(name);
+    let masked = if name.ends_with(b"+") { name.len() - 1 } else { name.len() + 1 };
+    bytes[mask_at..mask_at + masked].fill(0xff);
+}

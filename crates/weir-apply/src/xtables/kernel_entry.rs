@@ -2,7 +2,7 @@
 
 use weir_model::Family;
 
-use super::entry_offsets::{COUNTERS_BYTES, EntryOffsets};
+use super::entry_offsets::{COUNTERS_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
 use super::rule_entry::IptIpOffsets;
 
 /// The bytes that the kernel writes: counts, and the hooks that reach the entry.
@@ -18,5 +18,38 @@ pub(super) fn clear_unused_device_names(entry: &mut [u8], family: Family) {
         if entry[name_at + 32..name_at + 48].iter().all(|byte| *byte == 0) {
             entry[name_at..name_at + 16].fill(0);
         }
+    }
+}
+
+/// Addresses in the data of matches, of which IPv4 uses the first four bytes. The tool fills the
+/// others by how an option was written, and the kernel does not look at them.
+const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
+    (b"conntrack\0", &[0, 16, 32, 48, 64, 80, 96, 112]),
+    (b"recent\0", &[212]),
+    (b"connlimit\0", &[0]),
+];
+
+/// Sets to zero what IPv4 does not use of an address.
+pub(super) fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
+    if family == Family::V6 {
+        return;
+    }
+    let offsets = EntryOffsets::of(family);
+    let target_at = usize::from(read_u16(entry, offsets.target_offset_at));
+    let mut at = offsets.header_bytes;
+    while at + EXTENSION_HEADER_BYTES <= target_at {
+        let length = usize::from(read_u16(entry, at));
+        for (name, addrs) in ADDRS_OF_MATCHES {
+            if !entry[at + 2..].starts_with(name) {
+                continue;
+            }
+            for addr in addrs {
+                let unused = at + EXTENSION_HEADER_BYTES + addr + 4;
+                if let Some(unused) = entry.get_mut(unused..unused + 12) {
+                    unused.fill(0);
+                }
+            }
+        }
+        at += length.max(1);
     }
 }

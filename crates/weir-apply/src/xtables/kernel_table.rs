@@ -21,9 +21,6 @@ use super::entry_offsets::{
 };
 use crate::ApplyError;
 
-/// The shortest target: struct xt_standard_target.
-const SHORTEST_TARGET_BYTES: usize = 40;
-
 /// A table as the kernel handed it out, with an index of its chains and rules.
 #[derive(Clone, Debug)]
 pub struct KernelTable {
@@ -105,7 +102,7 @@ impl KernelTable {
             let length = usize::from(read_u16(entry, layout.next_offset_at));
             let target_at = usize::from(read_u16(entry, layout.target_offset_at));
             let entry = entry.get(..length).ok_or(at)?;
-            if target_at < layout.header_bytes || target_at + SHORTEST_TARGET_BYTES > length {
+            if target_at < layout.header_bytes || target_at + EXTENSION_HEADER_BYTES > length {
                 return Err(at);
             }
             if let Some(hook) = next_hook.filter(|h| hooks.hook_entries[h.number()] as usize == at)
@@ -249,7 +246,8 @@ impl KernelTable {
     pub fn policy_drops(&self, chain: &KernelChain) -> bool {
         let entry = self.last_entry(chain);
         let target_at = read_u16(entry, EntryOffsets::of(self.family).target_offset_at);
-        read_u32(entry, usize::from(target_at) + EXTENSION_HEADER_BYTES).cast_signed() == -1
+        let verdict_at = usize::from(target_at) + EXTENSION_HEADER_BYTES;
+        entry.len() >= verdict_at + 4 && read_u32(entry, verdict_at).cast_signed() == -1
     }
 }
 

@@ -9,10 +9,11 @@ use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::{host_matches, state_matches};
+use super::set_indices::SetIndices;
+use super::{host_matches, set_modules, state_matches, stateful_matches};
 
 /// Appends a match; `None` where the encoder does not know it.
-pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
+pub(super) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) -> Option<()> {
     match m {
         Match::Tcp { sport, dport, flags, option } => {
             push_tcp(out, sport.as_ref(), dport.as_ref(), flags.as_ref(), option.as_ref());
@@ -59,9 +60,10 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
             data.put_text(0, 256, text)?;
             out.push_match("comment", 0, &data.0);
         }
-        Match::Stateful(m) => return state_matches::push_stateful(out, m),
+        Match::Stateful(m) => return stateful_matches::push_stateful(out, m),
         Match::UnmodelledInput(m) => return host_matches::push_host_match(out, m),
-        Match::Sctp { .. } | Match::Dccp { .. } | Match::Set(_) | Match::Opaque(_) => return None,
+        Match::Set(m) => return set_modules::push_set_match(out, m, sets),
+        Match::Sctp { .. } | Match::Dccp { .. } | Match::Opaque(_) => return None,
     }
     Some(())
 }

@@ -1,11 +1,14 @@
 //! A rule as an entry: the header tests, the matches, the target.
 
-use weir_model::{AddrMatch, BaseMatch, Family, IfaceMatch, Rule, Target};
+use weir_model::{
+    AddrMatch, BaseMatch, Effect, Family, IfaceMatch, Match, Rule, SharedName, Target,
+};
 use weir_syntax::iptables::{print_match, print_target};
 
 use super::entry_offsets::EntryOffsets;
 use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy, write_addr};
-use super::{matches, targets};
+use super::set_indices::SetIndices;
+use super::{matches, set_modules, targets};
 
 /// What the verdict of an entry is to become when the table is laid out.
 pub(super) enum VerdictFixup<'r> {
@@ -17,16 +20,25 @@ pub(super) enum VerdictFixup<'r> {
     Chain(&'r str),
 }
 
-/// Writes the entry of a rule; the error is the match or target that the encoder does not know.
+/// Why a rule cannot be written as an entry.
+pub(super) enum UnwritableRule {
+    /// A match or target that the encoder does not know, as the tools write it.
+    Extension(String),
+    /// A set that there is not.
+    MissingSet(SharedName),
+}
+
+/// Writes the entry of a rule.
 pub(super) fn write_rule_entry<'r>(
     out: &mut EntryWriter,
     rule: &'r Rule,
-) -> Result<VerdictFixup<'r>, String> {
+    sets: &SetIndices,
+) -> Result<VerdictFixup<'r>, UnwritableRule> {
     let family = out.family();
     out.begin_match_all_entry();
     write_base_match(out.header_mut(), &rule.base, &rule.target, family);
     for m in &rule.matches {
-        matches::push_match(out, m).ok_or_else(|| print_match(m, family))?;
+        matches::push_match(out, m, sets).ok_or_else(|| explain_match(m, sets, family))?;
     }
     let verdict = match &rule.target {
         Target::None => {
@@ -38,23 +50,45 @@ pub(super) fn write_rule_entry<'r>(
             VerdictFixup::Chain(chain)
         }
         target => {
-            push_complete_target(out, target).ok_or_else(|| print_target(target, family))?;
+            push_complete_target(out, target, sets)
+                .ok_or_else(|| explain_target(target, sets, family))?;
             VerdictFixup::Complete
         }
     };
     // Offsets in an entry have 16 bits.
     match u16::try_from(out.bytes().len()) {
         Ok(_) => Ok(verdict),
-        Err(_) => Err("a rule of more than 64 KiB".to_owned()),
+        Err(_) => Err(UnwritableRule::Extension("a rule of more than 64 KiB".to_owned())),
     }
 }
 
-fn push_complete_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
+fn explain_match(m: &Match, sets: &SetIndices, family: Family) -> UnwritableRule {
+    match m {
+        Match::Set(set) if sets.find_index(&set.name).is_none() => {
+            UnwritableRule::MissingSet(set.name.clone())
+        }
+        m => UnwritableRule::Extension(print_match(m, family)),
+    }
+}
+
+fn explain_target(target: &Target, sets: &SetIndices, family: Family) -> UnwritableRule {
+    if let Target::Effect(effect) = target
+        && let Effect::Other(set) = &**effect
+        && set.module == "SET"
+        && let Some(missing) =
+            set_modules::set_names_of_target(set).find(|name| sets.find_index(name).is_none())
+    {
+        return UnwritableRule::MissingSet(SharedName::from(missing));
+    }
+    UnwritableRule::Extension(print_target(target, family))
+}
+
+fn push_complete_target(out: &mut EntryWriter, target: &Target, sets: &SetIndices) -> Option<()> {
     match target {
         Target::Accept => out.push_verdict(verdict_of_policy(false)),
         Target::Drop => out.push_verdict(verdict_of_policy(true)),
         Target::Return => out.push_verdict(XT_RETURN),
-        target => return targets::push_target(out, target),
+        target => return targets::push_target(out, target, sets),
     }
     Some(())
 }

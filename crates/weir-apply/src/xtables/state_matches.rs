@@ -1,9 +1,9 @@
-//! Matches on connection tracking, and matches that keep a budget.
+//! Matches on connection tracking.
 
-use weir_model::rule_match::{ConntrackMatch, ExtensionValue, Negatable, StatefulMatch, ct_state};
+use weir_model::AddrMatch;
+use weir_model::rule_match::{ConntrackMatch, Negatable, ct_state};
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::number_of_option_value;
 
 /// Bits of the model and of struct xt_conntrack_mtinfo3 (xt_conntrack.h).
 pub(super) const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
@@ -17,13 +17,12 @@ pub(super) const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
 ];
 pub(super) const CONNTRACK_STATE: u16 = 1;
 pub(super) const CONNTRACK_PROTO: u16 = 1 << 1;
+/// The source of the original direction; the other three addresses follow.
+pub(super) const CONNTRACK_FIRST_ADDR: u16 = 1 << 2;
 pub(super) const CONNTRACK_STATUS: u16 = 1 << 6;
 pub(super) const CONNTRACK_EXPIRES: u16 = 1 << 7;
 pub(super) const CONNTRACK_DIRECTION: u16 = 1 << 12;
 pub(super) const CONNTRACK_STATE_ALIAS: u16 = 1 << 13;
-/// `XT_LIMIT_SCALE`: ticks per second.
-pub(super) const LIMIT_TICKS_PER_SECOND: u64 = 10_000;
-pub(super) const LIMIT_DEFAULT_BURST: u32 = 5;
 
 fn kernel_state_bits(model: u16) -> u16 {
     MODEL_AND_KERNEL_STATE_BITS
@@ -66,12 +65,9 @@ pub(super) fn push_state(out: &mut EntryWriter, test: &Negatable<u16>) {
     info.push(out);
 }
 
-/// Every option but addresses, which the tool stores in several ways.
+/// Bytes of an address that IPv4 does not use are zero; the tool fills them by how the option was
+/// written.
 pub(super) fn push_conntrack(out: &mut EntryWriter, test: &ConntrackMatch) -> Option<()> {
-    let addrs = [&test.orig_src, &test.orig_dst, &test.repl_src, &test.repl_dst];
-    if addrs.iter().any(|addr| addr.is_some()) {
-        return None;
-    }
     let mut info = ConntrackMatchBytes::new();
     if let Some(state) = &test.state {
         info.data.put_u16(150, kernel_state_bits(state.value));
@@ -90,6 +86,14 @@ pub(super) fn push_conntrack(out: &mut EntryWriter, test: &ConntrackMatch) -> Op
         info.data.put_u32(132, expire.value.1);
         info.set_test(CONNTRACK_EXPIRES, expire.negated);
     }
+    let family = out.family();
+    let addrs = [test.orig_src, test.orig_dst, test.repl_src, test.repl_dst];
+    for (index, addr) in addrs.into_iter().enumerate() {
+        let Some(AddrMatch { negated, addr, mask }) = addr else { continue };
+        info.data.put_addr(32 * index, addr, family);
+        info.data.put_addr(32 * index + 16, mask, family);
+        info.set_test(CONNTRACK_FIRST_ADDR << index, negated);
+    }
     let ports = [&test.orig_sport, &test.orig_dport, &test.repl_sport, &test.repl_dport];
     for (index, port) in ports.into_iter().enumerate() {
         let Some(port) = port else { continue };
@@ -101,45 +105,5 @@ pub(super) fn push_conntrack(out: &mut EntryWriter, test: &ConntrackMatch) -> Op
         info.set_test(CONNTRACK_DIRECTION, !original);
     }
     info.push(out);
-    Some(())
-}
-
-/// Appends a match that keeps a budget or a memory; `None` where the encoder does not know it.
-pub(super) fn push_stateful(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
-    match m.module {
-        "limit" => push_limit(out, m),
-        "quota" => push_quota(out, m),
-        _ => None,
-    }
-}
-
-/// struct xt_rateinfo, of which the kernel fills what follows the burst.
-fn push_limit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
-    let (mut ticks, mut burst) = (None, LIMIT_DEFAULT_BURST);
-    for option in &m.options {
-        match (option.name, &option.value) {
-            ("limit", ExtensionValue::Rate(count, unit_millis)) => {
-                let per_unit = LIMIT_TICKS_PER_SECOND * unit_millis / 1000;
-                ticks = Some(u32::try_from(per_unit.checked_div(*count)?).ok()?);
-            }
-            ("limit-burst", value) => burst = number_of_option_value(value)?,
-            _ => return None,
-        }
-    }
-    let mut data = StructBytes::<40>::zeroed();
-    data.put_u32(0, ticks?);
-    data.put_u32(4, burst);
-    out.push_match("limit", 0, &data.0);
-    Some(())
-}
-
-/// struct xt_quota_info
-fn push_quota(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
-    let [option] = m.options.as_slice() else { return None };
-    let ExtensionValue::Number(quota) = option.value else { return None };
-    let mut data = StructBytes::<24>::zeroed();
-    data.put_u32(0, option.negated.into());
-    data.put_u64(8, quota);
-    out.push_match("quota", 0, &data.0);
     Some(())
 }

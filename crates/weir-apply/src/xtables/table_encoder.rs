@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use weir_kernel::xtables::{PacketByteCount, XtablesHooks, XtablesReplacement};
-use weir_model::{Chain, Counters, Family, Hook, Policy, Rule, Table};
+use weir_model::{Chain, Counters, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
 use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy};
-use super::rule_entry::{self, VerdictFixup};
+use super::rule_entry::{self, UnwritableRule, VerdictFixup};
+use super::set_indices::SetIndices;
 use crate::ApplyError;
 
 /// A typical entry, to reserve room.
@@ -24,12 +25,17 @@ pub struct EncodedTable {
 /// Encodes a table.
 ///
 /// # Errors
-/// Where a match or target is unknown to the encoder, or a chain is missing.
-pub fn encode_table(table: &Table, family: Family) -> Result<EncodedTable, ApplyError> {
+/// Where a match or target is unknown to the encoder, or a chain or set is missing.
+pub fn encode_table(
+    table: &Table,
+    family: Family,
+    sets: &SetIndices,
+) -> Result<EncodedTable, ApplyError> {
     let rules: usize = table.chains.iter().map(|c| c.rules.len()).sum();
     let capacity = rules * TYPICAL_ENTRY_BYTES + table.chains.len() * 2 * TYPICAL_ENTRY_BYTES;
     let mut encoder = TableEncoder {
         table,
+        sets,
         out: XtablesReplacement::with_entry_capacity(capacity),
         counts: Vec::with_capacity(rules + 2 * table.chains.len() + 1),
         hooks: XtablesHooks::default(),
@@ -59,6 +65,7 @@ fn sort_chains_as_libiptc(table: &Table) -> Vec<&Chain> {
 
 struct TableEncoder<'t> {
     table: &'t Table,
+    sets: &'t SetIndices<'t>,
     out: XtablesReplacement,
     counts: Vec<PacketByteCount>,
     hooks: XtablesHooks,
@@ -86,11 +93,8 @@ impl<'t> TableEncoder<'t> {
             }
         }
         for (index, rule) in chain.rules.iter().enumerate() {
-            self.append_rule(rule).map_err(|extension| ApplyError::UnsupportedExtension {
-                table: self.table.name,
-                chain: chain.name.clone(),
-                number: index + 1,
-                extension,
+            self.append_rule(rule).map_err(|unwritable| {
+                ApplyError::of_unwritable_rule(unwritable, self.table.name, &chain.name, index + 1)
             })?;
         }
         if let Some(number) = hook {
@@ -104,10 +108,9 @@ impl<'t> TableEncoder<'t> {
         self.next_offset().map(|_| ())
     }
 
-    /// Appends a rule; the error is the match or target that the encoder does not know.
-    fn append_rule(&mut self, rule: &'t Rule) -> Result<(), String> {
+    fn append_rule(&mut self, rule: &'t Rule) -> Result<(), UnwritableRule> {
         let start = self.out.entry_bytes();
-        match rule_entry::write_rule_entry(&mut self.entry, rule)? {
+        match rule_entry::write_rule_entry(&mut self.entry, rule, self.sets)? {
             VerdictFixup::Complete => {}
             VerdictFixup::NextRule => {
                 let next = start + self.entry.bytes().len();
@@ -141,5 +144,22 @@ impl<'t> TableEncoder<'t> {
             self.out.entries_mut()[*at..at + 4].copy_from_slice(&start.to_ne_bytes());
         }
         Ok(())
+    }
+}
+
+impl ApplyError {
+    pub(super) fn of_unwritable_rule(
+        unwritable: UnwritableRule,
+        table: TableName,
+        chain: &SharedName,
+        number: usize,
+    ) -> ApplyError {
+        let chain = chain.clone();
+        match unwritable {
+            UnwritableRule::Extension(extension) => {
+                ApplyError::UnsupportedExtension { table, chain, number, extension }
+            }
+            UnwritableRule::MissingSet(set) => ApplyError::MissingSet { table, chain, number, set },
+        }
     }
 }

@@ -2,10 +2,13 @@
 
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
-use weir_model::{Effect, Family, NatTarget, Target};
+use weir_model::{Addr, Effect, Family, NatTarget, Target};
 
+use super::conntrack_targets::{CT_NOTRACK, CT_NOTRACK_ALIAS};
 use super::entry_writer::{EntryWriter, StructBytes};
 use super::option_fields::number_of_option_value;
+use super::set_indices::SetIndices;
+use super::{conntrack_targets, set_modules};
 
 pub(super) const NAT_MAP_IPS: u32 = 1;
 pub(super) const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
@@ -14,12 +17,16 @@ pub(super) const NAT_PERSISTENT: u32 = 1 << 3;
 pub(super) const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
 pub(super) const NAT_PROTO_OFFSET: u32 = 1 << 5;
 
+/// `XT_NFLOG_F_COPY_LEN`
+pub(super) const NFLOG_COPY_LENGTH: u16 = 1;
+
 /// Appends the target of a module; `None` where the encoder does not know it.
-pub(super) fn push_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
+pub(super) fn push_target(out: &mut EntryWriter, target: &Target, sets: &SetIndices) -> Option<()> {
     match target {
         Target::Reject(word) => push_reject(out, word),
         Target::Nat(nat) => push_nat(out, nat),
-        Target::Effect(effect) => push_effect(out, effect),
+        Target::Effect(effect) => push_effect(out, effect, sets),
+        Target::Divert(target) => push_divert(out, target),
         _ => None,
     }
 }
@@ -62,7 +69,7 @@ fn push_reject(out: &mut EntryWriter, word: &str) -> Option<()> {
     Some(())
 }
 
-fn push_effect(out: &mut EntryWriter, effect: &Effect) -> Option<()> {
+fn push_effect(out: &mut EntryWriter, effect: &Effect, sets: &SetIndices) -> Option<()> {
     match effect {
         Effect::Mark { value, mask } => {
             // struct xt_mark_tginfo2
@@ -91,18 +98,109 @@ fn push_effect(out: &mut EntryWriter, effect: &Effect) -> Option<()> {
             };
             out.push_target(name, 0, &[mode, *value]);
         }
-        Effect::Other(target) => return push_log_or_tcpmss(out, target),
-        Effect::Notrack | Effect::CtNotrack { .. } => return None,
+        Effect::Other(target) => return push_other_effect(out, target, sets),
+        Effect::Notrack => {
+            return conntrack_targets::push_ct(out, CT_NOTRACK | CT_NOTRACK_ALIAS, &[]);
+        }
+        Effect::CtNotrack { ignored_options } => {
+            return conntrack_targets::push_ct(out, CT_NOTRACK, ignored_options);
+        }
     }
     Some(())
 }
 
-fn push_log_or_tcpmss(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+fn push_other_effect(
+    out: &mut EntryWriter,
+    target: &ExtensionTarget,
+    sets: &SetIndices,
+) -> Option<()> {
     match target.module {
         "LOG" => push_log(out, target),
+        "NFLOG" => push_nflog(out, target),
         "TCPMSS" => push_tcpmss(out, target),
+        "CT" => conntrack_targets::push_ct(out, 0, &target.options),
+        "CONNMARK" => conntrack_targets::push_connmark(out, target),
+        "SET" => set_modules::push_set_target(out, target, sets),
+        "TRACE" => {
+            out.push_target("TRACE", 0, &[]);
+            Some(())
+        }
+        "CHECKSUM" => {
+            // struct xt_CHECKSUM_info: XT_CHECKSUM_OP_FILL
+            out.push_target("CHECKSUM", 0, &[1]);
+            Some(())
+        }
         _ => None,
     }
+}
+
+/// struct xt_nflog_info
+fn push_nflog(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    let mut data = StructBytes::<76>::zeroed();
+    for option in &target.options {
+        match (option.name, &option.value) {
+            ("nflog-prefix", ExtensionValue::Text(prefix)) => data.put_text(12, 64, prefix)?,
+            ("nflog-group", value) => data.put_u16(4, number_of_option_value(value)?),
+            ("nflog-threshold", value) => data.put_u16(6, number_of_option_value(value)?),
+            ("nflog-range", value) => data.put_u32(0, number_of_option_value(value)?),
+            ("nflog-size", value) => {
+                data.put_u32(0, number_of_option_value(value)?);
+                data.put_u16(8, NFLOG_COPY_LENGTH);
+            }
+            _ => return None,
+        }
+    }
+    out.push_target("NFLOG", 0, &data.0);
+    Some(())
+}
+
+/// Targets that hand the packet over.
+fn push_divert(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    match target.module {
+        "NFQUEUE" => push_nfqueue(out, target),
+        "TPROXY" => push_tproxy(out, target),
+        _ => None,
+    }
+}
+
+/// struct xt_NFQ_info_v3
+fn push_nfqueue(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    let mut data = StructBytes::<6>::zeroed();
+    data.put_u16(2, 1);
+    let mut flags = 0;
+    for option in &target.options {
+        match (option.name, &option.value) {
+            ("queue-num", value) => data.put_u16(0, number_of_option_value(value)?),
+            ("queue-balance", ExtensionValue::Range(first, last)) => {
+                data.put_u16(0, u16::try_from(*first).ok()?);
+                data.put_u16(2, u16::try_from(last.checked_sub(*first)? + 1).ok()?);
+            }
+            ("queue-bypass", _) => flags |= 1,
+            ("queue-cpu-fanout", _) => flags |= 2,
+            _ => return None,
+        }
+    }
+    data.put_u16(4, flags);
+    out.push_target("NFQUEUE", 3, &data.0);
+    Some(())
+}
+
+/// struct xt_tproxy_target_info_v1
+fn push_tproxy(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    let mut data = StructBytes::<28>::zeroed();
+    for option in &target.options {
+        match (option.name, &option.value) {
+            ("on-port", value) => data.put_be16(24, number_of_option_value(value)?),
+            ("on-ip", ExtensionValue::Addr(addr)) => data.put_addr(8, *addr, out.family()),
+            ("tproxy-mark", ExtensionValue::Masked(value, mask)) => {
+                data.put_u32(0, u32::try_from(*mask).ok()?);
+                data.put_u32(4, u32::try_from(*value).ok()?);
+            }
+            _ => return None,
+        }
+    }
+    out.push_target("TPROXY", 1, &data.0);
+    Some(())
 }
 
 /// The level where none is given; it is not printed.
@@ -151,7 +249,11 @@ fn push_nat(out: &mut EntryWriter, nat: &NatTarget) -> Option<()> {
         NatTarget::Snat(range) => push_nat_range(out, "SNAT", range),
         NatTarget::Masquerade(range) => push_nat_range(out, "MASQUERADE", range),
         NatTarget::Redirect(range) => push_nat_range(out, "REDIRECT", range),
-        NatTarget::Netmap(..) => return None,
+        NatTarget::Netmap(addr, mask) => {
+            let last = Addr(addr.0 | out.family().max_addr() & !mask.0);
+            let range = NatRange { addrs: Some((*addr, last)), ..NatRange::default() };
+            push_nat_range(out, "NETMAP", &range);
+        }
     }
     Some(())
 }

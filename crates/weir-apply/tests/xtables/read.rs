@@ -1,7 +1,7 @@
 //! What the tools loaded, weir reads.
 
 use weir_apply::ApplyError;
-use weir_apply::xtables::{KernelTable, decode_table};
+use weir_apply::xtables::{KernelTable, SetIndices, decode_table};
 use weir_kernel::xtables::PacketByteCount;
 use weir_model::{Counters, Family, Hook, Span, Table, TableName};
 
@@ -82,7 +82,9 @@ pub fn with_counts_only(table: &Table) -> Table {
 
 fn decode(tables: &ToolTables, family: Family, table: &str) -> Result<Table, ApplyError> {
     let name = TableName::parse(table).expect("a table");
-    decode_table(&KernelTable::read(&tables.socket(family), name).expect("a table"))
+    let socket = tables.socket(family);
+    let table = KernelTable::read(&socket, name).expect("a table");
+    decode_table(&table, &SetIndices::of_socket(&socket))
 }
 
 /// What the tool loaded is read to the model of its listing.
@@ -105,9 +107,12 @@ fn assert_rules_are_decoded(role: &str, family: Family, table: &str, rules: &[&s
 fn rules_of_every_known_module_are_decoded_to_the_model_of_their_listing() {
     let rules = filter_rules::FILTER_RULES;
     assert_rules_are_decoded("decode4", Family::V4, "filter", rules);
+    let rules = filter_rules::RULES_WITH_UNUSED_BYTES;
+    assert_rules_are_decoded("decodeunused", Family::V4, "filter", rules);
     assert_rules_are_decoded("decode6", Family::V6, "filter", filter_rules::FILTER_RULES_V6);
     let rules = table_rules::MANGLE_RULES;
     assert_rules_are_decoded("decodemangle", Family::V4, "mangle", rules);
+    assert_rules_are_decoded("decoderaw", Family::V4, "raw", table_rules::RAW_RULES);
     assert_rules_are_decoded("decodenat", Family::V4, "nat", table_rules::NAT_RULES);
     assert_rules_are_decoded("decodenat6", Family::V6, "nat", table_rules::NAT_RULES_V6);
 }
@@ -154,9 +159,11 @@ fn values_that_the_model_does_not_hold_are_refused_not_approximated() {
         return;
     }
     let tables = ToolTables::new("decodevalues");
-    // The model has no form for addresses of conntrack in the bytes of the tool.
-    let text = "*filter\n-A INPUT -m conntrack --ctorigsrc 192.0.2.0/24 -j ACCEPT\nCOMMIT\n";
-    tables.load_by_tool(Family::V4, "filter", text).expect("loads");
-    let message = decode(&tables, Family::V4, "filter").expect_err("addresses").to_string();
-    assert!(message.contains("match \"conntrack\" of revision 3"), "{message}");
+    // The model has rates of packets, not of bytes.
+    let rule = "-A INPUT -m hashlimit --hashlimit-upto 512kb/s --hashlimit-name b -j ACCEPT";
+    tables
+        .load_by_tool(Family::V4, "filter", &format!("*filter\n{rule}\nCOMMIT\n"))
+        .expect("loads");
+    let message = decode(&tables, Family::V4, "filter").expect_err("a rate of bytes").to_string();
+    assert!(message.contains("match \"hashlimit\" of revision 3"), "{message}");
 }

@@ -73,20 +73,30 @@ impl ToolTables {
         Ok(self.list(family, table))
     }
 
-    /// Loads it with the tool, empties the table, loads it with weir, and compares.
+    /// Loads it with the tool, empties the table, loads it with weir, and compares bytes and listing.
     pub fn compare_loads(&self, family: Family, table: &str, text: &str) -> Result<(), ApplyError> {
+        let (ours, theirs) = self.load_both(family, table, text)?;
+        assert_eq!(ours.saved, theirs.saved, "{text}");
+        let differing = ours.entries.iter().zip(&theirs.entries).position(|(a, b)| a != b);
+        assert_eq!(differing, None, "byte of the entries\n{text}");
+        assert_eq!(ours.entries.len(), theirs.entries.len(), "{text}");
+        Ok(())
+    }
+
+    /// Loads it with the tool, empties the table, and loads it with weir: both results, ours first.
+    pub fn load_both(
+        &self,
+        family: Family,
+        table: &str,
+        text: &str,
+    ) -> Result<(LoadedTable, LoadedTable), ApplyError> {
         let theirs = self.load_by_tool(family, table, text).unwrap_or_else(|e| panic!("{text}{e}"));
         self.load_by_tool(family, table, &format!("*{table}\nCOMMIT\n")).expect("no rules");
         let lock = XtablesLock::acquire(&self.lock, std::time::Duration::from_secs(10));
         let _lock = lock.expect("nobody else holds the lock");
         xtables::load_table(&self.socket(family), &parse_ruleset(family, text).tables[0])?;
         drop(_lock);
-        let ours = self.list(family, table);
-        assert_eq!(ours.saved, theirs.saved, "{text}");
-        let differing = ours.entries.iter().zip(&theirs.entries).position(|(a, b)| a != b);
-        assert_eq!(differing, None, "byte of the entries\n{text}");
-        assert_eq!(ours.entries.len(), theirs.entries.len(), "{text}");
-        Ok(())
+        Ok((self.list(family, table), theirs))
     }
 }
 

@@ -7,10 +7,17 @@ use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
 use super::extension_bytes::{ExtensionBytes, negatable};
-use super::{host_matches, state_matches};
+use super::{host_matches, set_modules, state_matches, stateful_matches};
+use crate::xtables::set_indices::SetIndices;
 
 /// A match of a module and revision; `None` where the decoder does not know it.
-pub(super) fn decode_match(family: Family, name: &str, revision: u8, data: &[u8]) -> Option<Match> {
+pub(super) fn decode_match(
+    family: Family,
+    name: &str,
+    revision: u8,
+    data: &[u8],
+    sets: &SetIndices,
+) -> Option<Match> {
     let of_length = |length| ExtensionBytes::of_length(data, length);
     let v4 = family == Family::V4;
     Some(match (name, revision) {
@@ -31,7 +38,7 @@ pub(super) fn decode_match(family: Family, name: &str, revision: u8, data: &[u8]
         }
         ("mark", 1) => Match::Mark(decode_mark(of_length(12)?)),
         ("connmark", 1) => Match::ConnMark(decode_mark(of_length(12)?)),
-        ("conntrack", 3) => state_matches::decode_conntrack(of_length(164)?)?,
+        ("conntrack", 3) => state_matches::decode_conntrack(family, of_length(164)?)?,
         ("length", 0) => {
             let info = of_length(6)?;
             Match::Length(negatable(info.flag(4), (info.u16(0), info.u16(2))))
@@ -57,7 +64,10 @@ pub(super) fn decode_match(family: Family, name: &str, revision: u8, data: &[u8]
             Match::PktType(negatable(info.u32(4) != 0, kind))
         }
         ("comment", 0) => Match::Comment(of_length(256)?.text(0, 256)?),
-        ("limit" | "quota", _) => state_matches::decode_stateful(name, revision, data)?,
+        ("set", 4) => set_modules::decode_set_match(of_length(44)?, sets)?,
+        ("limit" | "quota" | "recent" | "statistic" | "connlimit" | "hashlimit", _) => {
+            stateful_matches::decode_stateful(family, name, revision, data)?
+        }
         _ => host_matches::decode_host_match(name, revision, data)?,
     })
 }

@@ -12,12 +12,15 @@ use crate::xtables::entry_offsets::{
     read_u64,
 };
 use crate::xtables::entry_writer::{EntryWriter, XT_RETURN};
-use crate::xtables::kernel_entry::{clear_counters_and_comefrom, clear_unused_device_names};
+use crate::xtables::kernel_entry::{
+    clear_counters_and_comefrom, clear_unused_address_bytes, clear_unused_device_names,
+};
 use crate::xtables::rule_entry::{
     FLAG_FRAGMENT, FLAG_V6_PROTOCOL, INVERSE_DESTINATION, INVERSE_FRAGMENT, INVERSE_IN_DEVICE,
     INVERSE_OUT_DEVICE, INVERSE_PROTOCOL, INVERSE_SOURCE, IptIpOffsets, VerdictFixup,
     write_rule_entry,
 };
+use crate::xtables::set_indices::SetIndices;
 
 /// Which part of an entry it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,7 @@ impl RuleDecoder {
     pub(in crate::xtables) fn decode_rule(
         &mut self,
         entry: &[u8],
+        sets: &SetIndices,
         resolve_verdict: impl Fn(u32) -> Option<VerdictTarget>,
     ) -> Result<Rule, KernelExtension> {
         let layout = EntryOffsets::of(self.family);
@@ -114,16 +118,16 @@ impl RuleDecoder {
             let read = ExtensionOfEntry::read(&entry[at..target_at], KernelExtensionKind::Match);
             let (extension, length) = read.ok_or_else(header_of_entry)?;
             let ExtensionOfEntry { name, revision, data, .. } = extension;
-            let decoded = matches::decode_match(self.family, name, revision, data);
+            let decoded = matches::decode_match(self.family, name, revision, data, sets);
             rule.matches.push(decoded.ok_or_else(|| extension.describe())?);
             at += length;
         }
         let read = ExtensionOfEntry::read(&entry[target_at..], KernelExtensionKind::Target);
         let (extension, _) = read.ok_or_else(header_of_entry)?;
         let is_goto = entry[layout.flags_at] & layout.goto_flag != 0;
-        let target = self.decode_target(&extension, is_goto, resolve_verdict);
+        let target = self.decode_target(&extension, is_goto, sets, resolve_verdict);
         rule.target = target.ok_or_else(|| extension.describe())?;
-        if let Some(differing) = self.find_extension_encoded_differently(&rule, entry) {
+        if let Some(differing) = self.find_extension_encoded_differently(&rule, entry, sets) {
             return Err(differing);
         }
         rule.counters = Some(Counters {
@@ -137,11 +141,12 @@ impl RuleDecoder {
         &self,
         extension: &ExtensionOfEntry,
         is_goto: bool,
+        sets: &SetIndices,
         resolve_verdict: impl Fn(u32) -> Option<VerdictTarget>,
     ) -> Option<Target> {
         let ExtensionOfEntry { name, revision, data, .. } = extension;
         if !name.is_empty() {
-            return targets::decode_target(self.family, name, *revision, data);
+            return targets::decode_target(self.family, name, *revision, data, sets);
         }
         match read_u32(data.get(..4)?, 0).cast_signed() {
             -1 => Some(Target::Drop),
@@ -160,6 +165,7 @@ impl RuleDecoder {
         &mut self,
         rule: &Rule,
         entry: &[u8],
+        sets: &SetIndices,
     ) -> Option<KernelExtension> {
         let layout = EntryOffsets::of(self.family);
         let target_at = usize::from(read_u16(entry, layout.target_offset_at));
@@ -167,7 +173,8 @@ impl RuleDecoder {
         self.compared.extend_from_slice(entry);
         clear_counters_and_comefrom(&mut self.compared, layout);
         clear_unused_device_names(&mut self.compared, self.family);
-        let verdict = write_rule_entry(&mut self.written_again, rule);
+        clear_unused_address_bytes(&mut self.compared, self.family);
+        let verdict = write_rule_entry(&mut self.written_again, rule, sets);
         if !matches!(verdict, Ok(VerdictFixup::Complete)) {
             // The offset of a jump is of the table, not of the rule.
             let verdict_at = target_at + EXTENSION_HEADER_BYTES;

@@ -1,18 +1,16 @@
-//! Matches on connection tracking, and matches that keep a budget.
+//! Matches on connection tracking.
 
-use weir_model::rule_match::{ConntrackMatch, ExtensionValue, StatefulMatch};
-use weir_model::{Match, PortSpan};
-use weir_syntax::iptables::compute_rate_count_and_unit_millis;
+use weir_model::rule_match::ConntrackMatch;
+use weir_model::{AddrMatch, Family, Match, PortSpan};
 
-use super::extension_bytes::{ExtensionBytes, OptionList, negatable};
+use super::extension_bytes::{ExtensionBytes, negatable};
 use crate::xtables::state_matches::{
-    CONNTRACK_DIRECTION, CONNTRACK_EXPIRES, CONNTRACK_PROTO, CONNTRACK_STATE,
-    CONNTRACK_STATE_ALIAS, CONNTRACK_STATUS, LIMIT_DEFAULT_BURST, LIMIT_TICKS_PER_SECOND,
-    MODEL_AND_KERNEL_STATE_BITS,
+    CONNTRACK_DIRECTION, CONNTRACK_EXPIRES, CONNTRACK_FIRST_ADDR, CONNTRACK_PROTO, CONNTRACK_STATE,
+    CONNTRACK_STATE_ALIAS, CONNTRACK_STATUS, MODEL_AND_KERNEL_STATE_BITS,
 };
 
 /// `-m conntrack`, or `-m state`, which is an alias of it.
-pub(super) fn decode_conntrack(info: ExtensionBytes) -> Option<Match> {
+pub(super) fn decode_conntrack(family: Family, info: ExtensionBytes) -> Option<Match> {
     let (tests, inverse) = (info.u16(146), info.u16(148));
     let given = |bit: u16| tests & bit != 0;
     let negated = |bit: u16| inverse & bit != 0;
@@ -29,11 +27,20 @@ pub(super) fn decode_conntrack(info: ExtensionBytes) -> Option<Match> {
         let span = PortSpan { lo: info.u16(138 + 2 * index), hi: info.u16(154 + 2 * index) };
         given(bit).then_some(negatable(negated(bit), span))
     };
+    let addr_match = |index: usize| {
+        let bit = CONNTRACK_FIRST_ADDR << index;
+        let (addr, mask) = (info.addr(32 * index, family), info.addr(32 * index + 16, family));
+        given(bit).then_some(AddrMatch { negated: negated(bit), addr, mask })
+    };
     let protocol = u8::try_from(info.u16(136)).ok()?;
     let expire = (info.u32(128), info.u32(132));
     Some(Match::Conntrack(Box::new(ConntrackMatch {
         state: given(CONNTRACK_STATE).then_some(state),
         proto: given(CONNTRACK_PROTO).then_some(negatable(negated(CONNTRACK_PROTO), protocol)),
+        orig_src: addr_match(0),
+        orig_dst: addr_match(1),
+        repl_src: addr_match(2),
+        repl_dst: addr_match(3),
         orig_sport: port(0),
         orig_dport: port(1),
         repl_sport: port(2),
@@ -42,35 +49,5 @@ pub(super) fn decode_conntrack(info: ExtensionBytes) -> Option<Match> {
             .then_some(negatable(negated(CONNTRACK_STATUS), info.u16(152).into())),
         expire: given(CONNTRACK_EXPIRES).then_some(negatable(negated(CONNTRACK_EXPIRES), expire)),
         original_dir: given(CONNTRACK_DIRECTION).then_some(!negated(CONNTRACK_DIRECTION)),
-        // Addresses are refused by the encoder.
-        ..ConntrackMatch::default()
     })))
-}
-
-/// A match that keeps a budget or a memory.
-pub(super) fn decode_stateful(name: &str, revision: u8, data: &[u8]) -> Option<Match> {
-    let (module, options) = match (name, revision) {
-        ("limit", 0) => ("limit", decode_limit(ExtensionBytes::of_length(data, 8)?)?),
-        ("quota", 0) => {
-            let info = ExtensionBytes::of_length(data, 16)?;
-            let mut options = OptionList::default();
-            let quota = ExtensionValue::Number(info.u64(8));
-            options.push_negatable(info.u32(0) & 1 != 0, "quota", quota);
-            ("quota", options)
-        }
-        _ => return None,
-    };
-    Some(Match::Stateful(Box::new(StatefulMatch { module, options: options.0 })))
-}
-
-fn decode_limit(info: ExtensionBytes) -> Option<OptionList> {
-    let ticks = u64::from(info.u32(0));
-    if ticks == 0 || ticks > LIMIT_TICKS_PER_SECOND * 86_400 {
-        return None;
-    }
-    let (count, unit) = compute_rate_count_and_unit_millis(ticks, LIMIT_TICKS_PER_SECOND);
-    let mut options = OptionList::default();
-    options.push("limit", ExtensionValue::Rate(count, unit));
-    options.push_number_unless(LIMIT_DEFAULT_BURST.into(), "limit-burst", info.u32(4).into());
-    Some(options)
 }

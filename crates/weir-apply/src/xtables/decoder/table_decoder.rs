@@ -6,6 +6,7 @@ use super::rule_decoder::{KernelExtension, RuleDecoder, VerdictTarget};
 use crate::ApplyError;
 use crate::xtables::entry_offsets::{EntryOffsets, read_u16};
 use crate::xtables::kernel_table::{KernelChain, KernelTable};
+use crate::xtables::set_indices::SetIndices;
 
 /// The table that `iptables-save -c` would print, read from the entries themselves.
 ///
@@ -13,7 +14,7 @@ use crate::xtables::kernel_table::{KernelChain, KernelTable};
 ///
 /// # Errors
 /// The first rule with a match or target that the decoder does not know.
-pub fn decode_table(table: &KernelTable) -> Result<Table, ApplyError> {
+pub fn decode_table(table: &KernelTable, sets: &SetIndices) -> Result<Table, ApplyError> {
     let names: Vec<SharedName> =
         table.chains().iter().map(|chain| SharedName::from(table.chain_name(chain))).collect();
     let mut decoder = RuleDecoder::new(table.family());
@@ -25,7 +26,7 @@ pub fn decode_table(table: &KernelTable) -> Result<Table, ApplyError> {
         decoded.counters = Some(if chain.hook.is_some() { counts } else { Counters::default() });
         decoded.rules.reserve_exact(chain.rules.len());
         for rule in chain.rules.clone() {
-            let result = decode_rule_of_table(&mut decoder, table, &names, rule);
+            let result = decode_rule_of_table(&mut decoder, table, sets, &names, rule);
             decoded.rules.push(result.map_err(|extension| ApplyError::UndecodedExtension {
                 table: table.name(),
                 chain: name.clone(),
@@ -47,13 +48,14 @@ fn policy_of(table: &KernelTable, chain: &KernelChain) -> Option<Policy> {
 fn decode_rule_of_table(
     decoder: &mut RuleDecoder,
     table: &KernelTable,
+    sets: &SetIndices,
     chain_names: &[SharedName],
     rule: usize,
 ) -> Result<Rule, KernelExtension> {
     let entry = table.rule_entry(rule);
     let length = read_u16(entry, EntryOffsets::of(table.family()).next_offset_at);
     let next_at = table.rule_offset(rule) + u32::from(length);
-    decoder.decode_rule(entry, |offset| {
+    decoder.decode_rule(entry, sets, |offset| {
         if offset == next_at {
             return Some(VerdictTarget::NextRule);
         }
