@@ -2,7 +2,9 @@
 
 use weir_kernel::KernelError;
 use weir_model::{SharedName, TableName};
+use weir_syntax::Diagnostic;
 
+use crate::iptables::ChainDifference;
 use crate::xtables::KernelExtension;
 
 /// A ruleset that could not be put in force; what was in force before is still.
@@ -79,7 +81,124 @@ pub enum ApplyError {
         /// Bytes from the first entry.
         offset: usize,
     },
+    /// A chain that the table does not have.
+    #[error("table {table} has no chain {chain}: create it first")]
+    NoSuchChain {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A chain that the table has.
+    #[error("table {table} has a chain {chain}: choose another name, or flush it")]
+    ChainExists {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A name that iptables does not take for a chain.
+    #[error(
+        "{chain:?} is no name of a chain: use 1 to 28 bytes without blanks, not the name of a \
+         verdict, and no - or ! first"
+    )]
+    InvalidChainName {
+        /// The name.
+        chain: String,
+    },
+    /// A chain that cannot be deleted.
+    #[error(
+        "delete chain {chain} of table {table}: it is built in, has rules, or rules jump to it: \
+         flush it and delete these rules first"
+    )]
+    ChainInUse {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A policy for a chain that has none.
+    #[error("set policy of chain {chain} of table {table}: only built-in chains have a policy")]
+    NotBuiltIn {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A jump to a built-in chain.
+    #[error(
+        "a rule of table {table} jumps to the built-in chain {chain}: jump to a chain of yours"
+    )]
+    JumpToBuiltIn {
+        /// The table.
+        table: TableName,
+        /// The built-in chain.
+        chain: SharedName,
+    },
+    /// The words of a rule that weir cannot read.
+    #[error("read rule {words:?}: {}", describe_diagnostic(.diagnostic))]
+    UnreadableRule {
+        /// The words.
+        words: String,
+        /// What is wrong with them, and where.
+        diagnostic: Box<Diagnostic>,
+    },
+    /// A rule that the chain does not have.
+    #[error("chain {chain} has no rule {rule}: list its rules")]
+    NoSuchRule {
+        /// The chain.
+        chain: SharedName,
+        /// The rule as the tools write it.
+        rule: String,
+    },
+    /// A number that no rule of the chain has.
+    #[error("chain {chain} has {length} rules, and no place {number}: count from 1")]
+    NoRuleOfNumber {
+        /// The chain.
+        chain: SharedName,
+        /// The number that was asked for, from 1.
+        number: usize,
+        /// How many rules there are.
+        length: usize,
+    },
+    /// A table that another program changed.
+    #[error(
+        "table {table} was changed since it was read ({}): begin the transaction again",
+        list_differences(.differences)
+    )]
+    TableChanged {
+        /// The table.
+        table: TableName,
+        /// The chains that differ.
+        differences: Vec<ChainDifference>,
+    },
+    /// A table that is in force, without the counts of its rules.
+    #[error("table {table} was replaced, but the counts of its rules are lost: {source}")]
+    CountersNotAdded {
+        /// The table.
+        table: TableName,
+        /// Why.
+        source: KernelError,
+    },
     /// The kernel refused.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+}
+
+/// As many differences as fit in a line.
+fn list_differences(differences: &[ChainDifference]) -> String {
+    const LISTED_MAX: usize = 5;
+    let listed: Vec<String> =
+        differences.iter().take(LISTED_MAX).map(ChainDifference::to_string).collect();
+    let more = match differences.len().saturating_sub(LISTED_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    listed.join(", ") + &more
+}
+
+/// The message and the cure.
+fn describe_diagnostic(diagnostic: &Diagnostic) -> String {
+    let cure = diagnostic.help.iter().map(|help| format!(": {help}"));
+    std::iter::once(diagnostic.message.clone()).chain(cure).collect()
 }

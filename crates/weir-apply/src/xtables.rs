@@ -7,15 +7,15 @@
 //! matches and targets that it chooses.
 
 mod conntrack_targets;
-mod decoder;
-mod entry_offsets;
-mod entry_writer;
+pub(crate) mod decoder;
+pub(crate) mod entry_offsets;
+pub(crate) mod entry_writer;
 mod host_matches;
-mod kernel_entry;
+pub(crate) mod kernel_entry;
 mod kernel_table;
 mod matches;
 mod option_fields;
-mod rule_entry;
+pub(crate) mod rule_entry;
 mod set_indices;
 mod set_modules;
 mod state_matches;

@@ -8,7 +8,7 @@ mod conntrack_targets;
 mod extension_bytes;
 mod host_matches;
 mod matches;
-mod rule_decoder;
+pub(crate) mod rule_decoder;
 mod set_modules;
 mod state_matches;
 mod stateful_matches;

@@ -3,31 +3,31 @@
 use weir_model::Family;
 
 /// Bytes of struct xt_counters: packets, then bytes.
-pub(super) const COUNTERS_BYTES: usize = 16;
+pub(crate) const COUNTERS_BYTES: usize = 16;
 /// struct xt_entry_match and struct xt_entry_target: size, name, revision.
-pub(super) const EXTENSION_HEADER_BYTES: usize = 32;
+pub(crate) const EXTENSION_HEADER_BYTES: usize = 32;
 /// Names of matches and targets have fewer bytes (`XT_EXTENSION_MAXNAMELEN`).
-pub(super) const EXTENSION_NAME_BYTES: usize = 29;
+pub(crate) const EXTENSION_NAME_BYTES: usize = 29;
 /// Names of chains have fewer bytes (`XT_FUNCTION_MAXNAMELEN`).
-pub(super) const CHAIN_NAME_BYTES: usize = 30;
+pub(crate) const CHAIN_NAME_BYTES: usize = 30;
 
 /// Offsets in an entry of one family.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EntryOffsets {
+pub(crate) struct EntryOffsets {
     /// Length of the entry without matches and target.
-    pub(super) header_bytes: usize,
+    pub(crate) header_bytes: usize,
     /// `target_offset`, 16 bits.
-    pub(super) target_offset_at: usize,
+    pub(crate) target_offset_at: usize,
     /// `next_offset`, 16 bits: the length of the entry.
-    pub(super) next_offset_at: usize,
+    pub(crate) next_offset_at: usize,
     /// `comefrom`, 32 bits: the hooks that reach the entry, which the kernel computes.
-    pub(super) comefrom_at: usize,
+    pub(crate) comefrom_at: usize,
     /// struct xt_counters.
-    pub(super) counters_at: usize,
+    pub(crate) counters_at: usize,
     /// Flags of the header.
-    pub(super) flags_at: usize,
+    pub(crate) flags_at: usize,
     /// The flag of `-g`.
-    pub(super) goto_flag: u8,
+    pub(crate) goto_flag: u8,
 }
 
 const V4: EntryOffsets = EntryOffsets {
@@ -50,7 +50,7 @@ const V6: EntryOffsets = EntryOffsets {
 };
 
 impl EntryOffsets {
-    pub(super) const fn of(family: Family) -> &'static EntryOffsets {
+    pub(crate) const fn of(family: Family) -> &'static EntryOffsets {
         match family {
             Family::V4 => &V4,
             Family::V6 => &V6,
@@ -58,22 +58,22 @@ impl EntryOffsets {
     }
 }
 
-pub(super) fn read_u16(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn read_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }
 
-pub(super) fn read_u32(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-pub(super) fn read_u64(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_ne_bytes(word)
 }
 
 /// A text that ends at its first zero byte.
-pub(super) fn read_text(bytes: &[u8]) -> Option<&str> {
+pub(crate) fn read_text(bytes: &[u8]) -> Option<&str> {
     let end = bytes.iter().position(|b| *b == 0)?;
     std::str::from_utf8(&bytes[..end]).ok()
 }

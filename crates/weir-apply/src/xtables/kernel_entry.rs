@@ -6,13 +6,13 @@ use super::entry_offsets::{COUNTERS_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets,
 use super::rule_entry::IptIpOffsets;
 
 /// The bytes that the kernel writes: counts, and the hooks that reach the entry.
-pub(super) fn clear_counters_and_comefrom(entry: &mut [u8], layout: &EntryOffsets) {
+pub(crate) fn clear_counters_and_comefrom(entry: &mut [u8], layout: &EntryOffsets) {
     entry[layout.comefrom_at..layout.comefrom_at + 4].fill(0);
     entry[layout.counters_at..layout.counters_at + COUNTERS_BYTES].fill(0);
 }
 
 /// A name under an empty mask: `-i +` tests nothing, and the tool stores the `+`.
-pub(super) fn clear_unused_device_names(entry: &mut [u8], family: Family) {
+pub(crate) fn clear_unused_device_names(entry: &mut [u8], family: Family) {
     let devices_at = IptIpOffsets::of(family).devices_at;
     for name_at in [devices_at, devices_at + 16] {
         if entry[name_at + 32..name_at + 48].iter().all(|byte| *byte == 0) {
@@ -30,7 +30,7 @@ const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
 ];
 
 /// Sets to zero what IPv4 does not use of an address.
-pub(super) fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
+pub(crate) fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
     if family == Family::V6 {
         return;
     }
@@ -52,4 +52,44 @@ pub(super) fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
         }
         at += length.max(1);
     }
+}
+
+/// Compares entries with one, except for what says nothing about their rules.
+pub(crate) struct EntryComparison {
+    family: Family,
+    wanted: Vec<u8>,
+}
+
+impl EntryComparison {
+    /// Compares with this entry.
+    pub(crate) fn with(entry: &[u8], family: Family) -> EntryComparison {
+        let mut wanted = entry.to_vec();
+        clear_meaningless_bytes(&mut wanted, family);
+        EntryComparison { family, wanted }
+    }
+
+    /// Whether an entry says the same; with `has_own_verdict`, its verdict is part of it.
+    pub(crate) fn is_same(&self, entry: &[u8], has_own_verdict: bool) -> bool {
+        let devices_at = IptIpOffsets::of(self.family).devices_at;
+        // Most rules differ in an address.
+        if entry.len() != self.wanted.len() || entry[..devices_at] != self.wanted[..devices_at] {
+            return false;
+        }
+        let mut entry = entry.to_vec();
+        clear_meaningless_bytes(&mut entry, self.family);
+        if has_own_verdict {
+            return entry == self.wanted;
+        }
+        let offsets = EntryOffsets::of(self.family);
+        let target_at = usize::from(read_u16(&entry, offsets.target_offset_at));
+        let verdict_at = target_at + EXTENSION_HEADER_BYTES;
+        entry[..verdict_at] == self.wanted[..verdict_at]
+            && entry[verdict_at + 4..] == self.wanted[verdict_at + 4..]
+    }
+}
+
+fn clear_meaningless_bytes(entry: &mut [u8], family: Family) {
+    clear_counters_and_comefrom(entry, EntryOffsets::of(family));
+    clear_unused_device_names(entry, family);
+    clear_unused_address_bytes(entry, family);
 }

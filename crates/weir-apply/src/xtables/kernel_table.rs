@@ -1,7 +1,8 @@
 //! A table as the kernel has it: one block of entries, and where its chains and rules lie in it.
 //!
 //! The block is the one that the kernel hands out; nothing is copied out of it. A rule is the
-//! offset of its entry, a chain a span of rules, so reading a table costs one walk over its entries.
+//! offset of its entry, a chain a span of rules, so reading a table costs one walk over its
+//! entries.
 //!
 //! The block says where chains begin and end in three ways (iptables/libiptc/libiptc.c):
 //!
@@ -196,7 +197,7 @@ impl KernelTable {
     }
 
     /// The chain whose first entry is at an offset: what a jump names.
-    pub(super) fn chain_number_at(&self, offset: u32) -> Option<usize> {
+    pub(crate) fn chain_number_at(&self, offset: u32) -> Option<usize> {
         let number = self.chains.partition_point(|c| c.first_entry_at < offset);
         (self.chains.get(number)?.first_entry_at == offset).then_some(number)
     }
@@ -207,11 +208,11 @@ impl KernelTable {
     }
 
     /// The entry that ends a chain: its policy, or the implied `RETURN`.
-    pub(super) fn last_entry(&self, chain: &KernelChain) -> &[u8] {
+    pub(crate) fn last_entry(&self, chain: &KernelChain) -> &[u8] {
         self.entry_at(chain.last_entry_at)
     }
 
-    pub(super) fn rule_offset(&self, rule: usize) -> u32 {
+    pub(crate) fn rule_offset(&self, rule: usize) -> u32 {
         self.rules[rule]
     }
 

@@ -11,7 +11,7 @@ use super::set_indices::SetIndices;
 use super::{matches, set_modules, targets};
 
 /// What the verdict of an entry is to become when the table is laid out.
-pub(super) enum VerdictFixup<'r> {
+pub(crate) enum VerdictFixup<'r> {
     /// It is written.
     Complete,
     /// The offset of the next entry.
@@ -21,7 +21,7 @@ pub(super) enum VerdictFixup<'r> {
 }
 
 /// Why a rule cannot be written as an entry.
-pub(super) enum UnwritableRule {
+pub(crate) enum UnwritableRule {
     /// A match or target that the encoder does not know, as the tools write it.
     Extension(String),
     /// A set that there is not.
@@ -29,7 +29,7 @@ pub(super) enum UnwritableRule {
 }
 
 /// Writes the entry of a rule.
-pub(super) fn write_rule_entry<'r>(
+pub(crate) fn write_rule_entry<'r>(
     out: &mut EntryWriter,
     rule: &'r Rule,
     sets: &SetIndices,
@@ -94,11 +94,11 @@ fn push_complete_target(out: &mut EntryWriter, target: &Target, sets: &SetIndice
 }
 
 /// Offsets in struct ipt_ip and struct ip6t_ip6.
-pub(super) struct IptIpOffsets {
-    pub(super) addr_bytes: usize,
-    pub(super) devices_at: usize,
-    pub(super) protocol_at: usize,
-    pub(super) inverse_flags_at: usize,
+pub(crate) struct IptIpOffsets {
+    pub(crate) addr_bytes: usize,
+    pub(crate) devices_at: usize,
+    pub(crate) protocol_at: usize,
+    pub(crate) inverse_flags_at: usize,
 }
 
 const V4: IptIpOffsets =
@@ -107,7 +107,7 @@ const V6: IptIpOffsets =
     IptIpOffsets { addr_bytes: 16, devices_at: 64, protocol_at: 128, inverse_flags_at: 132 };
 
 impl IptIpOffsets {
-    pub(super) const fn of(family: Family) -> &'static IptIpOffsets {
+    pub(crate) const fn of(family: Family) -> &'static IptIpOffsets {
         match family {
             Family::V4 => &V4,
             Family::V6 => &V6,
@@ -115,15 +115,15 @@ impl IptIpOffsets {
     }
 }
 
-pub(super) const FLAG_FRAGMENT: u8 = 1;
+pub(crate) const FLAG_FRAGMENT: u8 = 1;
 /// The protocol is tested (IPv6 only).
-pub(super) const FLAG_V6_PROTOCOL: u8 = 1;
-pub(super) const INVERSE_IN_DEVICE: u8 = 1;
-pub(super) const INVERSE_OUT_DEVICE: u8 = 2;
-pub(super) const INVERSE_SOURCE: u8 = 8;
-pub(super) const INVERSE_DESTINATION: u8 = 16;
-pub(super) const INVERSE_FRAGMENT: u8 = 32;
-pub(super) const INVERSE_PROTOCOL: u8 = 64;
+pub(crate) const FLAG_V6_PROTOCOL: u8 = 1;
+pub(crate) const INVERSE_IN_DEVICE: u8 = 1;
+pub(crate) const INVERSE_OUT_DEVICE: u8 = 2;
+pub(crate) const INVERSE_SOURCE: u8 = 8;
+pub(crate) const INVERSE_DESTINATION: u8 = 16;
+pub(crate) const INVERSE_FRAGMENT: u8 = 32;
+pub(crate) const INVERSE_PROTOCOL: u8 = 64;
 
 fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family: Family) {
     let layout = IptIpOffsets::of(family);

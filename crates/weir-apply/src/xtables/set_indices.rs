@@ -23,7 +23,7 @@ impl<'s> SetIndices<'s> {
     }
 
     /// The number of a set; `None` where there is no such set.
-    pub(super) fn find_index(&self, name: &str) -> Option<u16> {
+    pub(crate) fn find_index(&self, name: &str) -> Option<u16> {
         if let Some(index) = self.index_by_name.borrow().get(name) {
             return Some(*index);
         }
@@ -33,7 +33,7 @@ impl<'s> SetIndices<'s> {
     }
 
     /// The name of a set; `None` where there is no such set.
-    pub(super) fn find_name(&self, index: u16) -> Option<SharedName> {
+    pub(crate) fn find_name(&self, index: u16) -> Option<SharedName> {
         if let Some(name) = self.name_by_index.borrow().get(&index) {
             return Some(name.clone());
         }

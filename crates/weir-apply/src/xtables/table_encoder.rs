@@ -148,7 +148,7 @@ impl<'t> TableEncoder<'t> {
 }
 
 impl ApplyError {
-    pub(super) fn of_unwritable_rule(
+    pub(crate) fn of_unwritable_rule(
         unwritable: UnwritableRule,
         table: TableName,
         chain: &SharedName,

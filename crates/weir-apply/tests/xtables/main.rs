@@ -2,7 +2,9 @@
 
 mod filter_rules;
 mod load;
+mod random_changes;
 mod read;
 mod table_rules;
 mod testdata;
 mod tool_tables;
+mod transaction;

@@ -32,11 +32,21 @@ impl ToolTables {
     }
 
     pub fn run_tool(&self, family: Family, tool: &str, input: &str) -> Output {
+        self.run_tool_with_arguments(family, tool, &["-c"], input)
+    }
+
+    pub fn run_tool_with_arguments(
+        &self,
+        family: Family,
+        tool: &str,
+        arguments: &[&str],
+        input: &str,
+    ) -> Output {
         use std::io::Write as _;
         use std::process::Stdio;
         let prefix = if family == Family::V4 { "iptables" } else { "ip6tables" };
         let mut command = self.namespace.command(format!("{prefix}-legacy-{tool}"));
-        command.arg("-c").env("XTABLES_LOCKFILE", &self.lock);
+        command.args(arguments).env("XTABLES_LOCKFILE", &self.lock);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the tool is installed");
         let mut stdin = child.stdin.take().expect("standard input is a pipe");

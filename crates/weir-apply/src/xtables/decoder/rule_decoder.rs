@@ -80,14 +80,16 @@ impl<'e> ExtensionOfEntry<'e> {
 }
 
 /// Decodes entries of one family; its buffer is used again for each.
-pub(in crate::xtables) struct RuleDecoder {
+#[derive(Debug)]
+pub(crate) struct RuleDecoder {
     family: Family,
     written_again: EntryWriter,
     compared: Vec<u8>,
 }
 
 /// What the verdict of an entry names.
-pub(in crate::xtables) enum VerdictTarget {
+#[derive(Clone)]
+pub(crate) enum VerdictTarget {
     /// The next entry: the rule only counts.
     NextRule,
     /// A chain.
@@ -95,7 +97,7 @@ pub(in crate::xtables) enum VerdictTarget {
 }
 
 impl RuleDecoder {
-    pub(in crate::xtables) fn new(family: Family) -> RuleDecoder {
+    pub(crate) fn new(family: Family) -> RuleDecoder {
         RuleDecoder { family, written_again: EntryWriter::new(family), compared: Vec::new() }
     }
 
@@ -103,7 +105,7 @@ impl RuleDecoder {
     ///
     /// # Errors
     /// The match or target that the decoder does not know, or whose bytes the model does not hold.
-    pub(in crate::xtables) fn decode_rule(
+    pub(crate) fn decode_rule(
         &mut self,
         entry: &[u8],
         sets: &SetIndices,
