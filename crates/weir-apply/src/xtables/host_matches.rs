@@ -17,6 +17,7 @@ pub(super) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -
         "rpfilter" => push_flag_options(out, "rpfilter", 0, &RPFILTER_FLAGS, &m.options),
         "socket" => push_flag_options(out, "socket", 3, &SOCKET_FLAGS, &m.options),
         "string" => push_string(out, &m.options),
+        "tcpmss" => push_tcpmss_match(out, &m.options),
         "time" => push_time(out, &m.options),
         _ => None,
     }
@@ -76,6 +77,18 @@ fn push_helper(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()>
     data.put_u32(0, option.negated.into());
     data.put_text(4, 30, name)?;
     out.push_match("helper", 0, &data.0);
+    Some(())
+}
+
+/// struct xt_tcpmss_match_info
+fn push_tcpmss_match(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+    let [option] = options else { return None };
+    let ExtensionValue::Range(lo, hi) = option.value else { return None };
+    let mut data = StructBytes::<6>::zeroed();
+    data.put_u16(0, u16::try_from(lo).ok()?);
+    data.put_u16(2, u16::try_from(hi).ok()?);
+    data.0[4] = option.negated.into();
+    out.push_match("tcpmss", 0, &data.0);
     Some(())
 }
 

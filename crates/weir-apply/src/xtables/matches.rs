@@ -63,6 +63,9 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) ->
         Match::Stateful(m) => return stateful_matches::push_stateful(out, m),
         Match::UnmodelledInput(m) => return host_matches::push_host_match(out, m),
         Match::Set(m) => return set_modules::push_set_match(out, m, sets),
+        Match::Sctp { sport, dport, chunks: None } => {
+            push_sctp(out, sport.as_ref(), dport.as_ref());
+        }
         Match::Sctp { .. } | Match::Dccp { .. } | Match::Opaque(_) => return None,
     }
     Some(())
@@ -116,6 +119,30 @@ fn push_udp(
     let mut data = StructBytes::<10>::zeroed();
     data.0[8] = put_ports_returning_inverse_bits(&mut data, sport, dport);
     out.push_match("udp", 0, &data.0);
+}
+
+/// struct xt_sctp_info, for ports alone.
+fn push_sctp(
+    out: &mut EntryWriter,
+    sport: Option<&Negatable<PortSpan>>,
+    dport: Option<&Negatable<PortSpan>>,
+) {
+    let mut data = StructBytes::<292>::zeroed();
+    // No flags of any type of chunk are tested.
+    for flag_test_at in [268, 271, 274, 277] {
+        data.0[flag_test_at] = 0xff;
+    }
+    let (mut tests, mut inverse) = (0, 0);
+    for (at, test, bit) in [(4, sport, 1), (0, dport, 2)] {
+        let Some(Negatable { negated, value }) = test else { continue };
+        data.put_u16(at, value.lo);
+        data.put_u16(at + 2, value.hi);
+        tests |= bit;
+        inverse |= if *negated { bit } else { 0 };
+    }
+    data.put_u32(284, tests);
+    data.put_u32(288, inverse);
+    out.push_match("sctp", 0, &data.0);
 }
 
 /// struct ipt_icmp, struct ip6t_icmp

@@ -33,6 +33,7 @@ pub(super) fn push_stateful(out: &mut EntryWriter, m: &StatefulMatch) -> Option<
         "recent" => push_recent(out, m),
         "statistic" => push_statistic(out, m),
         "connlimit" => push_connlimit(out, m),
+        "connbytes" => push_connbytes(out, m),
         "hashlimit" => push_hashlimit(out, m),
         _ => None,
     }
@@ -148,6 +149,33 @@ fn push_connlimit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
     }
     data.put_u32(20, flags);
     out.push_match("connlimit", 1, &data.0);
+    Some(())
+}
+
+/// Modes and directions of connbytes by their numbers.
+pub(super) const CONNBYTES_MODES: [&str; 3] = ["packets", "bytes", "avgpkt"];
+pub(super) const CONNBYTES_DIRECTIONS: [&str; 3] = ["original", "reply", "both"];
+
+/// struct xt_connbytes_info: swapped bounds are a negation.
+fn push_connbytes(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
+    let mut data = StructBytes::<24>::zeroed();
+    for option in &m.options {
+        match (option.name, &option.value) {
+            ("connbytes", ExtensionValue::Range(lo, hi)) => {
+                let (from, to) = if option.negated { (hi, lo) } else { (lo, hi) };
+                data.put_u64(0, *from);
+                data.put_u64(8, *to);
+            }
+            ("connbytes-mode", ExtensionValue::Keyword(word)) => {
+                data.0[16] = CONNBYTES_MODES.iter().position(|known| known == word)? as u8;
+            }
+            ("connbytes-dir", ExtensionValue::Keyword(word)) => {
+                data.0[17] = CONNBYTES_DIRECTIONS.iter().position(|known| known == word)? as u8;
+            }
+            _ => return None,
+        }
+    }
+    out.push_match("connbytes", 0, &data.0);
     Some(())
 }
 

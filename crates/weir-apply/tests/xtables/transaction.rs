@@ -281,3 +281,48 @@ fn packets_during_commits_are_counted_once() {
     };
     assert_eq!((counters.packets, counters.bytes), (sent, 29 * sent));
 }
+
+/// Packets of a rule of the OUTPUT chain, by its number from 1.
+fn count_of_output_rule(socket: &XtablesSocket, number: usize) -> u64 {
+    let rules = begin(socket).list_rules("OUTPUT").expect("a chain");
+    let ListedRule::Known(rule) = &rules[number - 1] else { panic!("{rules:?}") };
+    rule.counters.expect("a rule of the kernel has counts").packets
+}
+
+#[test]
+fn lists_of_recent_stay_and_quotas_begin_anew_with_a_commit() {
+    if weir_testkit::skip_without_root() {
+        return;
+    }
+    let tables = ToolTables::new("txstate");
+    tables.namespace.set_device_up("lo").expect("every namespace has it");
+    tables.load(
+        Family::V4,
+        "*filter\n-A OUTPUT -p udp -m udp --dport 9 -m recent --set --name kept --rdest\n\
+         -A OUTPUT -p udp -m udp --dport 9 -m quota --quota 60\nCOMMIT\n",
+    );
+    let sender = tables.namespace.call_inside(|| UdpSocket::bind("127.0.0.1:0"));
+    let sender = sender.expect("the namespace").expect("a socket");
+    let send_three = || {
+        for _ in 0..3 {
+            // The port is closed: the error of an earlier packet may be reported here.
+            let _ = sender.send_to(b"x", "127.0.0.1:9");
+        }
+    };
+    let list = || {
+        let list = tables.namespace.command("cat").arg("/proc/net/xt_recent/kept").output();
+        String::from_utf8_lossy(&list.expect("the tool is installed").stdout).into_owned()
+    };
+    let socket = tables.socket(Family::V4);
+    send_three();
+    send_three();
+    let (remembered, within_quota) = (list(), count_of_output_rule(&socket, 2));
+    assert!(remembered.contains("src=127.0.0.1"), "{remembered}");
+    assert_eq!(within_quota, 2, "two packets of 29 bytes");
+    let mut table = begin(&socket);
+    append(&mut table, "OUTPUT", "-p tcp");
+    table.commit(&tables.lock()).expect("the kernel takes the table");
+    assert_eq!(list(), remembered);
+    send_three();
+    assert_eq!(count_of_output_rule(&socket, 2), 2 + 2, "the quota began anew");
+}

@@ -19,6 +19,7 @@ pub(super) fn decode_host_match(name: &str, revision: u8, data: &[u8]) -> Option
         ("helper", 0) => ("helper", decode_helper(of_length(36)?)?),
         ("rpfilter", 0) => ("rpfilter", decode_flags(of_length(1)?, &RPFILTER_FLAGS)),
         ("socket", 3) => ("socket", decode_flags(of_length(1)?, &SOCKET_FLAGS)),
+        ("tcpmss", 0) => ("tcpmss", decode_tcpmss_match(of_length(6)?)),
         ("time", 0) => ("time", decode_time(of_length(22)?)?),
         ("string", 1) => ("string", decode_string(of_length(150)?)?),
         _ => return None,
@@ -107,6 +108,13 @@ fn decode_string(info: ExtensionBytes) -> Option<OptionList> {
     options.push_number_unless(u16::MAX.into(), "to", info.u16(2).into());
     options.push_flag_if(info.u8(149) & 2 != 0, "icase");
     Some(options)
+}
+
+fn decode_tcpmss_match(info: ExtensionBytes) -> OptionList {
+    let mut options = OptionList::default();
+    let range = ExtensionValue::Range(info.u16(0).into(), info.u16(2).into());
+    options.push_negatable(info.flag(4), "mss", range);
+    options
 }
 
 /// `None` for a match that names days of the month.

@@ -27,6 +27,7 @@ pub(super) fn decode_match(
             let (sport, dport) = decode_ports(info, info.u8(8));
             Match::Udp { sport, dport }
         }
+        ("sctp", 0) => decode_sctp(of_length(292)?),
         ("icmp", 0) if v4 => decode_icmp(of_length(4)?),
         ("icmp6", 0) if !v4 => decode_icmp(of_length(4)?),
         ("multiport", 1) => decode_multiport(of_length(48)?)?,
@@ -65,9 +66,10 @@ pub(super) fn decode_match(
         }
         ("comment", 0) => Match::Comment(of_length(256)?.text(0, 256)?),
         ("set", 4) => set_modules::decode_set_match(of_length(44)?, sets)?,
-        ("limit" | "quota" | "recent" | "statistic" | "connlimit" | "hashlimit", _) => {
-            stateful_matches::decode_stateful(family, name, revision, data)?
-        }
+        (
+            "connbytes" | "limit" | "quota" | "recent" | "statistic" | "connlimit" | "hashlimit",
+            _,
+        ) => stateful_matches::decode_stateful(family, name, revision, data)?,
         _ => host_matches::decode_host_match(name, revision, data)?,
     })
 }
@@ -97,6 +99,16 @@ fn decode_tcp(info: ExtensionBytes) -> Match {
         flags: tests_flags.then_some(negatable(inverse & 4 != 0, flags)),
         option: tests_option.then_some(negatable(inverse & 8 != 0, info.u8(8))),
     }
+}
+
+/// Tests of chunks, which are not read, make the rule unknown when it is encoded again.
+fn decode_sctp(info: ExtensionBytes) -> Match {
+    let (tests, inverse) = (info.u32(284), info.u32(288));
+    let port_test = |at: usize, bit: u32| {
+        let span = PortSpan { lo: info.u16(at), hi: info.u16(at + 2) };
+        (tests & bit != 0).then_some(negatable(inverse & bit != 0, span))
+    };
+    Match::Sctp { sport: port_test(4, 1), dport: port_test(0, 2), chunks: None }
 }
 
 fn decode_icmp(info: ExtensionBytes) -> Match {

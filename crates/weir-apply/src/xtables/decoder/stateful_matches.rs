@@ -6,8 +6,9 @@ use weir_syntax::iptables::compute_rate_count_and_unit_millis;
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use crate::xtables::stateful_matches::{
-    HASHLIMIT_ABOVE, HASHLIMIT_DEFAULT_GC_INTERVAL, HASHLIMIT_MODES, HASHLIMIT_TICKS_PER_SECOND,
-    LIMIT_DEFAULT_BURST, LIMIT_TICKS_PER_SECOND, RECENT_OPERATIONS, RECENT_REAP, RECENT_TTL,
+    CONNBYTES_DIRECTIONS, CONNBYTES_MODES, HASHLIMIT_ABOVE, HASHLIMIT_DEFAULT_GC_INTERVAL,
+    HASHLIMIT_MODES, HASHLIMIT_TICKS_PER_SECOND, LIMIT_DEFAULT_BURST, LIMIT_TICKS_PER_SECOND,
+    RECENT_OPERATIONS, RECENT_REAP, RECENT_TTL,
 };
 
 /// A match that keeps a budget or a memory; `None` where the decoder does not know it.
@@ -24,6 +25,7 @@ pub(super) fn decode_stateful(
         ("recent", 1) => ("recent", decode_recent(family, of_length(228)?)?),
         ("statistic", 0) => ("statistic", decode_statistic(of_length(16)?)?),
         ("connlimit", 1) => ("connlimit", decode_connlimit(family, of_length(24)?)?),
+        ("connbytes", 0) => ("connbytes", decode_connbytes(of_length(18)?)?),
         ("hashlimit", 3) => ("hashlimit", decode_hashlimit(family, of_length(298)?)?),
         _ => return None,
     };
@@ -97,6 +99,18 @@ fn decode_connlimit(family: Family, info: ExtensionBytes) -> Option<OptionList> 
     options.push("connlimit-mask", ExtensionValue::Number(length.into()));
     let side = if flags & 2 != 0 { "connlimit-daddr" } else { "connlimit-saddr" };
     options.push(side, ExtensionValue::Flag);
+    Some(options)
+}
+
+fn decode_connbytes(info: ExtensionBytes) -> Option<OptionList> {
+    let (from, to) = (info.u64(0), info.u64(8));
+    let mut options = OptionList::default();
+    let value = ExtensionValue::Range(from.min(to), from.max(to));
+    options.push_negatable(from > to, "connbytes", value);
+    let mode = CONNBYTES_MODES.get(usize::from(info.u8(16)))?;
+    options.push("connbytes-mode", ExtensionValue::Keyword(mode));
+    let direction = CONNBYTES_DIRECTIONS.get(usize::from(info.u8(17)))?;
+    options.push("connbytes-dir", ExtensionValue::Keyword(direction));
     Some(options)
 }
 
