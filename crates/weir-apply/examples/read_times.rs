@@ -2,13 +2,13 @@
 //!
 //! `cargo run --release -p weir-apply --example read_times -- 22827 36532`, as root. A table with
 //! so many rules is loaded in a namespace and read repeatedly; each line has the median and the
-//! range, in milliseconds. The first is the kernel's own share, the second weir's.
+//! range, in milliseconds. The first is the kernel's own share, the others are weir's.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
 use std::time::Instant;
 
-use weir_apply::xtables::{KernelTable, load_table};
+use weir_apply::xtables::{KernelTable, SetIndices, decode_table, load_table};
 use weir_kernel::xtables::XtablesSocket;
 use weir_kernel::{Namespace, Session};
 use weir_model::{Family, TableName};
@@ -57,7 +57,7 @@ fn main() {
         let ruleset = parse(&generate_rules(count), &ParserSettings::default()).expect("rules");
         load_table(&socket, &ruleset.tables[0]).expect("known modules");
         println!("{count} rules, {ROUNDS} rounds");
-        let (mut kernel, mut index, mut tool) = (vec![], vec![], vec![]);
+        let (mut kernel, mut index, mut model, mut tool) = (vec![], vec![], vec![], vec![]);
         for _ in 0..ROUNDS {
             let start = Instant::now();
             let snapshot = socket.read_table("filter").expect("the table is read");
@@ -65,13 +65,19 @@ fn main() {
             let start = Instant::now();
             let table = KernelTable::from_snapshot(TableName::Filter, Family::V4, snapshot);
             index.push(start.elapsed().as_secs_f64() * 1e3);
-            assert_eq!(table.expect("the table is read").rule_count(), count);
+            let table = table.expect("the table is read");
+            assert_eq!(table.rule_count(), count);
+            let start = Instant::now();
+            let decoded = decode_table(&table, &SetIndices::of_socket(&socket));
+            model.push(start.elapsed().as_secs_f64() * 1e3);
+            assert!(decoded.is_ok_and(|table| table.chains.len() > count / 4));
             let start = Instant::now();
             save_by_tool(&namespace);
             tool.push(start.elapsed().as_secs_f64() * 1e3);
         }
         print_times("block from the kernel", kernel);
         print_times("index of its rules and chains", index);
+        print_times("model of its rules", model);
         print_times("iptables-legacy-save", tool);
     }
 }

@@ -169,8 +169,29 @@ pub enum ApplyError {
     TableChanged {
         /// The table.
         table: TableName,
-        /// The chains that differ.
+        /// The chains that differ; none if it was changed between the comparison and the
+        /// replacement.
         differences: Vec<ChainDifference>,
+    },
+    /// Rules that lead back to their own chain.
+    #[error(
+        "commit table {table}: the kernel found chains that jump to each other in a loop: remove \
+         a jump of it"
+    )]
+    ChainLoop {
+        /// The table.
+        table: TableName,
+    },
+    /// A set that was destroyed or created anew since a rule that names it was given.
+    #[error(
+        "commit table {table}: set {set} was destroyed or created anew since a rule named it: \
+         begin the transaction again"
+    )]
+    SetChanged {
+        /// The table.
+        table: TableName,
+        /// The set.
+        set: SharedName,
     },
     /// A table that is in force, without the counts of its rules.
     #[error("table {table} was replaced, but the counts of its rules are lost: {source}")]
@@ -188,6 +209,9 @@ pub enum ApplyError {
 /// As many differences as fit in a line.
 fn list_differences(differences: &[ChainDifference]) -> String {
     const LISTED_MAX: usize = 5;
+    if differences.is_empty() {
+        return "by a program without the lock".to_owned();
+    }
     let listed: Vec<String> =
         differences.iter().take(LISTED_MAX).map(ChainDifference::to_string).collect();
     let more = match differences.len().saturating_sub(LISTED_MAX) {

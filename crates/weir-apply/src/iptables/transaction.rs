@@ -1,5 +1,8 @@
 //! The operations of a transaction.
 
+use std::io;
+
+use weir_kernel::KernelError;
 use weir_kernel::xtables::{PacketByteCount, XtablesLock, XtablesSocket};
 use weir_model::{Counters, Family, Policy, Rule, SharedName, TableName};
 
@@ -13,6 +16,8 @@ use crate::xtables::kernel_entry::EntryComparison;
 use crate::xtables::rule_entry::{VerdictFixup, write_rule_entry};
 use crate::xtables::{KernelExtension, KernelTable, SetIndices};
 
+/// Rules that jump in a loop (include/uapi/asm-generic/errno.h).
+const ELOOP: i32 = 40;
 /// Longest name of a chain (`XT_EXTENSION_MAXNAMELEN`, with a zero byte).
 const CHAIN_NAME_MAX_BYTES: usize = 28;
 
@@ -209,6 +214,16 @@ impl<'s> Transaction<'s> {
         Ok(())
     }
 
+    /// The policy of a built-in chain; none for another chain.
+    ///
+    /// # Errors
+    /// Where there is no such chain.
+    pub fn find_policy(&self, chain: &str) -> Result<Option<Policy>, ApplyError> {
+        let found = &self.draft.chains[self.find_chain(chain)?];
+        let policy = if found.policy_drops { Policy::Drop } else { Policy::Accept };
+        Ok(found.hook.map(|_| policy))
+    }
+
     /// Sets the policy of a built-in chain. Its counts begin at zero if that changes the policy.
     ///
     /// # Errors
@@ -263,9 +278,10 @@ impl<'s> Transaction<'s> {
     /// that holds it from before [`init`](Self::init) is never refused because of the tools.
     ///
     /// # Errors
-    /// [`ApplyError::TableChanged`] where the table is not what it was at `init`; where the kernel
-    /// refuses the table, which has then not changed; [`ApplyError::CountersNotAdded`] where it was
-    /// replaced, but its counts are lost.
+    /// - [`ApplyError::TableChanged`]: the table is not what it was at `init`.
+    /// - [`ApplyError::SetChanged`]: a set that a rule names was replaced by another of its name.
+    /// - [`ApplyError::ChainLoop`] and other refusals of the kernel: the table has not changed.
+    /// - [`ApplyError::CountersNotAdded`]: the table was replaced, but its counts are lost.
     pub fn commit(self, _lock: &XtablesLock) -> Result<(), ApplyError> {
         if !self.is_changed {
             return Ok(());
@@ -277,8 +293,12 @@ impl<'s> Transaction<'s> {
         if !differences.is_empty() {
             return Err(ApplyError::TableChanged { table, differences });
         }
+        if let Some(set) = self.sets.find_renumbered_set() {
+            return Err(ApplyError::SetChanged { table, set });
+        }
         let (name, entry_count) = (table.as_str(), present.entry_count());
-        let replaced = self.socket.replace_table(name, &mut layout.replacement, entry_count)?;
+        let replaced = self.socket.replace_table(name, &mut layout.replacement, entry_count);
+        let replaced = replaced.map_err(|refused| explain_refusal(refused, table))?;
         let counts = layout.counts_to_add(&self.draft, &replaced);
         if counts.iter().all(|count| *count == PacketByteCount::default()) {
             return Ok(());
@@ -338,5 +358,17 @@ impl<'s> Transaction<'s> {
                 }
             }
         }
+    }
+}
+
+/// What the kernel means by errors that it has for few reasons (`xt_replace_table`,
+/// `mark_source_chains`).
+fn explain_refusal(refused: KernelError, table: TableName) -> ApplyError {
+    let KernelError::Io { source, .. } = &refused else { return refused.into() };
+    match source.kind() {
+        io::ErrorKind::WouldBlock => ApplyError::TableChanged { table, differences: Vec::new() },
+        // `ErrorKind::FilesystemLoop` is not stable.
+        _ if source.raw_os_error() == Some(ELOOP) => ApplyError::ChainLoop { table },
+        _ => refused.into(),
     }
 }

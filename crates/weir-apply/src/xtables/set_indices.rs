@@ -42,6 +42,17 @@ impl<'s> SetIndices<'s> {
         Some(name)
     }
 
+    /// A set that no longer has the number that was looked up: rules with it would name another.
+    pub(crate) fn find_renumbered_set(&self) -> Option<SharedName> {
+        let socket = self.socket?;
+        let index_by_name = self.index_by_name.borrow();
+        let mut sets = index_by_name.iter();
+        let renumbered = sets.find(
+            |(name, index)| !matches!(socket.read_set_index(name), Ok(Some(now)) if now == **index),
+        );
+        renumbered.map(|(name, _)| name.clone())
+    }
+
     fn remember(&self, name: SharedName, index: u16) {
         self.name_by_index.borrow_mut().insert(index, name.clone());
         self.index_by_name.borrow_mut().insert(name, index);

@@ -17,17 +17,22 @@ pub const FILTER_RULES: &[&str] = &[
     "-A INPUT -p udp -m multiport ! --sports 1,2 -j ACCEPT",
     "-A INPUT -p tcp -m multiport --ports 5 -j ACCEPT",
     "-A INPUT -m recent --set --name list --mask 255.255.255.255 --rsource -j ACCEPT",
-    "-A INPUT -m recent ! --rcheck --seconds 60 --reap --hitcount 4 --rttl --mask 255.255.255.0 --rdest",
+    "-A INPUT -m recent ! --rcheck --seconds 60 --reap --hitcount 4 --rttl --mask 255.255.255.0 \
+     --rdest",
     "-A INPUT -m recent --update --seconds 60 --name list --mask 255.0.0.0 -j DROP",
     "-A INPUT -m statistic --mode random ! --probability 0.3333 -j DROP",
     "-A INPUT -m statistic --mode nth --every 5 --packet 2 -j DROP",
     "-A INPUT -m connlimit --connlimit-above 5 --connlimit-mask 24 -j DROP",
     "-A INPUT -m statistic --mode nth ! --every 10 --packet 3",
     "-A INPUT -m time --timestart 08:00 --weekdays Mon,Wed -j DROP",
-    "-A INPUT -m time --datestart 2020-01-02 --timestart 22:00 --timestop 06:00 --kerneltz --contiguous",
+    "-A INPUT -m time --datestart 2020-01-02 --timestart 22:00 --timestop 06:00 --kerneltz \
+     --contiguous",
     "-A INPUT -m time ! --weekdays Sun --datestop 2030-01-01T03:14:07 -j DROP",
     "-A INPUT -m hashlimit --hashlimit-upto 5/min --hashlimit-name h1 -j ACCEPT",
-    "-A INPUT -m hashlimit --hashlimit-above 500/sec --hashlimit-burst 9 --hashlimit-mode srcip,dstport --hashlimit-name h2 --hashlimit-htable-size 64 --hashlimit-htable-max 99 --hashlimit-htable-gcinterval 500 --hashlimit-htable-expire 7777 --hashlimit-srcmask 24 --hashlimit-dstmask 16",
+    "-A INPUT -m hashlimit --hashlimit-above 500/sec --hashlimit-burst 9 --hashlimit-mode \
+     srcip,dstport --hashlimit-name h2 --hashlimit-htable-size 64 --hashlimit-htable-max 99 \
+     --hashlimit-htable-gcinterval 500 --hashlimit-htable-expire 7777 --hashlimit-srcmask 24 \
+     --hashlimit-dstmask 16",
     "-A INPUT -p sctp -m sctp --dport 38412 -j ACCEPT",
     "-A INPUT -p sctp -m sctp ! --sport 5:7 --dport 1:9 -j DROP",
     "-A INPUT -p tcp -m tcpmss ! --mss 500:600 -j DROP",
@@ -82,7 +87,8 @@ pub const FILTER_RULES_V6: &[&str] = &[
     "-A INPUT -m iprange --src-range 2001:db8::1-2001:db8::9",
     "-A INPUT -m recent --set --mask ffff:ffff:: -j ACCEPT",
     "-A INPUT -m connlimit --connlimit-above 5 --connlimit-mask 64 -j DROP",
-    "-A INPUT -m hashlimit --hashlimit-upto 5/min --hashlimit-mode srcip --hashlimit-name h6 --hashlimit-srcmask 64",
+    "-A INPUT -m hashlimit --hashlimit-upto 5/min --hashlimit-mode srcip --hashlimit-name h6 \
+     --hashlimit-srcmask 64",
     "-A INPUT -m addrtype --dst-type LOCAL -j LOG --log-prefix \"six: \"",
 ];
 

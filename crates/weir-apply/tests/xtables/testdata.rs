@@ -45,7 +45,7 @@ fn read_ruleset_texts() -> Vec<RulesetText> {
 }
 
 impl ToolTables {
-    fn restore_sets(&self, text: &str) {
+    pub fn restore_sets(&self, text: &str) {
         use std::io::Write as _;
         for arguments in [&["flush"][..], &["destroy"], &["restore"]] {
             let mut command = self.namespace.command("ipset");

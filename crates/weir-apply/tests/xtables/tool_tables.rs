@@ -83,7 +83,7 @@ impl ToolTables {
         Ok(self.list(family, table))
     }
 
-    /// Loads it with the tool, empties the table, loads it with weir, and compares bytes and listing.
+    /// Loads it with the tool and with weir, and compares bytes and listing.
     pub fn compare_loads(&self, family: Family, table: &str, text: &str) -> Result<(), ApplyError> {
         let (ours, theirs) = self.load_both(family, table, text)?;
         assert_eq!(ours.saved, theirs.saved, "{text}");

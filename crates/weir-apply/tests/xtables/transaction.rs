@@ -59,6 +59,9 @@ fn changed_tables_are_those_of_the_tool_and_keep_their_counts() {
     table.delete_rule("INPUT", &ssh).expect("there is such a rule");
     table.set_policy("INPUT", Policy::Drop).expect("a built-in chain");
     table.set_policy("FORWARD", Policy::Drop).expect("a built-in chain");
+    assert_eq!(table.find_policy("FORWARD").expect("a chain"), Some(Policy::Drop));
+    assert_eq!(table.find_policy("OUTPUT").expect("a chain"), Some(Policy::Accept));
+    assert_eq!(table.find_policy("middle").expect("a chain"), None);
     table.commit(&tables.lock()).expect("the kernel takes the table");
     let saved = tables.saved(Family::V4);
     let expected = "filter\n:INPUT DROP [10:20]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -173,7 +176,7 @@ fn a_loop_is_refused_by_the_kernel_and_the_table_stays() {
     let mut table = begin(&socket);
     append(&mut table, "alpha", "-j zeta");
     let refused = table.commit(&tables.lock());
-    assert!(matches!(refused, Err(ApplyError::Kernel(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ApplyError::ChainLoop { .. })), "{refused:?}");
     assert_eq!(tables.list(Family::V4, "filter"), before);
 }
 
@@ -280,6 +283,58 @@ fn packets_during_commits_are_counted_once() {
         }
     };
     assert_eq!((counters.packets, counters.bytes), (sent, 29 * sent));
+}
+
+#[test]
+fn rules_name_sets_that_are_looked_up_again_at_the_commit() {
+    if weir_testkit::skip_without_root() {
+        return;
+    }
+    let tables = ToolTables::new("txsets");
+    let create = "create blocked hash:ip family inet\ncreate other hash:net family inet\n";
+    tables.restore_sets(create);
+    let socket = tables.socket(Family::V4);
+    let words = "-m set ! --match-set blocked src -j SET --add-set other dst --exist";
+    let mut table = begin(&socket);
+    append(&mut table, "INPUT", words);
+    let missing = table.parse_rule("-m set --match-set none src").expect("a rule");
+    let refused = table.append_rule("INPUT", &missing).expect_err("there is no such set");
+    assert!(refused.to_string().contains("there is no set none"), "{refused}");
+    table.commit(&tables.lock()).expect("the kernel takes the table");
+    assert!(tables.saved(Family::V4).contains(&format!("[0:0] -A INPUT {words}")));
+    let mut table = begin(&socket);
+    let listed = table.list_rules("INPUT").expect("a chain");
+    let ListedRule::Known(rule) = &listed[0] else { panic!("{listed:?}") };
+    assert_eq!(print_rule(rule, Family::V4), words);
+
+    // The numbers of the sets change places.
+    table.flush_entries("INPUT").expect("a chain");
+    table.commit(&tables.lock()).expect("the kernel takes the table");
+    let mut table = begin(&socket);
+    append(&mut table, "INPUT", words);
+    let create = "create other hash:net family inet\ncreate blocked hash:ip family inet\n";
+    tables.restore_sets(create);
+    let refused = table.commit(&tables.lock()).expect_err("the numbers are those of others");
+    assert!(matches!(refused, ApplyError::SetChanged { .. }), "{refused}");
+    assert!(!tables.saved(Family::V4).iter().any(|line| line.contains("-A INPUT")));
+}
+
+#[test]
+fn ipv6_rules_name_sets() {
+    if weir_testkit::skip_without_root() {
+        return;
+    }
+    let tables = ToolTables::new("txsets6");
+    tables.restore_sets("create spare hash:ip\ncreate six hash:net family inet6\n");
+    let socket = tables.socket(Family::V6);
+    let mut table = begin(&socket);
+    let words = "-m set --match-set six dst -j DROP";
+    append(&mut table, "INPUT", words);
+    table.commit(&tables.lock()).expect("the kernel takes the table");
+    assert!(tables.saved(Family::V6).contains(&format!("[0:0] -A INPUT {words}")));
+    let listed = begin(&socket).list_rules("INPUT").expect("a chain");
+    let [ListedRule::Known(rule)] = listed.as_slice() else { panic!("{listed:?}") };
+    assert_eq!(print_rule(rule, Family::V6), words);
 }
 
 /// Packets of a rule of the OUTPUT chain, by its number from 1.
