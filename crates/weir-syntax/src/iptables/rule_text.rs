@@ -3,12 +3,14 @@
 use weir_model::{Family, Rule, Span, TableName};
 
 use super::scan::{ScanContext, scan_rule_line};
-use super::word_splitting;
+use super::word_splitting::{self, Word};
 use crate::diagnostic::Diagnostic;
 use crate::intern::Interner;
 
 /// What the scanner expects before the words of a rule.
-const COMMAND: &str = "-A chain ";
+const COMMAND: [&str; 2] = ["-A", "chain"];
+/// Words of a rule with a few matches, to reserve room.
+const TYPICAL_WORD_COUNT: usize = 32;
 
 /// Reads the words after `-A CHAIN` of one rule: `-s 192.0.2.1 -p tcp --dport 22 -j ACCEPT`.
 ///
@@ -32,26 +34,21 @@ pub fn parse_rule(
     table: TableName,
     is_chain: &dyn Fn(&str) -> bool,
 ) -> Result<Rule, Diagnostic> {
-    let line = format!("{COMMAND}{words}");
     let span = Span { start: 0, end: words.len() as u32 };
-    let in_words = |mut d: Diagnostic| {
-        let before = COMMAND.len() as u32;
-        d.span.start = d.span.start.saturating_sub(before).min(span.end);
-        d.span.end = d.span.end.saturating_sub(before).min(span.end);
-        d
-    };
     if words.contains('\n') {
         return Err(Diagnostic::new("line end in a rule", span).with_help("give one rule"));
     }
-    let mut split = Vec::new();
-    if !word_splitting::split_words(&line, 0, &mut split) {
+    let mut line = Vec::with_capacity(TYPICAL_WORD_COUNT);
+    if !word_splitting::split_words(words, 0, &mut line) {
         let d = Diagnostic::new("quote is not closed", span).with_help("add a \" at its end");
         return Err(d);
     }
+    let command = COMMAND.map(|text| Word { text: text.into(), span: Span::NONE, quoted: false });
+    line.splice(0..0, command);
     let mut interner = Interner::default();
     let mut context =
         ScanContext { family, table, resolve_host_names: false, interner: &mut interner, is_chain };
-    let parsed = scan_rule_line(&mut context, &split).map_err(|d| in_words(*d))?;
+    let parsed = scan_rule_line(&mut context, &line).map_err(|d| *d)?;
     let Some(parsed) = parsed else {
         return Err(Diagnostic::new("the rule is of the other family", span)
             .with_help("remove -4 or -6, or use the table of its family"));
@@ -68,4 +65,33 @@ pub fn parse_rule(
     let mut rule = Rule::unconditional(parsed.target);
     (rule.base, rule.matches, rule.counters) = (parsed.base, parsed.matches, parsed.counters);
     Ok(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(words: &str) -> (String, Span) {
+        let is_chain = |_: &str| false;
+        let error = parse_rule(words, Family::V4, TableName::Filter, &is_chain).expect_err(words);
+        (error.message, error.span)
+    }
+
+    #[test]
+    fn words_that_are_no_single_rule_are_refused() {
+        for words in
+            ["-A INPUT -j DROP", "-D INPUT 1", "-j DROP\n-j ACCEPT", "-s 192.0.2.1,192.0.2.2"]
+        {
+            error_of(words);
+        }
+        assert_eq!(error_of("-m comment --comment \"open").0, "quote is not closed");
+        assert_eq!(error_of("-6 -j DROP").0, "the rule is of the other family");
+    }
+
+    #[test]
+    fn an_error_has_its_place_in_the_words() {
+        let words = "-p tcp --dport none -j DROP";
+        let (_, Span { start, end }) = error_of(words);
+        assert_eq!(&words[start as usize..end as usize], "none");
+    }
 }
