@@ -22,6 +22,7 @@ mod state_matches;
 mod stateful_matches;
 mod table_encoder;
 mod targets;
+mod u32_match;
 
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::Table;

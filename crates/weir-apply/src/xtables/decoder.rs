@@ -14,6 +14,7 @@ mod state_matches;
 mod stateful_matches;
 mod table_decoder;
 mod targets;
+mod u32_match;
 
 pub use self::rule_decoder::{KernelExtension, KernelExtensionKind};
 pub use self::table_decoder::decode_table;

@@ -6,6 +6,7 @@ use weir_model::rule_match::{
 
 use super::entry_writer::{EntryWriter, StructBytes, write_device_name};
 use super::option_fields::number_of_option_value;
+use super::u32_match;
 
 /// Appends such a match; `None` where the encoder does not know it.
 pub(super) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -> Option<()> {
@@ -17,6 +18,7 @@ pub(super) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -
         "rpfilter" => push_flag_options(out, "rpfilter", 0, &RPFILTER_FLAGS, &m.options),
         "socket" => push_flag_options(out, "socket", 3, &SOCKET_FLAGS, &m.options),
         "string" => push_string(out, &m.options),
+        "u32" => u32_match::push_u32(out, &m.options),
         "tcpmss" => push_tcpmss_match(out, &m.options),
         "time" => push_time(out, &m.options),
         _ => None,

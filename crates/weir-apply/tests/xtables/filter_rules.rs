@@ -35,6 +35,8 @@ pub const FILTER_RULES: &[&str] = &[
      --hashlimit-dstmask 16",
     "-A INPUT -p sctp -m sctp --dport 38412 -j ACCEPT",
     "-A INPUT -p sctp -m sctp ! --sport 5:7 --dport 1:9 -j DROP",
+    "-A INPUT -m u32 --u32 \"0x0>>0x16&0x3c@0x0&0xff=0x1:0x5\" -j DROP",
+    "-A INPUT -m u32 ! --u32 \"0x4=0x1,0x2:0x3&&0x6<<0x4=0x0\"",
     "-A INPUT -p tcp -m tcpmss ! --mss 500:600 -j DROP",
     "-A INPUT -m connbytes ! --connbytes 100:200 --connbytes-mode avgpkt --connbytes-dir reply",
     "-A INPUT -m connbytes --connbytes 100 --connbytes-mode bytes --connbytes-dir original",

@@ -4,6 +4,7 @@ use weir_model::Match;
 use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionValue, UnmodelledInputMatch};
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
+use super::u32_match;
 use crate::xtables::host_matches::{
     ALL_MONTHDAYS, ALL_WEEKDAYS, LAST_SECOND_OF_DAY, PHYSDEV_OPTIONS, RPFILTER_FLAGS, SOCKET_FLAGS,
     STRING_PATTERN_BYTES, TIME_FLAGS, WEEKDAY_NAMES,
@@ -19,6 +20,7 @@ pub(super) fn decode_host_match(name: &str, revision: u8, data: &[u8]) -> Option
         ("helper", 0) => ("helper", decode_helper(of_length(36)?)?),
         ("rpfilter", 0) => ("rpfilter", decode_flags(of_length(1)?, &RPFILTER_FLAGS)),
         ("socket", 3) => ("socket", decode_flags(of_length(1)?, &SOCKET_FLAGS)),
+        ("u32", 0) => ("u32", u32_match::decode_u32(of_length(1982)?)?),
         ("tcpmss", 0) => ("tcpmss", decode_tcpmss_match(of_length(6)?)),
         ("time", 0) => ("time", decode_time(of_length(22)?)?),
         ("string", 1) => ("string", decode_string(of_length(150)?)?),
