@@ -3,7 +3,7 @@
 use weir_model::Family;
 
 use super::entry_offsets::{COUNTERS_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
-use super::rule_entry::IptIpOffsets;
+use super::rule_entry::{FLAG_V6_PROTOCOL, INVERSE_PROTOCOL, IptIpOffsets};
 
 /// The bytes that the kernel writes: counts, and the hooks that reach the entry.
 pub(crate) fn clear_counters_and_comefrom(entry: &mut [u8], layout: &EntryOffsets) {
@@ -21,6 +21,16 @@ pub(crate) fn clear_unused_device_names(entry: &mut [u8], family: Family) {
     }
 }
 
+/// `ip6tables -p all` stores that the protocol is tested, against no number: every protocol matches
+/// (`ip6_packet_match` in net/ipv6/netfilter/ip6_tables.c), and the tool does not list it.
+fn clear_test_of_any_protocol(entry: &mut [u8], family: Family) {
+    let offsets = IptIpOffsets::of(family);
+    let is_negated = entry[offsets.inverse_flags_at] & INVERSE_PROTOCOL != 0;
+    if family == Family::V6 && read_u16(entry, offsets.protocol_at) == 0 && !is_negated {
+        entry[EntryOffsets::of(family).flags_at] &= !FLAG_V6_PROTOCOL;
+    }
+}
+
 /// Addresses in the data of matches, of which IPv4 uses the first four bytes. The tool fills the
 /// others by how an option was written, and the kernel does not look at them.
 const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
@@ -30,7 +40,7 @@ const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
 ];
 
 /// Sets to zero what IPv4 does not use of an address.
-pub(crate) fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
+fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
     if family == Family::V6 {
         return;
     }
@@ -88,8 +98,10 @@ impl EntryComparison {
     }
 }
 
-fn clear_meaningless_bytes(entry: &mut [u8], family: Family) {
+/// Sets to zero what says nothing about the rule of an entry.
+pub(crate) fn clear_meaningless_bytes(entry: &mut [u8], family: Family) {
     clear_counters_and_comefrom(entry, EntryOffsets::of(family));
     clear_unused_device_names(entry, family);
     clear_unused_address_bytes(entry, family);
+    clear_test_of_any_protocol(entry, family);
 }

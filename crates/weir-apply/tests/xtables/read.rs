@@ -111,6 +111,7 @@ fn rules_of_every_known_module_are_decoded_to_the_model_of_their_listing() {
     assert_rules_are_decoded("decodeunused", Family::V4, "filter", rules);
     assert_rules_are_decoded("decode6", Family::V6, "filter", filter_rules::FILTER_RULES_V6);
     let rules = table_rules::MANGLE_RULES;
+    assert_rules_are_decoded("decodeany", Family::V6, "filter", &["-A INPUT -p all -j DROP"]);
     assert_rules_are_decoded("decodemangle", Family::V4, "mangle", rules);
     assert_rules_are_decoded("decoderaw", Family::V4, "raw", table_rules::RAW_RULES);
     assert_rules_are_decoded("decodenat", Family::V4, "nat", table_rules::NAT_RULES);

@@ -12,9 +12,7 @@ use crate::xtables::entry_offsets::{
     read_u64,
 };
 use crate::xtables::entry_writer::{EntryWriter, XT_RETURN};
-use crate::xtables::kernel_entry::{
-    clear_counters_and_comefrom, clear_unused_address_bytes, clear_unused_device_names,
-};
+use crate::xtables::kernel_entry::{clear_meaningless_bytes, clear_unused_device_names};
 use crate::xtables::rule_entry::{
     FLAG_FRAGMENT, FLAG_V6_PROTOCOL, INVERSE_DESTINATION, INVERSE_FRAGMENT, INVERSE_IN_DEVICE,
     INVERSE_OUT_DEVICE, INVERSE_PROTOCOL, INVERSE_SOURCE, IptIpOffsets, VerdictFixup,
@@ -173,9 +171,7 @@ impl RuleDecoder {
         let target_at = usize::from(read_u16(entry, layout.target_offset_at));
         self.compared.clear();
         self.compared.extend_from_slice(entry);
-        clear_counters_and_comefrom(&mut self.compared, layout);
-        clear_unused_device_names(&mut self.compared, self.family);
-        clear_unused_address_bytes(&mut self.compared, self.family);
+        clear_meaningless_bytes(&mut self.compared, self.family);
         let verdict = write_rule_entry(&mut self.written_again, rule, sets);
         if !matches!(verdict, Ok(VerdictFixup::Complete)) {
             // The offset of a jump is of the table, not of the rule.
@@ -234,7 +230,7 @@ fn decode_base_match(header: &[u8], family: Family) -> BaseMatch {
     let negated_protocol = inverse & INVERSE_PROTOCOL != 0;
     let tests_protocol = match family {
         Family::V4 => protocol != 0,
-        Family::V6 => flags & FLAG_V6_PROTOCOL != 0,
+        Family::V6 => flags & FLAG_V6_PROTOCOL != 0 && (protocol != 0 || negated_protocol),
     };
     let tests_fragment = family == Family::V4 && flags & FLAG_FRAGMENT != 0;
     BaseMatch {
