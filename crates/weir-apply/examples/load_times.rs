@@ -39,29 +39,29 @@ fn generate_rules(count: usize) -> String {
     out
 }
 
-fn print_median_and_range(name: &str, mut times_ms: Vec<f64>) {
+fn print_row(name: &str, mut times_ms: Vec<f64>) {
     times_ms.sort_by(f64::total_cmp);
     let (median, last) = (times_ms[ROUNDS / 2], times_ms[ROUNDS - 1]);
     println!("  {name:<28} {median:8.1} ms ({:.1} to {last:.1})", times_ms[0]);
 }
 
 /// The tools, in a namespace with a lock of its own.
-struct NamespacedIptablesTools {
+struct Tools {
     namespace: Namespace,
-    lock_file_path: PathBuf,
+    lock: PathBuf,
 }
 
-impl NamespacedIptablesTools {
-    fn run_tool(&self, tool: &str, file: Option<&Path>) -> Vec<u8> {
+impl Tools {
+    fn run(&self, tool: &str, file: Option<&Path>) -> Vec<u8> {
         let mut command = self.namespace.command(tool);
-        command.env("XTABLES_LOCKFILE", &self.lock_file_path).stdin(Stdio::null()).args(file);
+        command.env("XTABLES_LOCKFILE", &self.lock).stdin(Stdio::null()).args(file);
         let out = command.output().expect("the tool is installed");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         out.stdout
     }
 
-    fn iptables_save_without_comments(&self) -> String {
-        let saved = self.run_tool("iptables-legacy-save", None);
+    fn list_without_comments(&self) -> String {
+        let saved = self.run("iptables-legacy-save", None);
         let saved = String::from_utf8_lossy(&saved).into_owned();
         saved.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect()
     }
@@ -71,10 +71,7 @@ fn main() {
     let session = Session::new().expect("root");
     let namespace = session.create_namespace("loadtimes").expect("a namespace");
     let socket = XtablesSocket::open_in_namespace(&namespace, Family::V4).expect("a socket");
-    let tools = NamespacedIptablesTools {
-        namespace,
-        lock_file_path: session.session_directory().join("xtables.lock"),
-    };
+    let tools = Tools { namespace, lock: session.session_directory().join("xtables.lock") };
     let file = session.session_directory().join("rules");
     for argument in std::env::args().skip(1) {
         let count: usize = argument.parse().expect("a number of rules");
@@ -84,9 +81,9 @@ fn main() {
         let mut listings = [String::new(), String::new()];
         for _ in 0..ROUNDS {
             let start = Instant::now();
-            tools.run_tool("iptables-legacy-restore", Some(&file));
+            tools.run("iptables-legacy-restore", Some(&file));
             tool.push(start.elapsed().as_secs_f64() * 1e3);
-            listings[0] = tools.iptables_save_without_comments();
+            listings[0] = tools.list_without_comments();
 
             let start = Instant::now();
             let text = std::fs::read_to_string(&file).expect("the file is there");
@@ -97,7 +94,7 @@ fn main() {
             let start = Instant::now();
             load_table(&socket, &ruleset.tables[0]).expect("known modules");
             from_model.push(start.elapsed().as_secs_f64() * 1e3);
-            listings[1] = tools.iptables_save_without_comments();
+            listings[1] = tools.list_without_comments();
 
             let start = Instant::now();
             let snapshot = socket.read_table("filter").expect("the table is read");
@@ -106,9 +103,9 @@ fn main() {
         }
         assert!(listings[0] == listings[1], "the tool lists both loads alike");
         println!("{count} rules, {ROUNDS} rounds");
-        print_median_and_range("iptables-legacy-restore", tool);
-        print_median_and_range("weir, file to kernel", from_file);
-        print_median_and_range("weir, model to kernel", from_model);
-        print_median_and_range("weir, entries from kernel", reading);
+        print_row("iptables-legacy-restore", tool);
+        print_row("weir, file to kernel", from_file);
+        print_row("weir, model to kernel", from_model);
+        print_row("weir, entries from kernel", reading);
     }
 }

@@ -2,6 +2,10 @@
 
 use weir_kernel::KernelError;
 use weir_model::{SharedName, TableName};
+use weir_syntax::Diagnostic;
+
+use crate::iptables::ChainDifference;
+use crate::xtables::KernelExtension;
 
 /// A ruleset that could not be put in force; what was in force before is still.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +34,195 @@ pub enum ApplyError {
         /// The missing chain.
         chain: SharedName,
     },
+    /// A rule names a set that the kernel does not have.
+    #[error(
+        "encode rule {number} of chain {chain} of table {table}: there is no set {set}: create it \
+         first, e.g. with ipset restore"
+    )]
+    MissingSet {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+        /// The number of the rule, from 1.
+        number: usize,
+        /// The missing set.
+        set: SharedName,
+    },
     /// A table that is too large for the offsets of the kernel.
     #[error("encode table {table}: its entries exceed 2 GiB: split it into sets")]
     TableTooLarge {
         /// The table.
         table: TableName,
     },
+    /// An entry of the kernel with a match or target that weir cannot decode.
+    #[error(
+        "decode rule {number} of chain {chain}: weir does not know the {extension}, or these \
+         values of it: read table {table} with iptables-save"
+    )]
+    UndecodedExtension {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+        /// The number of the rule, from 1.
+        number: usize,
+        /// The match or target.
+        extension: KernelExtension,
+    },
+    /// Entries that are not laid out as libiptc does it.
+    #[error(
+        "read table {table}: its entries are not laid out as iptables does it at offset {offset}: \
+         list it with iptables-save and load it again with iptables-restore"
+    )]
+    UnreadableTable {
+        /// The table.
+        table: TableName,
+        /// Bytes from the first entry.
+        offset: usize,
+    },
+    /// A chain that the table does not have.
+    #[error("table {table} has no chain {chain}: create it first")]
+    NoSuchChain {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A chain that the table has.
+    #[error("table {table} has a chain {chain}: choose another name, or flush it")]
+    ChainExists {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A name that iptables does not take for a chain.
+    #[error(
+        "{chain:?} is no name of a chain: use 1 to 28 bytes without blanks, not the name of a \
+         verdict, and no - or ! first"
+    )]
+    InvalidChainName {
+        /// The name.
+        chain: String,
+    },
+    /// A chain that cannot be deleted.
+    #[error(
+        "delete chain {chain} of table {table}: it is built in, has rules, or rules jump to it: \
+         flush it and delete these rules first"
+    )]
+    ChainInUse {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A policy for a chain that has none.
+    #[error("set policy of chain {chain} of table {table}: only built-in chains have a policy")]
+    NotBuiltIn {
+        /// The table.
+        table: TableName,
+        /// The chain.
+        chain: SharedName,
+    },
+    /// A jump to a built-in chain.
+    #[error(
+        "a rule of table {table} jumps to the built-in chain {chain}: jump to a chain of yours"
+    )]
+    JumpToBuiltIn {
+        /// The table.
+        table: TableName,
+        /// The built-in chain.
+        chain: SharedName,
+    },
+    /// The words of a rule that weir cannot read.
+    #[error("read rule {words:?}: {}", describe_diagnostic(.diagnostic))]
+    UnreadableRule {
+        /// The words.
+        words: String,
+        /// What is wrong with them, and where.
+        diagnostic: Box<Diagnostic>,
+    },
+    /// A rule that the chain does not have.
+    #[error("chain {chain} has no rule {rule}: list its rules")]
+    NoSuchRule {
+        /// The chain.
+        chain: SharedName,
+        /// The rule as the tools write it.
+        rule: String,
+    },
+    /// A number that no rule of the chain has.
+    #[error("chain {chain} has {length} rules, and no place {number}: count from 1")]
+    NoRuleOfNumber {
+        /// The chain.
+        chain: SharedName,
+        /// The number that was asked for, from 1.
+        number: usize,
+        /// How many rules there are.
+        length: usize,
+    },
+    /// A table that another program changed.
+    #[error(
+        "table {table} was changed since it was read ({}): begin the transaction again",
+        list_differences(.differences)
+    )]
+    TableChanged {
+        /// The table.
+        table: TableName,
+        /// The chains that differ; none if it was changed between the comparison and the
+        /// replacement.
+        differences: Vec<ChainDifference>,
+    },
+    /// Rules that lead back to their own chain.
+    #[error(
+        "commit table {table}: the kernel found chains that jump to each other in a loop: remove \
+         a jump of it"
+    )]
+    ChainLoop {
+        /// The table.
+        table: TableName,
+    },
+    /// A set that was destroyed or created anew since a rule that names it was given.
+    #[error(
+        "commit table {table}: set {set} was destroyed or created anew since a rule named it: \
+         begin the transaction again"
+    )]
+    SetChanged {
+        /// The table.
+        table: TableName,
+        /// The set.
+        set: SharedName,
+    },
+    /// A table that is in force, without the counts of its rules.
+    #[error("table {table} was replaced, but the counts of its rules are lost: {source}")]
+    CountersNotAdded {
+        /// The table.
+        table: TableName,
+        /// Why.
+        source: KernelError,
+    },
     /// The kernel refused.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+}
+
+/// As many differences as fit in a line.
+fn list_differences(differences: &[ChainDifference]) -> String {
+    const LISTED_MAX: usize = 5;
+    if differences.is_empty() {
+        return "by a program without the lock".to_owned();
+    }
+    let listed: Vec<String> =
+        differences.iter().take(LISTED_MAX).map(ChainDifference::to_string).collect();
+    let more = match differences.len().saturating_sub(LISTED_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    listed.join(", ") + &more
+}
+
+/// The message and the cure.
+fn describe_diagnostic(diagnostic: &Diagnostic) -> String {
+    let cure = diagnostic.help.iter().map(|help| format!(": {help}"));
+    std::iter::once(diagnostic.message.clone()).chain(cure).collect()
 }

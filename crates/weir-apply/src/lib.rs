@@ -2,11 +2,15 @@
 //!
 //! [`xtables`] turns a table of the model into the block of entries that legacy iptables has in
 //! the kernel, and replaces the table that is in force there. What its encoder does not know is
-//! refused by name: such a table is loaded by `iptables-restore`.
+//! refused by name: such a table is loaded by `iptables-restore`. It reads tables, too, and
+//! decodes them to the model.
+//!
+//! [`iptables`] is a handle for programs: changes of a table in memory, and one replacement.
 
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod iptables;
 pub mod xtables;
 
 pub use error::ApplyError;

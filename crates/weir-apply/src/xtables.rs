@@ -6,18 +6,30 @@
 //! table. The bytes are those that `iptables-legacy-restore` 1.8.9 loads, with the revisions of
 //! matches and targets that it chooses.
 
-mod conntrack_limit_quota_matches;
-mod entry_writer;
+mod conntrack_targets;
+pub(crate) mod decoder;
+pub(crate) mod entry_offsets;
+pub(crate) mod entry_writer;
+mod host_matches;
+pub(crate) mod kernel_entry;
+mod kernel_table;
 mod matches;
-mod numeric_option;
-mod owner_and_addrtype_matches;
-mod rule_entry;
+mod option_fields;
+pub(crate) mod rule_entry;
+mod set_indices;
+mod set_modules;
+mod state_matches;
+mod stateful_matches;
 mod table_encoder;
 mod targets;
+mod u32_match;
 
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::Table;
 
+pub use self::decoder::{KernelExtension, KernelExtensionKind, decode_table};
+pub use self::kernel_table::{KernelChain, KernelTable};
+pub use self::set_indices::SetIndices;
 pub use self::table_encoder::{EncodedTable, encode_table};
 use crate::ApplyError;
 
@@ -35,12 +47,12 @@ pub fn load_table(
     socket: &XtablesSocket,
     table: &Table,
 ) -> Result<Vec<PacketByteCount>, ApplyError> {
-    let mut encoded = encode_table(table, socket.family())?;
+    let mut encoded = encode_table(table, socket.family(), &SetIndices::of_socket(socket))?;
     let name = table.name.as_str();
     let present = socket.read_entry_count(name)?;
     let replaced = socket.replace_table(name, &mut encoded.replacement, present)?;
-    if encoded.entry_counters.iter().any(|count| *count != PacketByteCount::default()) {
-        socket.add_counters(name, &encoded.entry_counters)?;
+    if encoded.counts.iter().any(|count| *count != PacketByteCount::default()) {
+        socket.add_counters(name, &encoded.counts)?;
     }
     Ok(replaced)
 }

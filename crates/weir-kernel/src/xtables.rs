@@ -14,6 +14,7 @@
 mod hooks;
 mod lock;
 mod replacement;
+mod set_index;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -78,6 +79,8 @@ impl XtablesSnapshot {
 #[derive(Debug)]
 pub struct XtablesSocket {
     fd: OwnedFd,
+    /// Beside a socket of IPv6, for questions that only one of IPv4 takes.
+    ipv4_fd: Option<OwnedFd>,
     family: Family,
 }
 
@@ -87,14 +90,12 @@ impl XtablesSocket {
     /// # Errors
     /// Where weir is not root there.
     pub fn open(family: Family) -> Result<XtablesSocket, KernelError> {
-        let domain = match family {
-            Family::V4 => AddressFamily::INET,
-            Family::V6 => AddressFamily::INET6,
+        let ipv4_fd = || open_raw_socket(AddressFamily::INET);
+        let (fd, ipv4_fd) = match family {
+            Family::V4 => (ipv4_fd()?, None),
+            Family::V6 => (open_raw_socket(AddressFamily::INET6)?, Some(ipv4_fd()?)),
         };
-        let raw = Some(ipproto::RAW);
-        let fd = rustix::net::socket_with(domain, SocketType::RAW, SocketFlags::CLOEXEC, raw)
-            .map_err(|e| KernelError::io("open socket for", "tables")(e.into()))?;
-        Ok(XtablesSocket { fd, family })
+        Ok(XtablesSocket { fd, ipv4_fd, family })
     }
 
     /// Opens the tables of a namespace.
@@ -140,7 +141,7 @@ impl XtablesSocket {
     fn read_table_info(&self, table: &str) -> io::Result<XtablesInfo> {
         let mut info = [0u8; IPT_GETINFO_BYTES];
         write_table_name(&mut info, table)?;
-        self.read_socket_option(IPT_SO_GET_INFO, &mut info)?;
+        read_socket_option(&self.fd, self.socket_option_level(), IPT_SO_GET_INFO, &mut info)?;
         let word = |i: usize| u32::from_ne_bytes(info[i..i + 4].try_into().expect("four bytes"));
         let hooks = XtablesHooks {
             valid_hooks: word(32),
@@ -155,7 +156,7 @@ impl XtablesSocket {
         let mut buffer = vec![0u8; IPT_GET_ENTRIES_HEADER_BYTES + entry_bytes as usize];
         write_table_name(&mut buffer, table)?;
         buffer[TABLE_NAME_BYTES..TABLE_NAME_BYTES + 4].copy_from_slice(&entry_bytes.to_ne_bytes());
-        self.read_socket_option(IPT_SO_GET_ENTRIES, &mut buffer)?;
+        read_socket_option(&self.fd, self.socket_option_level(), IPT_SO_GET_ENTRIES, &mut buffer)?;
         Ok(XtablesSnapshot { hooks, entry_count, buffer })
     }
 
@@ -216,22 +217,22 @@ impl XtablesSocket {
             Family::V6 => libc::SOL_IPV6,
         }
     }
+}
 
-    fn read_socket_option(&self, option: i32, value: &mut [u8]) -> io::Result<()> {
-        let mut length = value.len() as libc::socklen_t;
-        // SAFETY: the buffer is passed with its length.
-        let result = unsafe {
-            let pointer = value.as_mut_ptr().cast();
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                self.socket_option_level(),
-                option,
-                pointer,
-                &mut length,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
+fn open_raw_socket(domain: AddressFamily) -> Result<OwnedFd, KernelError> {
+    let raw = Some(ipproto::RAW);
+    rustix::net::socket_with(domain, SocketType::RAW, SocketFlags::CLOEXEC, raw)
+        .map_err(|e| KernelError::io("open socket for", "tables")(e.into()))
+}
+
+fn read_socket_option(fd: &OwnedFd, level: i32, option: i32, value: &mut [u8]) -> io::Result<()> {
+    let mut length = value.len() as libc::socklen_t;
+    // SAFETY: the buffer is passed with its length.
+    let result = unsafe {
+        let pointer = value.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, pointer, &mut length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn write_table_name(buffer: &mut [u8], table: &str) -> io::Result<()> {

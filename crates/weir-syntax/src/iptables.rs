@@ -15,14 +15,17 @@ mod option_specs_and_arguments;
 mod parser_settings;
 mod print;
 mod reader;
+mod rule_text;
 mod scan;
 mod table_draft;
 pub(crate) mod word_splitting;
 
 use weir_model::{Family, Ruleset};
 
+pub use self::extension::compute_rate_count_and_unit_millis;
 pub use self::parser_settings::ParserSettings;
 pub use self::print::{print, print_match, print_rule, print_target};
+pub use self::rule_text::parse_rule;
 use crate::Diagnostic;
 
 /// Reads a ruleset.

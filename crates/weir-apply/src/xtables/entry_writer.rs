@@ -2,56 +2,52 @@
 
 use weir_model::{Addr, Family};
 
+use super::entry_offsets::{EXTENSION_HEADER_BYTES, EntryOffsets};
+
 /// `RETURN` as a verdict (`XT_RETURN` is `-NF_REPEAT - 1`).
-pub(super) const XT_RETURN: i32 = -5;
-/// struct xt_entry_match and struct xt_entry_target: size, name, revision.
-const EXTENSION_HEADER_BYTES: usize = 32;
+pub(crate) const XT_RETURN: i32 = -5;
 /// struct xt_error_target: the header and a name of 30 bytes, aligned.
 const ERROR_TARGET_BYTES: usize = 64;
 
 /// `DROP` or `ACCEPT` as a verdict (`-NF_DROP - 1`, `-NF_ACCEPT - 1`).
-pub(super) fn verdict_of_policy(drops: bool) -> i32 {
+pub(crate) fn verdict_of_policy(drops: bool) -> i32 {
     if drops { -1 } else { -2 }
 }
 
 /// An entry under construction; the buffer is used again for the next one.
 #[derive(Debug)]
-pub(super) struct EntryWriter {
+pub(crate) struct EntryWriter {
     family: Family,
     bytes: Vec<u8>,
     target_offset: usize,
 }
 
 impl EntryWriter {
-    pub(super) fn new(family: Family) -> EntryWriter {
+    pub(crate) fn new(family: Family) -> EntryWriter {
         EntryWriter { family, bytes: Vec::with_capacity(1024), target_offset: 0 }
     }
 
-    pub(super) fn family(&self) -> Family {
+    pub(crate) fn family(&self) -> Family {
         self.family
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Begins an entry whose header is zero: it matches every packet.
-    pub(super) fn begin_match_all_entry(&mut self) {
-        let header = match self.family {
-            Family::V4 => 112,
-            Family::V6 => 168,
-        };
+    pub(crate) fn begin_match_all_entry(&mut self) {
         self.bytes.clear();
-        self.bytes.resize(header, 0);
+        self.bytes.resize(EntryOffsets::of(self.family).header_bytes, 0);
     }
 
     /// The header, to be filled.
-    pub(super) fn header_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn header_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
     /// Appends a match with its data.
-    pub(super) fn push_match(&mut self, name: &str, revision: u8, data: &[u8]) {
+    pub(crate) fn push_match(&mut self, name: &str, revision: u8, data: &[u8]) {
         let size = EXTENSION_HEADER_BYTES + data.len().next_multiple_of(8);
         let at = self.bytes.len();
         self.bytes.resize(at + size, 0);
@@ -62,41 +58,38 @@ impl EntryWriter {
     }
 
     /// Appends the target, which ends the entry.
-    pub(super) fn push_target(&mut self, name: &str, revision: u8, data: &[u8]) {
+    pub(crate) fn push_target(&mut self, name: &str, revision: u8, data: &[u8]) {
         self.target_offset = self.bytes.len();
         self.push_match(name, revision, data);
-        let offsets_at = match self.family {
-            Family::V4 => 88,
-            Family::V6 => 140,
-        };
+        let offsets_at = EntryOffsets::of(self.family).target_offset_at;
         let (target, next) = (self.target_offset as u16, self.bytes.len() as u16);
         self.bytes[offsets_at..offsets_at + 2].copy_from_slice(&target.to_ne_bytes());
         self.bytes[offsets_at + 2..offsets_at + 4].copy_from_slice(&next.to_ne_bytes());
     }
 
     /// Appends the standard target.
-    pub(super) fn push_verdict(&mut self, verdict: i32) {
+    pub(crate) fn push_verdict(&mut self, verdict: i32) {
         self.push_target("", 0, &verdict.to_ne_bytes());
     }
 
     /// Where the verdict of the standard target stands in the entry.
-    pub(super) fn verdict_offset(&self) -> usize {
+    pub(crate) fn verdict_offset(&self) -> usize {
         self.target_offset + EXTENSION_HEADER_BYTES
     }
 
-    pub(super) fn set_verdict(&mut self, verdict: i32) {
+    pub(crate) fn set_verdict(&mut self, verdict: i32) {
         let at = self.verdict_offset();
         self.bytes[at..at + 4].copy_from_slice(&verdict.to_ne_bytes());
     }
 
     /// A whole entry that gives a verdict.
-    pub(super) fn write_verdict_entry(&mut self, verdict: i32) {
+    pub(crate) fn write_verdict_entry(&mut self, verdict: i32) {
         self.begin_match_all_entry();
         self.push_verdict(verdict);
     }
 
     /// A whole entry that begins a user chain, or ends the table.
-    pub(super) fn write_error_entry(&mut self, name: &str) {
+    pub(crate) fn write_error_entry(&mut self, name: &str) {
         let mut data = [0; ERROR_TARGET_BYTES - EXTENSION_HEADER_BYTES];
         let length = name.len().min(29);
         data[..length].copy_from_slice(&name.as_bytes()[..length]);
@@ -106,31 +99,31 @@ impl EntryWriter {
 }
 
 /// The data of a match or target: a C structure of `N` bytes, filled by offset.
-pub(super) struct StructBytes<const N: usize>(pub(super) [u8; N]);
+pub(crate) struct StructBytes<const N: usize>(pub(crate) [u8; N]);
 
 impl<const N: usize> StructBytes<N> {
-    pub(super) fn zeroed() -> Self {
+    pub(crate) fn zeroed() -> Self {
         StructBytes([0; N])
     }
 
-    pub(super) fn put_u16(&mut self, at: usize, value: u16) {
+    pub(crate) fn put_u16(&mut self, at: usize, value: u16) {
         self.0[at..at + 2].copy_from_slice(&value.to_ne_bytes());
     }
 
-    pub(super) fn put_be16(&mut self, at: usize, value: u16) {
+    pub(crate) fn put_be16(&mut self, at: usize, value: u16) {
         self.0[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    pub(super) fn put_u32(&mut self, at: usize, value: u32) {
+    pub(crate) fn put_u32(&mut self, at: usize, value: u32) {
         self.0[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
-    pub(super) fn put_u64(&mut self, at: usize, value: u64) {
+    pub(crate) fn put_u64(&mut self, at: usize, value: u64) {
         self.0[at..at + 8].copy_from_slice(&value.to_ne_bytes());
     }
 
     /// A text, with a zero byte after it; `None` where `room` bytes do not hold it.
-    pub(super) fn put_text(&mut self, at: usize, room: usize, text: &str) -> Option<()> {
+    pub(crate) fn put_text(&mut self, at: usize, room: usize, text: &str) -> Option<()> {
         if text.len() >= room || text.contains('\0') {
             return None;
         }
@@ -139,15 +132,24 @@ impl<const N: usize> StructBytes<N> {
     }
 
     /// union nf_inet_addr.
-    pub(super) fn put_addr(&mut self, at: usize, addr: Addr, family: Family) {
+    pub(crate) fn put_addr(&mut self, at: usize, addr: Addr, family: Family) {
         write_addr(&mut self.0[at..], addr, family);
     }
 }
 
 /// An address in network order; four or sixteen bytes.
-pub(super) fn write_addr(place: &mut [u8], addr: Addr, family: Family) {
+pub(crate) fn write_addr(place: &mut [u8], addr: Addr, family: Family) {
     match family {
         Family::V4 => place[..4].copy_from_slice(&(addr.0 as u32).to_be_bytes()),
         Family::V6 => place[..16].copy_from_slice(&addr.0.to_be_bytes()),
     }
+}
+
+/// A name as the tool writes it, and its mask: before a `+` at the end, which is stored, the mask
+/// ends; otherwise it includes the zero byte after the name (`xtables_parse_interface`).
+pub(crate) fn write_device_name(bytes: &mut [u8], name_at: usize, mask_at: usize, name: &str) {
+    let name = &name.as_bytes()[..name.len().min(15)];
+    bytes[name_at..name_at + name.len()].copy_from_slice(name);
+    let masked = if name.ends_with(b"+") { name.len() - 1 } else { name.len() + 1 };
+    bytes[mask_at..mask_at + masked].fill(0xff);
 }

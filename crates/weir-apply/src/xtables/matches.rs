@@ -9,10 +9,11 @@ use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::{conntrack_limit_quota_matches, owner_and_addrtype_matches};
+use super::set_indices::SetIndices;
+use super::{host_matches, set_modules, state_matches, stateful_matches};
 
 /// Appends a match; `None` where the encoder does not know it.
-pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
+pub(super) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) -> Option<()> {
     match m {
         Match::Tcp { sport, dport, flags, option } => {
             push_tcp(out, sport.as_ref(), dport.as_ref(), flags.as_ref(), option.as_ref());
@@ -29,13 +30,13 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
             out.push_match("mac", 0, &data.0);
         }
         Match::Mark(test) => {
-            push_mark_or_connmark(out, "mark", test.value.value, test.value.mask, test.negated)
+            push_mark(out, "mark", test.value.value, test.value.mask, test.negated)
         }
         Match::ConnMark(test) => {
-            push_mark_or_connmark(out, "connmark", test.value.value, test.value.mask, test.negated);
+            push_mark(out, "connmark", test.value.value, test.value.mask, test.negated);
         }
-        Match::State(test) => conntrack_limit_quota_matches::push_state(out, test),
-        Match::Conntrack(test) => return conntrack_limit_quota_matches::push_conntrack(out, test),
+        Match::State(test) => state_matches::push_state(out, test),
+        Match::Conntrack(test) => return state_matches::push_conntrack(out, test),
         Match::Length(test) => {
             // struct xt_length_info
             let mut data = StructBytes::<6>::zeroed();
@@ -59,11 +60,13 @@ pub(super) fn push_match(out: &mut EntryWriter, m: &Match) -> Option<()> {
             data.put_text(0, 256, text)?;
             out.push_match("comment", 0, &data.0);
         }
-        Match::Stateful(m) => return conntrack_limit_quota_matches::push_limit_or_quota(out, m),
-        Match::UnmodelledInput(m) => {
-            return owner_and_addrtype_matches::push_owner_or_addrtype(out, m);
+        Match::Stateful(m) => return stateful_matches::push_stateful(out, m),
+        Match::UnmodelledInput(m) => return host_matches::push_host_match(out, m),
+        Match::Set(m) => return set_modules::push_set_match(out, m, sets),
+        Match::Sctp { sport, dport, chunks: None } => {
+            push_sctp(out, sport.as_ref(), dport.as_ref());
         }
-        Match::Sctp { .. } | Match::Dccp { .. } | Match::Set(_) | Match::Opaque(_) => return None,
+        Match::Sctp { .. } | Match::Dccp { .. } | Match::Opaque(_) => return None,
     }
     Some(())
 }
@@ -116,6 +119,30 @@ fn push_udp(
     let mut data = StructBytes::<10>::zeroed();
     data.0[8] = put_ports_returning_inverse_bits(&mut data, sport, dport);
     out.push_match("udp", 0, &data.0);
+}
+
+/// struct xt_sctp_info, for ports alone.
+fn push_sctp(
+    out: &mut EntryWriter,
+    sport: Option<&Negatable<PortSpan>>,
+    dport: Option<&Negatable<PortSpan>>,
+) {
+    let mut data = StructBytes::<292>::zeroed();
+    // No flags of any type of chunk are tested.
+    for flag_test_at in [268, 271, 274, 277] {
+        data.0[flag_test_at] = 0xff;
+    }
+    let (mut tests, mut inverse) = (0, 0);
+    for (at, test, bit) in [(4, sport, 1), (0, dport, 2)] {
+        let Some(Negatable { negated, value }) = test else { continue };
+        data.put_u16(at, value.lo);
+        data.put_u16(at + 2, value.hi);
+        tests |= bit;
+        inverse |= if *negated { bit } else { 0 };
+    }
+    data.put_u32(284, tests);
+    data.put_u32(288, inverse);
+    out.push_match("sctp", 0, &data.0);
 }
 
 /// struct ipt_icmp, struct ip6t_icmp
@@ -179,7 +206,7 @@ fn push_iprange(
 }
 
 /// struct xt_mark_mtinfo1, struct xt_connmark_mtinfo1
-fn push_mark_or_connmark(out: &mut EntryWriter, name: &str, value: u32, mask: u32, negated: bool) {
+fn push_mark(out: &mut EntryWriter, name: &str, value: u32, mask: u32, negated: bool) {
     let mut data = StructBytes::<12>::zeroed();
     data.put_u32(0, value);
     data.put_u32(4, mask);

@@ -1,31 +1,44 @@
 //! A rule as an entry: the header tests, the matches, the target.
 
-use weir_model::{AddrMatch, BaseMatch, Family, IfaceMatch, Rule, Target};
+use weir_model::{
+    AddrMatch, BaseMatch, Effect, Family, IfaceMatch, Match, Rule, SharedName, Target,
+};
 use weir_syntax::iptables::{print_match, print_target};
 
+use super::entry_offsets::EntryOffsets;
 use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy, write_addr};
-use super::{matches, targets};
+use super::set_indices::SetIndices;
+use super::{matches, set_modules, targets};
 
 /// What the verdict of an entry is to become when the table is laid out.
-pub(super) enum VerdictFixup<'r> {
+pub(crate) enum VerdictFixup<'r> {
     /// It is written.
-    AlreadyWritten,
+    Complete,
     /// The offset of the next entry.
     NextRule,
     /// The offset of a chain.
     Chain(&'r str),
 }
 
-/// Writes the entry of a rule; the error is the match or target that the encoder does not know.
-pub(super) fn write_rule_entry<'r>(
+/// Why a rule cannot be written as an entry.
+pub(crate) enum UnwritableRule {
+    /// A match or target that the encoder does not know, as the tools write it.
+    Extension(String),
+    /// A set that there is not.
+    MissingSet(SharedName),
+}
+
+/// Writes the entry of a rule.
+pub(crate) fn write_rule_entry<'r>(
     out: &mut EntryWriter,
     rule: &'r Rule,
-) -> Result<VerdictFixup<'r>, String> {
+    sets: &SetIndices,
+) -> Result<VerdictFixup<'r>, UnwritableRule> {
     let family = out.family();
     out.begin_match_all_entry();
     write_base_match(out.header_mut(), &rule.base, &rule.target, family);
     for m in &rule.matches {
-        matches::push_match(out, m).ok_or_else(|| print_match(m, family))?;
+        matches::push_match(out, m, sets).ok_or_else(|| explain_match(m, sets, family))?;
     }
     let verdict = match &rule.target {
         Target::None => {
@@ -37,68 +50,87 @@ pub(super) fn write_rule_entry<'r>(
             VerdictFixup::Chain(chain)
         }
         target => {
-            push_target_without_fixup(out, target).ok_or_else(|| print_target(target, family))?;
-            VerdictFixup::AlreadyWritten
+            push_target_without_fixup(out, target, sets)
+                .ok_or_else(|| explain_target(target, sets, family))?;
+            VerdictFixup::Complete
         }
     };
     // Offsets in an entry have 16 bits.
     match u16::try_from(out.bytes().len()) {
         Ok(_) => Ok(verdict),
-        Err(_) => Err("a rule of more than 64 KiB".to_owned()),
+        Err(_) => Err(UnwritableRule::Extension("a rule of more than 64 KiB".to_owned())),
     }
 }
 
-fn push_target_without_fixup(out: &mut EntryWriter, target: &Target) -> Option<()> {
+fn explain_match(m: &Match, sets: &SetIndices, family: Family) -> UnwritableRule {
+    match m {
+        Match::Set(set) if sets.find_index(&set.name).is_none() => {
+            UnwritableRule::MissingSet(set.name.clone())
+        }
+        m => UnwritableRule::Extension(print_match(m, family)),
+    }
+}
+
+fn explain_target(target: &Target, sets: &SetIndices, family: Family) -> UnwritableRule {
+    if let Target::Effect(effect) = target
+        && let Effect::Other(set) = &**effect
+        && set.module == "SET"
+        && let Some(missing) =
+            set_modules::set_names_of_target(set).find(|name| sets.find_index(name).is_none())
+    {
+        return UnwritableRule::MissingSet(SharedName::from(missing));
+    }
+    UnwritableRule::Extension(print_target(target, family))
+}
+
+fn push_target_without_fixup(
+    out: &mut EntryWriter,
+    target: &Target,
+    sets: &SetIndices,
+) -> Option<()> {
     match target {
         Target::Accept => out.push_verdict(verdict_of_policy(false)),
         Target::Drop => out.push_verdict(verdict_of_policy(true)),
         Target::Return => out.push_verdict(XT_RETURN),
-        target => return targets::push_target(out, target),
+        target => return targets::push_target(out, target, sets),
     }
     Some(())
 }
 
 /// Offsets in struct ipt_ip and struct ip6t_ip6.
-struct IptIpOffsets {
-    addr_bytes: usize,
-    devices_at: usize,
-    protocol_at: usize,
-    flags_at: usize,
-    inverse_flags_at: usize,
-    goto_flag: u8,
+pub(crate) struct IptIpOffsets {
+    pub(crate) addr_bytes: usize,
+    pub(crate) devices_at: usize,
+    pub(crate) protocol_at: usize,
+    pub(crate) inverse_flags_at: usize,
 }
 
-const V4: IptIpOffsets = IptIpOffsets {
-    addr_bytes: 4,
-    devices_at: 16,
-    protocol_at: 80,
-    flags_at: 82,
-    inverse_flags_at: 83,
-    goto_flag: 2,
-};
-const V6: IptIpOffsets = IptIpOffsets {
-    addr_bytes: 16,
-    devices_at: 64,
-    protocol_at: 128,
-    flags_at: 131,
-    inverse_flags_at: 132,
-    goto_flag: 4,
-};
-const FLAG_FRAGMENT: u8 = 1;
+const V4: IptIpOffsets =
+    IptIpOffsets { addr_bytes: 4, devices_at: 16, protocol_at: 80, inverse_flags_at: 83 };
+const V6: IptIpOffsets =
+    IptIpOffsets { addr_bytes: 16, devices_at: 64, protocol_at: 128, inverse_flags_at: 132 };
+
+impl IptIpOffsets {
+    pub(crate) const fn of(family: Family) -> &'static IptIpOffsets {
+        match family {
+            Family::V4 => &V4,
+            Family::V6 => &V6,
+        }
+    }
+}
+
+pub(crate) const FLAG_FRAGMENT: u8 = 1;
 /// The protocol is tested (IPv6 only).
-const FLAG_V6_PROTOCOL: u8 = 1;
-const INVERSE_IN_DEVICE: u8 = 1;
-const INVERSE_OUT_DEVICE: u8 = 2;
-const INVERSE_SOURCE: u8 = 8;
-const INVERSE_DESTINATION: u8 = 16;
-const INVERSE_FRAGMENT: u8 = 32;
-const INVERSE_PROTOCOL: u8 = 64;
+pub(crate) const FLAG_V6_PROTOCOL: u8 = 1;
+pub(crate) const INVERSE_IN_DEVICE: u8 = 1;
+pub(crate) const INVERSE_OUT_DEVICE: u8 = 2;
+pub(crate) const INVERSE_SOURCE: u8 = 8;
+pub(crate) const INVERSE_DESTINATION: u8 = 16;
+pub(crate) const INVERSE_FRAGMENT: u8 = 32;
+pub(crate) const INVERSE_PROTOCOL: u8 = 64;
 
 fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family: Family) {
-    let layout = match family {
-        Family::V4 => V4,
-        Family::V6 => V6,
-    };
+    let layout = IptIpOffsets::of(family);
     let (mut flags, mut inverse) = (0, 0);
     let size = layout.addr_bytes;
     for (place, test, bit) in
@@ -128,9 +160,9 @@ fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family
         inverse |= if fragment.negated { INVERSE_FRAGMENT } else { 0 };
     }
     if matches!(target, Target::Goto(_)) {
-        flags |= layout.goto_flag;
+        flags |= EntryOffsets::of(family).goto_flag;
     }
-    header[layout.flags_at] |= flags;
+    header[EntryOffsets::of(family).flags_at] |= flags;
     header[layout.inverse_flags_at] |= inverse;
 }
 

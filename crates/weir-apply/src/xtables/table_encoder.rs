@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use weir_kernel::xtables::{PacketByteCount, XtablesHooks, XtablesReplacement};
-use weir_model::{Chain, Counters, Family, Hook, Policy, Rule, Table};
+use weir_model::{Chain, Counters, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
 use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy};
-use super::rule_entry::{self, VerdictFixup};
+use super::rule_entry::{self, UnwritableRule, VerdictFixup};
+use super::set_indices::SetIndices;
 use crate::ApplyError;
 
 /// A typical entry, to reserve room.
@@ -18,35 +19,38 @@ pub struct EncodedTable {
     /// Its entries.
     pub replacement: XtablesReplacement,
     /// The counts that the model gives to each entry.
-    pub entry_counters: Vec<PacketByteCount>,
+    pub counts: Vec<PacketByteCount>,
 }
 
 /// Encodes a table.
 ///
 /// # Errors
-/// Where a match or target is unknown to the encoder, or a chain is missing.
-pub fn encode_table(table: &Table, family: Family) -> Result<EncodedTable, ApplyError> {
+/// Where a match or target is unknown to the encoder, or a chain or set is missing.
+pub fn encode_table(
+    table: &Table,
+    family: Family,
+    sets: &SetIndices,
+) -> Result<EncodedTable, ApplyError> {
     let rules: usize = table.chains.iter().map(|c| c.rules.len()).sum();
     let capacity = rules * TYPICAL_ENTRY_BYTES + table.chains.len() * 2 * TYPICAL_ENTRY_BYTES;
     let mut encoder = TableEncoder {
         table,
+        sets,
         replacement: XtablesReplacement::with_entry_capacity(capacity),
-        entry_counters: Vec::with_capacity(rules + 2 * table.chains.len() + 1),
+        counts: Vec::with_capacity(rules + 2 * table.chains.len() + 1),
         hooks: XtablesHooks::default(),
         user_chain_starts: HashMap::with_capacity(table.chains.len()),
-        unresolved_jumps: Vec::new(),
-        entry_writer: EntryWriter::new(family),
+        jumps: Vec::new(),
+        entry: EntryWriter::new(family),
     };
     for chain in sort_chains_as_libiptc(table) {
         encoder.append_chain(chain)?;
     }
-    encoder.entry_writer.write_error_entry("ERROR");
+    encoder.entry.write_error_entry("ERROR");
     encoder.append_entry(None);
     encoder.resolve_jumps()?;
-    encoder
-        .replacement
-        .write_hooks_and_entry_count(&encoder.hooks, encoder.entry_counters.len() as u32);
-    Ok(EncodedTable { replacement: encoder.replacement, entry_counters: encoder.entry_counters })
+    encoder.replacement.write_hooks_and_entry_count(&encoder.hooks, encoder.counts.len() as u32);
+    Ok(EncodedTable { replacement: encoder.replacement, counts: encoder.counts })
 }
 
 /// Built-in chains in the order of the hooks, then the others by name.
@@ -61,14 +65,15 @@ fn sort_chains_as_libiptc(table: &Table) -> Vec<&Chain> {
 
 struct TableEncoder<'t> {
     table: &'t Table,
+    sets: &'t SetIndices<'t>,
     replacement: XtablesReplacement,
-    entry_counters: Vec<PacketByteCount>,
+    counts: Vec<PacketByteCount>,
     hooks: XtablesHooks,
     /// Offset of the first rule of each user chain.
     user_chain_starts: HashMap<&'t str, u32>,
     /// Offsets of verdicts that are to become the offset of a chain.
-    unresolved_jumps: Vec<(usize, &'t str)>,
-    entry_writer: EntryWriter,
+    jumps: Vec<(usize, &'t str)>,
+    entry: EntryWriter,
 }
 
 impl<'t> TableEncoder<'t> {
@@ -81,43 +86,38 @@ impl<'t> TableEncoder<'t> {
                 self.hooks.hook_entries[number] = self.next_offset()?;
             }
             None => {
-                self.entry_writer.write_error_entry(&chain.name);
+                self.entry.write_error_entry(&chain.name);
                 self.append_entry(None);
                 let start = self.next_offset()?;
                 self.user_chain_starts.insert(&chain.name, start);
             }
         }
         for (index, rule) in chain.rules.iter().enumerate() {
-            self.append_rule(rule).map_err(|extension| ApplyError::UnsupportedExtension {
-                table: self.table.name,
-                chain: chain.name.clone(),
-                number: index + 1,
-                extension,
+            self.append_rule(rule).map_err(|unwritable| {
+                ApplyError::of_unwritable_rule(unwritable, self.table.name, &chain.name, index + 1)
             })?;
         }
         if let Some(number) = hook {
             self.hooks.underflows[number] = self.next_offset()?;
-            self.entry_writer
-                .write_verdict_entry(verdict_of_policy(chain.policy == Some(Policy::Drop)));
+            self.entry.write_verdict_entry(verdict_of_policy(chain.policy == Some(Policy::Drop)));
             self.append_entry(chain.counters);
         } else {
-            self.entry_writer.write_verdict_entry(XT_RETURN);
+            self.entry.write_verdict_entry(XT_RETURN);
             self.append_entry(None);
         }
         self.next_offset().map(|_| ())
     }
 
-    /// Appends a rule; the error is the match or target that the encoder does not know.
-    fn append_rule(&mut self, rule: &'t Rule) -> Result<(), String> {
+    fn append_rule(&mut self, rule: &'t Rule) -> Result<(), UnwritableRule> {
         let start = self.replacement.entries_length_bytes();
-        match rule_entry::write_rule_entry(&mut self.entry_writer, rule)? {
-            VerdictFixup::AlreadyWritten => {}
+        match rule_entry::write_rule_entry(&mut self.entry, rule, self.sets)? {
+            VerdictFixup::Complete => {}
             VerdictFixup::NextRule => {
-                let next = start + self.entry_writer.bytes().len();
-                self.entry_writer.set_verdict(next as i32);
+                let next = start + self.entry.bytes().len();
+                self.entry.set_verdict(next as i32);
             }
             VerdictFixup::Chain(name) => {
-                self.unresolved_jumps.push((start + self.entry_writer.verdict_offset(), name))
+                self.jumps.push((start + self.entry.verdict_offset(), name))
             }
         }
         self.append_entry(rule.counters);
@@ -125,9 +125,9 @@ impl<'t> TableEncoder<'t> {
     }
 
     fn append_entry(&mut self, counters: Option<Counters>) {
-        self.replacement.append_entry(self.entry_writer.bytes());
+        self.replacement.append_entry(self.entry.bytes());
         let Counters { packets, bytes } = counters.unwrap_or_default();
-        self.entry_counters.push(PacketByteCount { packets, bytes });
+        self.counts.push(PacketByteCount { packets, bytes });
     }
 
     fn next_offset(&self) -> Result<u32, ApplyError> {
@@ -136,7 +136,7 @@ impl<'t> TableEncoder<'t> {
     }
 
     fn resolve_jumps(&mut self) -> Result<(), ApplyError> {
-        for (at, chain) in &self.unresolved_jumps {
+        for (at, chain) in &self.jumps {
             let Some(start) = self.user_chain_starts.get(chain) else {
                 let (table, chain) = (self.table.name, (*chain).into());
                 return Err(ApplyError::MissingChain { table, chain });
@@ -144,5 +144,22 @@ impl<'t> TableEncoder<'t> {
             self.replacement.entries_mut()[*at..at + 4].copy_from_slice(&start.to_ne_bytes());
         }
         Ok(())
+    }
+}
+
+impl ApplyError {
+    pub(crate) fn of_unwritable_rule(
+        unwritable: UnwritableRule,
+        table: TableName,
+        chain: &SharedName,
+        number: usize,
+    ) -> ApplyError {
+        let chain = chain.clone();
+        match unwritable {
+            UnwritableRule::Extension(extension) => {
+                ApplyError::UnsupportedExtension { table, chain, number, extension }
+            }
+            UnwritableRule::MissingSet(set) => ApplyError::MissingSet { table, chain, number, set },
+        }
     }
 }

@@ -2,24 +2,31 @@
 
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
-use weir_model::{Effect, Family, NatTarget, Target};
+use weir_model::{Addr, Effect, Family, NatTarget, Target};
 
+use super::conntrack_targets::{CT_NOTRACK, CT_NOTRACK_ALIAS};
 use super::entry_writer::{EntryWriter, StructBytes};
-use super::numeric_option::numeric_option_value;
+use super::option_fields::numeric_option_value;
+use super::set_indices::SetIndices;
+use super::{conntrack_targets, set_modules};
 
-const NAT_MAP_IPS: u32 = 1;
-const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
-const NAT_PROTO_RANDOM: u32 = 1 << 2;
-const NAT_PERSISTENT: u32 = 1 << 3;
-const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
-const NAT_PROTO_OFFSET: u32 = 1 << 5;
+pub(super) const NAT_MAP_IPS: u32 = 1;
+pub(super) const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
+pub(super) const NAT_PROTO_RANDOM: u32 = 1 << 2;
+pub(super) const NAT_PERSISTENT: u32 = 1 << 3;
+pub(super) const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
+pub(super) const NAT_PROTO_OFFSET: u32 = 1 << 5;
+
+/// `XT_NFLOG_F_COPY_LEN`
+pub(super) const NFLOG_COPY_LENGTH: u16 = 1;
 
 /// Appends the target of a module; `None` where the encoder does not know it.
-pub(super) fn push_target(out: &mut EntryWriter, target: &Target) -> Option<()> {
+pub(super) fn push_target(out: &mut EntryWriter, target: &Target, sets: &SetIndices) -> Option<()> {
     match target {
         Target::Reject(word) => push_reject(out, word),
         Target::Nat(nat) => push_nat(out, nat),
-        Target::Effect(effect) => push_effect(out, effect),
+        Target::Effect(effect) => push_effect(out, effect, sets),
+        Target::Divert(target) => push_divert(out, target),
         _ => None,
     }
 }
@@ -48,17 +55,21 @@ const REJECT_WORDS_V6: [&str; 9] = [
     "icmp6-reject-route",
 ];
 
-fn push_reject(out: &mut EntryWriter, word: &str) -> Option<()> {
-    let words = match out.family() {
+/// The words of `--reject-with` by their numbers; an empty one is not used.
+pub(super) fn reject_words(family: Family) -> &'static [&'static str; 9] {
+    match family {
         Family::V4 => &REJECT_WORDS_V4,
         Family::V6 => &REJECT_WORDS_V6,
-    };
-    let number = words.iter().position(|known| *known == word)? as u32;
+    }
+}
+
+fn push_reject(out: &mut EntryWriter, word: &str) -> Option<()> {
+    let number = reject_words(out.family()).iter().position(|known| *known == word)? as u32;
     out.push_target("REJECT", 0, &number.to_ne_bytes());
     Some(())
 }
 
-fn push_effect(out: &mut EntryWriter, effect: &Effect) -> Option<()> {
+fn push_effect(out: &mut EntryWriter, effect: &Effect, sets: &SetIndices) -> Option<()> {
     match effect {
         Effect::Mark { value, mask } => {
             // struct xt_mark_tginfo2
@@ -87,35 +98,133 @@ fn push_effect(out: &mut EntryWriter, effect: &Effect) -> Option<()> {
             };
             out.push_target(name, 0, &[mode, *value]);
         }
-        Effect::Other(target) => return push_log_or_tcpmss(out, target),
-        Effect::Notrack | Effect::CtNotrack { .. } => return None,
+        Effect::Other(target) => return push_other_effect(out, target, sets),
+        Effect::Notrack => {
+            return conntrack_targets::push_ct(out, CT_NOTRACK | CT_NOTRACK_ALIAS, &[]);
+        }
+        Effect::CtNotrack { ignored_options } => {
+            return conntrack_targets::push_ct(out, CT_NOTRACK, ignored_options);
+        }
     }
     Some(())
 }
 
-fn push_log_or_tcpmss(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+fn push_other_effect(
+    out: &mut EntryWriter,
+    target: &ExtensionTarget,
+    sets: &SetIndices,
+) -> Option<()> {
     match target.module {
         "LOG" => push_log(out, target),
+        "NFLOG" => push_nflog(out, target),
         "TCPMSS" => push_tcpmss(out, target),
+        "CT" => conntrack_targets::push_ct(out, 0, &target.options),
+        "CONNMARK" => conntrack_targets::push_connmark(out, target),
+        "SET" => set_modules::push_set_target(out, target, sets),
+        "TRACE" => {
+            out.push_target("TRACE", 0, &[]);
+            Some(())
+        }
+        "CHECKSUM" => {
+            // struct xt_CHECKSUM_info: XT_CHECKSUM_OP_FILL
+            out.push_target("CHECKSUM", 0, &[1]);
+            Some(())
+        }
         _ => None,
     }
 }
 
+/// struct xt_nflog_info
+fn push_nflog(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    let mut data = StructBytes::<76>::zeroed();
+    for option in &target.options {
+        match (option.name, &option.value) {
+            ("nflog-prefix", ExtensionValue::Text(prefix)) => data.put_text(12, 64, prefix)?,
+            ("nflog-group", value) => data.put_u16(4, numeric_option_value(value)?),
+            ("nflog-threshold", value) => data.put_u16(6, numeric_option_value(value)?),
+            ("nflog-range", value) => data.put_u32(0, numeric_option_value(value)?),
+            ("nflog-size", value) => {
+                data.put_u32(0, numeric_option_value(value)?);
+                data.put_u16(8, NFLOG_COPY_LENGTH);
+            }
+            _ => return None,
+        }
+    }
+    out.push_target("NFLOG", 0, &data.0);
+    Some(())
+}
+
+/// Targets that hand the packet over.
+fn push_divert(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    match target.module {
+        "NFQUEUE" => push_nfqueue(out, target),
+        "TPROXY" => push_tproxy(out, target),
+        _ => None,
+    }
+}
+
+/// struct xt_NFQ_info_v3
+fn push_nfqueue(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    let mut data = StructBytes::<6>::zeroed();
+    data.put_u16(2, 1);
+    let mut flags = 0;
+    for option in &target.options {
+        match (option.name, &option.value) {
+            ("queue-num", value) => data.put_u16(0, numeric_option_value(value)?),
+            ("queue-balance", ExtensionValue::Range(first, last)) => {
+                data.put_u16(0, u16::try_from(*first).ok()?);
+                data.put_u16(2, u16::try_from(last.checked_sub(*first)? + 1).ok()?);
+            }
+            ("queue-bypass", _) => flags |= 1,
+            ("queue-cpu-fanout", _) => flags |= 2,
+            _ => return None,
+        }
+    }
+    data.put_u16(4, flags);
+    out.push_target("NFQUEUE", 3, &data.0);
+    Some(())
+}
+
+/// struct xt_tproxy_target_info_v1
+fn push_tproxy(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+    let mut data = StructBytes::<28>::zeroed();
+    for option in &target.options {
+        match (option.name, &option.value) {
+            ("on-port", value) => data.put_be16(24, numeric_option_value(value)?),
+            ("on-ip", ExtensionValue::Addr(addr)) => data.put_addr(8, *addr, out.family()),
+            ("tproxy-mark", ExtensionValue::Masked(value, mask)) => {
+                data.put_u32(0, u32::try_from(*mask).ok()?);
+                data.put_u32(4, u32::try_from(*value).ok()?);
+            }
+            _ => return None,
+        }
+    }
+    out.push_target("TPROXY", 1, &data.0);
+    Some(())
+}
+
+/// The level where none is given; it is not printed.
+pub(super) const LOG_WARNING: u8 = 4;
+/// Flags of `LOG` in the order of printing (`XT_LOG_*`, include/uapi/linux/netfilter/xt_LOG.h).
+pub(super) const LOG_FLAG_OPTIONS: [(&str, u8); 5] = [
+    ("log-tcp-sequence", 1),
+    ("log-tcp-options", 2),
+    ("log-ip-options", 4),
+    ("log-uid", 8),
+    ("log-macdecode", 32),
+];
+
 /// struct ipt_log_info, which IPv6 shares.
 fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     let mut data = StructBytes::<32>::zeroed();
-    // LOG_WARNING
-    data.0[0] = 4;
+    data.0[0] = LOG_WARNING;
     for option in &target.options {
         match (option.name, &option.value) {
             ("log-level", value) => data.0[0] = numeric_option_value(value)?,
             ("log-prefix", ExtensionValue::Text(prefix)) => data.put_text(2, 30, prefix)?,
-            ("log-tcp-sequence", _) => data.0[1] |= 1,
-            ("log-tcp-options", _) => data.0[1] |= 2,
-            ("log-ip-options", _) => data.0[1] |= 4,
-            ("log-uid", _) => data.0[1] |= 8,
-            ("log-macdecode", _) => data.0[1] |= 32,
-            _ => return None,
+            (flag, _) => {
+                data.0[1] |= LOG_FLAG_OPTIONS.iter().find(|(name, _)| *name == flag)?.1;
+            }
         }
     }
     out.push_target("LOG", 0, &data.0);
@@ -140,7 +249,11 @@ fn push_nat(out: &mut EntryWriter, nat: &NatTarget) -> Option<()> {
         NatTarget::Snat(range) => push_nat_range(out, "SNAT", range),
         NatTarget::Masquerade(range) => push_nat_range(out, "MASQUERADE", range),
         NatTarget::Redirect(range) => push_nat_range(out, "REDIRECT", range),
-        NatTarget::Netmap(..) => return None,
+        NatTarget::Netmap(addr, mask) => {
+            let last = Addr(addr.0 | out.family().max_addr() & !mask.0);
+            let range = NatRange { addrs: Some((*addr, last)), ..NatRange::default() };
+            push_nat_range(out, "NETMAP", &range);
+        }
     }
     Some(())
 }

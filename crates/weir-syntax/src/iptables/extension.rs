@@ -39,6 +39,7 @@ use weir_model::rule_match::{ExtensionOption, OpaqueExtension};
 use weir_model::target::{Effect, ExtensionTarget, TtlOperation};
 use weir_model::{Family, Match, Target};
 
+pub use self::limit::compute_rate_count_and_unit_millis;
 use self::option_value_printing::{append_opaque_word, print_module_options, print_option_value};
 use super::option_specs_and_arguments::Extension;
 use crate::append_text;

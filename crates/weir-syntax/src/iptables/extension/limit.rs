@@ -104,13 +104,14 @@ pub(super) fn seconds_of_unit(unit: &str) -> Option<u64> {
         .map(|(_, seconds)| seconds)
 }
 
-/// The rate for a period in ticks: count, and the unit in milliseconds.
+/// The rate for a period of `scale` ticks a second, at most a day: count, and the unit in
+/// milliseconds.
 ///
 /// It is what the tools print, unless that would be read back as another period: `80/sec`
 /// represents 125 ticks of a ten-thousandth of a second, and `iptables-save` prints it for 124,
 /// too. Then it is the rate in the next larger unit that is read back correctly; in days every
 /// period is, because each is a whole part of a day's ticks divided by a count.
-pub(super) fn compute_rate_count_and_unit_millis(period: u64, scale: u64) -> (u64, u64) {
+pub fn compute_rate_count_and_unit_millis(period: u64, scale: u64) -> (u64, u64) {
     let units = [86_400, 3600, 60, 1].map(|seconds| seconds * scale);
     let mut chosen = 0;
     for (i, ticks) in units.iter().enumerate().skip(1) {
