@@ -11,12 +11,19 @@
 //! - [`DiagramLookup`]: the outcome of one packet according to the diagram, for comparison with
 //!   another source.
 //!
-//! Modules, bottom up: `store` is the engine, with `operators` and `merging`; `layout` defines the
-//! order of bits; `lower` and `members` turn tests and sets into boolean functions; `possible`
-//! excludes packets that cannot exist; `encode` converts packets to bits and back. For whole
-//! rulesets: `terminal` is a leaf of a diagram, `change` what rules do to a packet; `compose` is
-//! sequential composition; `target`, `chain` and `journey` build the parts, and `runs` and
-//! `library` save work; `common_chains` leaves out what both have; `compare` and `replay` compare, and `comparison` is the result.
+//! Modules, bottom up:
+//!
+//! - `node_store` has the nodes, `operators` and `balanced_merge` combine diagrams;
+//!   `variable_layout` is the order of bits, `free_variable` what packets do not determine;
+//! - `test_lowering`, `presence` and `ipset_membership` turn tests and sets into boolean functions;
+//!   `possible_packets` excludes packets that cannot exist; `encode` converts packets to bits and
+//!   back; all of it is used through `packet_space`;
+//! - `terminal` is what a diagram of rules ends in, `packet_change` what rules do to a packet,
+//!   `compose` is sequential composition; `target`, `chain` and `journey` build rules, chains, and
+//!   the tables of a path; `chain_cache` finds what was built before;
+//! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter,
+//!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
+//!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
 //! (compared packet by packet), and words for people (`weir-review`).
