@@ -9,13 +9,16 @@ use weir_semantics::JourneyKind;
 use crate::chain::BuildError;
 use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::common_chains::ProvenTableEquality;
-use crate::compared_pair::{ComparedPair, make_compared_rulesets};
+use crate::compared_pair::{
+    ComparedPair, has_prerouting_rules_before_reassembly, make_compared_rulesets,
+};
 use crate::compared_ruleset::ComparedRuleset;
 use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
     DiagramSizeAndSteps, FamilyPathComparison,
 };
 use crate::difference_slice::slice_to_difference;
+use crate::fragment_drops::have_same_leading_drops;
 use crate::node_store::LimitReached;
 use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;
@@ -27,8 +30,8 @@ use crate::variable_order_search::rank_variable_orders;
 const RANKING_STEPS_DIVISOR: u64 = 8;
 
 /// The part of the steps that a difference may take to be described if one packet of it is known:
-/// of the usual budget, two or three seconds.
-const DESCRIPTION_STEPS_DIVISOR: u64 = 8;
+/// of the usual budget, some seconds.
+const DESCRIPTION_STEPS_DIVISOR: u64 = 4;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -131,7 +134,13 @@ impl ComparisonRun<'_> {
         let mut sides = make_compared_rulesets(self.firewalls, family, options);
         let space_basis = PacketSpaceBasis::of_firewalls(family, &self.firewalls);
         let has_same_sets = space_basis.firewalls_have_same_ipsets;
-        let slice = slice_to_difference(&sides, paths, (family, has_same_sets));
+        let has_reassembled = paths.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
+            && has_prerouting_rules_before_reassembly(self.firewalls, family, options);
+        let reassembled = has_reassembled.then_some(ComparedPath::ReassembledInput);
+        // Which datagrams are reassembled is decided by rules that are in no slice.
+        let slice = (!has_reassembled || have_same_leading_drops(self.firewalls))
+            .then(|| slice_to_difference(&sides, paths, (family, has_same_sets)))
+            .flatten();
         let changed_rules = slice.as_ref().map_or(&[][..], |slice| &slice.changed_rules);
         for (side, slice) in sides.iter_mut().zip(slice.iter().flat_map(|slice| &slice.rulesets)) {
             side.replace_rules_by_slice(slice);
@@ -157,9 +166,6 @@ impl ComparisonRun<'_> {
         let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, paths, most));
         let orders_by_rank = || &*ranked().orders;
         let fragments = find_reassembly_difference(before, after, family, options.conntrack_in_use);
-        let has_reassembled = paths.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
-            && whole.has_prerouting_rules_before_reassembly();
-        let reassembled = has_reassembled.then_some(ComparedPath::ReassembledInput);
         let all_paths: Vec<ComparedPath> = paths.iter().copied().chain(reassembled).collect();
         for (number, path) in all_paths.iter().enumerate() {
             progress(family, *path);

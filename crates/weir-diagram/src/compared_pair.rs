@@ -57,28 +57,28 @@ pub(crate) fn make_compared_rulesets<'f>(
     })
 }
 
-impl<'f> ComparedPair<'f> {
-    /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
-    /// fragments' journey says little about the datagram's.
-    pub fn has_prerouting_rules_before_reassembly(&self) -> bool {
-        let rulesets =
-            || [self.before, self.after].into_iter().flat_map(|f| f.ruleset(self.family));
-        let defragments = |r: &Ruleset| {
-            total_conntrack_demand(r.rules_with_table_and_chain().map(|(_, _, rule)| rule))
-                != ConntrackDemand::Nothing
-        };
-        let is_met = |name: TableName| {
-            let chains =
-                rulesets().filter_map(|r| r.table(&name)?.chain(Hook::Prerouting.chain_name()));
-            chains.into_iter().any(|c| !c.rules.is_empty() || c.policy == Some(Policy::Drop))
-        };
-        let met = || is_met(TableName::Raw) || is_met(TableName::Mangle);
-        self.family == Family::V4
-            && !self.options.conntrack_in_use
-            && met()
-            && !rulesets().any(defragments)
-    }
+/// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
+/// fragments' journey says little about the datagram's.
+pub(crate) fn has_prerouting_rules_before_reassembly(
+    firewalls: [&Firewall; 2],
+    family: Family,
+    options: &CompareOptions,
+) -> bool {
+    let rulesets = || firewalls.into_iter().flat_map(|f| f.ruleset(family));
+    let defragments = |r: &Ruleset| {
+        total_conntrack_demand(r.rules_with_table_and_chain().map(|(_, _, rule)| rule))
+            != ConntrackDemand::Nothing
+    };
+    let is_met = |name: TableName| {
+        let chains =
+            rulesets().filter_map(|r| r.table(&name)?.chain(Hook::Prerouting.chain_name()));
+        chains.into_iter().any(|c| !c.rules.is_empty() || c.policy == Some(Policy::Drop))
+    };
+    let met = || is_met(TableName::Raw) || is_met(TableName::Mangle);
+    family == Family::V4 && !options.conntrack_in_use && met() && !rulesets().any(defragments)
+}
 
+impl<'f> ComparedPair<'f> {
     /// Whether a match of some rule writes the packet's mark: no effect shows it.
     fn has_mark_writing_match(&self) -> bool {
         let writes = |m| match_effects(m, self.family).writes.contains(Field::Mark);
@@ -122,6 +122,8 @@ impl<'f> ComparedPair<'f> {
             // Conntrack is not in use.
             space.possible_packets =
                 space.store.minus(space.possible_packets, space.presence.ct_entry)?;
+            space.possible_packets =
+                space.store.minus(space.possible_packets, space.presence.later_fragment)?;
         }
         Ok(space)
     }

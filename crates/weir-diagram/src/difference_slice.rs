@@ -41,6 +41,8 @@ use crate::stateful_test_id::can_rule_depend_on_state;
 const CHANGED_RULES_MAX: usize = 128;
 /// Regions of a table at a hook: with more, all of its rules are kept.
 const REGIONS_MAX: usize = 128;
+/// Jumps to a changed rule: with more, all rules are kept.
+const JUMP_DEPTH_MAX: usize = 128;
 
 /// What may matter to the difference of two rulesets.
 #[derive(Debug)]
@@ -66,6 +68,10 @@ pub(crate) fn slice_to_difference<'f>(
         DifferenceSlicer { family, sides, tables: Vec::new(), changed_rules: Vec::new() };
     for name in TableName::ALL {
         let tables = rulesets.map(|ruleset| ruleset.table(&name));
+        // The table itself may do something: nat translates packets of known connections.
+        if tables[0].is_some() != tables[1].is_some() {
+            return None;
+        }
         if tables.iter().any(Option::is_some) {
             let pair = TablePair::align(tables, sides, (family, firewalls_have_same_ipsets))?;
             slicer.tables.push((name, pair));
@@ -74,7 +80,7 @@ pub(crate) fn slice_to_difference<'f>(
     for path in paths {
         slicer.add_regions_of_path(*path);
     }
-    let slices = [0, 1].map(|side| slicer.slice_ruleset(side, rulesets[side]));
+    let slices = slicer.slice_rulesets(rulesets);
     Some(DifferenceSlice { rulesets: slices, changed_rules: slicer.changed_rules })
 }
 
@@ -177,7 +183,8 @@ impl<'f> TablePair<'f> {
             if let Some(side) = side
                 && let Some(base) = find_base_chain(side.table, hook)
             {
-                side.collect_changed_rules((number, base), &Vec::new(), family, &mut reached)?;
+                let start = JumpPath { chain: base, passed: Vec::new(), depth: 0 };
+                side.collect_changed_rules(number, &start, family, &mut reached)?;
             }
         }
         Some(reached)
@@ -196,8 +203,29 @@ impl<'f> TablePair<'f> {
         }
     }
 
-    /// Which rules of each chain of a side may match a packet that matters.
-    fn find_rules_that_matter(&self, side: usize, family: Family) -> Vec<Vec<usize>> {
+    /// The rules of each chain that may match a packet that matters, on either side.
+    fn find_rules_to_keep(&self, family: Family) -> [Vec<Vec<usize>>; 2] {
+        let matter = [0, 1].map(|side| self.find_rules_that_matter(side, family));
+        let mut kept = matter.clone();
+        if let [Some(a), Some(b)] = &self.sides {
+            for (at, chain) in a.table.chains.iter().enumerate() {
+                let Some(other_at) = b.graph.chain_index(&chain.name) else { continue };
+                if matter[0][at].is_empty() && matter[1][other_at].is_empty() {
+                    continue;
+                }
+                for (rule, other) in a.common_rules(at).zip(b.common_rules(other_at)) {
+                    if matter[0][at].contains(&rule) || matter[1][other_at].contains(&other) {
+                        kept[0][at].insert(rule);
+                        kept[1][other_at].insert(other);
+                    }
+                }
+            }
+        }
+        kept.map(|chains| chains.into_iter().map(|rules| rules.into_iter().collect()).collect())
+    }
+
+    /// The rules of each chain of a side that may match a packet that matters.
+    fn find_rules_that_matter(&self, side: usize, family: Family) -> Vec<BTreeSet<usize>> {
         let Some(TableSide { table, graph, .. }) = &self.sides[side] else { return Vec::new() };
         let algebra = TestAlgebra::for_table(table, family);
         let mut kept = vec![BTreeSet::new(); table.chains.len()];
@@ -222,11 +250,17 @@ impl<'f> TablePair<'f> {
                 }
             }
         }
-        kept.into_iter().map(|rules| rules.into_iter().collect()).collect()
+        kept
     }
 }
 
 impl<'f> TableSide<'f> {
+    /// The indexes of the rules of a chain that the other side has as well.
+    fn common_rules(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        let changed = &self.changed_rules[at];
+        (0..self.table.chains[at].rules.len()).filter(|rule| !changed.contains(rule))
+    }
+
     fn new(table: &'f Table) -> TableSide<'f> {
         TableSide {
             table,
@@ -249,30 +283,37 @@ impl<'f> TableSide<'f> {
         Some(())
     }
 
-    /// Adds the changed rules that a chain reaches. `passed`: the tests on the way to it. `None` if
-    /// there are too many.
+    /// Adds the changed rules that a chain reaches. `None` if there are too many, or too deep.
     fn collect_changed_rules(
         &self,
-        (side, at): (usize, usize),
-        passed: &RegionTests,
+        side: usize,
+        path: &JumpPath,
         family: Family,
         reached: &mut Vec<ReachedRule<'f>>,
     ) -> Option<()> {
-        let rules = &self.table.chains[at].rules;
-        let changed = self.changed_rules[at].iter().map(|rule| &rules[*rule]);
-        reached.extend(changed.map(|rule| ReachedRule { side, rule, passed: passed.clone() }));
-        if reached.len() > REGIONS_MAX {
+        let rules = &self.table.chains[path.chain].rules;
+        let changed = self.changed_rules[path.chain].iter().map(|rule| &rules[*rule]);
+        reached.extend(changed.map(|rule| ReachedRule { side, rule, passed: path.passed.clone() }));
+        if reached.len() > REGIONS_MAX || path.depth > JUMP_DEPTH_MAX {
             return None;
         }
-        for jump in self.graph.jumps_from(at) {
+        for jump in self.graph.jumps_from(path.chain) {
             if self.leads_to_change[jump.to] {
-                let mut passed = passed.clone();
-                add_base_tests(&mut passed, &rules[jump.rule], family);
-                self.collect_changed_rules((side, jump.to), &passed, family, reached)?;
+                let (chain, depth) = (jump.to, path.depth + 1);
+                let mut below = JumpPath { chain, passed: path.passed.clone(), depth };
+                add_base_tests(&mut below.passed, &rules[jump.rule], family);
+                self.collect_changed_rules(side, &below, family, reached)?;
             }
         }
         Some(())
     }
+}
+
+/// A chain, and how packets come to it.
+struct JumpPath {
+    chain: usize,
+    passed: RegionTests,
+    depth: usize,
 }
 
 /// A changed rule, and the tests of the jumps that lead to it.
@@ -324,6 +365,7 @@ impl<'f> DifferenceSlicer<'_, 'f> {
                 for region in &regions {
                     let mut region = self.region_seen_from(region, between);
                     retain_unwritten_fields(&mut region, changed_within);
+                    retain_equally_known_devices(&mut region, [points[from], points[seen_from]]);
                     let pair = self.tables.iter_mut().find(|(table, _)| *table == other.table);
                     if let Some((_, pair)) = pair {
                         pair.add_region(other.hook, region);
@@ -354,27 +396,36 @@ impl<'f> DifferenceSlicer<'_, 'f> {
         region
     }
 
-    fn slice_ruleset(&self, side: usize, ruleset: &Ruleset) -> RulesetSlice {
-        let mut slice = Ruleset::new(self.family);
-        let mut original_indexes = Vec::new();
-        for table in &ruleset.tables {
-            let pair = self.table_pair(table.name);
-            let mut kept =
-                pair.map_or_else(Vec::new, |pair| pair.find_rules_that_matter(side, self.family));
-            let chains = table.chains.iter().zip(&kept).map(|(chain, kept)| {
-                let mut slice = Chain::new(chain.name.clone(), chain.policy);
-                slice.rules = kept.iter().map(|rule| chain.rules[*rule].clone()).collect();
-                slice
-            });
-            slice.tables.push(Table {
-                name: table.name,
-                chains: chains.collect(),
-                leading_comments: Vec::new(),
-                trailing_comments: Vec::new(),
-            });
-            original_indexes.append(&mut kept);
+    /// Keeps the rules that may match a packet that matters, on either side: a rule that both have
+    /// is in both slices or in none. Chains that one side enters at one hook may be entered by both
+    /// at another.
+    fn slice_rulesets(&self, rulesets: [&Ruleset; 2]) -> [RulesetSlice; 2] {
+        let mut slices = rulesets.map(|_| RulesetSlice {
+            ruleset: Ruleset::new(self.family),
+            original_indexes: Vec::new(),
+        });
+        let mut kept_by_table: Vec<(TableName, [Vec<Vec<usize>>; 2])> = self
+            .tables
+            .iter()
+            .map(|(name, t)| (*name, t.find_rules_to_keep(self.family)))
+            .collect();
+        for (side, ruleset) in rulesets.into_iter().enumerate() {
+            for table in &ruleset.tables {
+                let kept = kept_by_table.iter_mut().find(|(name, _)| *name == table.name);
+                let kept = kept.map_or_else(Vec::new, |(_, kept)| std::mem::take(&mut kept[side]));
+                let chains = table.chains.iter().zip(&kept).map(|(chain, kept)| {
+                    let mut slice = Chain::new(chain.name.clone(), chain.policy);
+                    slice.rules = kept.iter().map(|rule| chain.rules[*rule].clone()).collect();
+                    slice
+                });
+                let (leading_comments, trailing_comments) = (Vec::new(), Vec::new());
+                let (name, chains) = (table.name, chains.collect());
+                let slice = Table { name, chains, leading_comments, trailing_comments };
+                slices[side].ruleset.tables.push(slice);
+                slices[side].original_indexes.extend(kept);
+            }
         }
-        RulesetSlice { ruleset: slice, original_indexes }
+        slices
     }
 }
 
@@ -397,6 +448,16 @@ fn list_base_tests(rule: &Rule, family: Family) -> RegionTests {
         _ => false,
     });
     tests
+}
+
+/// A device that is not known at a hook is the empty name there.
+fn retain_equally_known_devices(region: &mut RegionTests, points: [EvaluationPoint; 2]) {
+    let [a, b] = points;
+    region.retain(|test| match test {
+        Test::Field { field: Field::Iif, .. } => a.has_iif == b.has_iif,
+        Test::Field { field: Field::Oif, .. } => a.has_oif == b.has_oif,
+        _ => true,
+    });
 }
 
 fn retain_unwritten_fields(region: &mut RegionTests, written: FieldSet) {

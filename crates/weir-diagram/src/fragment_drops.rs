@@ -30,6 +30,12 @@ pub(crate) fn find_leading_whole_datagram_drops(
     chains.flat_map(move |chain| chain.rules.iter().take_while(drops))
 }
 
+/// Whether both firewalls have the same such rules.
+pub(crate) fn have_same_leading_drops(firewalls: [&Firewall; 2]) -> bool {
+    let [a, b] = firewalls.map(find_leading_whole_datagram_drops);
+    a.map(|rule| (&rule.base, &rule.matches)).eq(b.map(|rule| (&rule.base, &rule.matches)))
+}
+
 /// Whether a rule that drops all fragments of a datagram drops those of this one.
 pub(crate) fn is_dropped_before_reassembly(firewall: &Firewall, packet: &Packet) -> bool {
     let rules: Vec<Rule> = find_leading_whole_datagram_drops(firewall).cloned().collect();

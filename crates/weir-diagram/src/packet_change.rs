@@ -48,12 +48,20 @@ pub(crate) struct TtlTransform {
 impl TtlTransform {
     pub const IDENTITY: TtlTransform = TtlTransform { delta: 0, lo: 0, hi: 255 };
 
+    /// The bounds are the least and the greatest result, and what is constant adds nothing: equal
+    /// functions are equal values.
+    fn new(delta: i32, lo: i32, hi: i32) -> TtlTransform {
+        let clamp = |ttl: i32| (ttl + delta).clamp(lo, hi);
+        let (lo, hi) = (clamp(0), clamp(255));
+        TtlTransform { delta: if lo == hi { 0 } else { delta }, lo, hi }
+    }
+
     pub fn set_to(value: u8) -> TtlTransform {
-        TtlTransform { delta: 0, lo: value.into(), hi: value.into() }
+        TtlTransform::new(0, value.into(), value.into())
     }
 
     pub fn add_clamped(by: i32) -> TtlTransform {
-        TtlTransform { delta: by, ..TtlTransform::IDENTITY }
+        TtlTransform::new(by, 0, 255)
     }
 
     pub fn apply_to(self, ttl: u8) -> u8 {
@@ -63,7 +71,7 @@ impl TtlTransform {
     /// This, then another.
     pub fn followed_by(self, next: TtlTransform) -> TtlTransform {
         let clamp = |t: i32| (t + next.delta).clamp(next.lo, next.hi);
-        TtlTransform { delta: self.delta + next.delta, lo: clamp(self.lo), hi: clamp(self.hi) }
+        TtlTransform::new(self.delta + next.delta, clamp(self.lo), clamp(self.hi))
     }
 }
 
@@ -189,7 +197,7 @@ mod tests {
             TtlTransform::add_clamped(-1),
             TtlTransform::add_clamped(200),
             TtlTransform::add_clamped(-200).followed_by(TtlTransform::add_clamped(30)),
-            TtlTransform { delta: 5, lo: 10, hi: 20 },
+            TtlTransform::new(5, 10, 20),
         ];
         for a in maps {
             for b in maps {
@@ -199,6 +207,13 @@ mod tests {
                         b.apply_to(a.apply_to(ttl)),
                         "{a:?} {b:?} {ttl}"
                     );
+                }
+                let same = |x: TtlTransform, y: TtlTransform| {
+                    (0..=255).all(|ttl| x.apply_to(ttl) == y.apply_to(ttl))
+                };
+                for other in maps {
+                    let (one, other) = (a.followed_by(b), other.followed_by(a));
+                    assert_eq!(one == other, same(one, other), "{one:?} {other:?}");
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::rule_match::SetMatch;
-use weir_model::{Firewall, Hook, Match, Packet};
+use weir_model::{Field, Firewall, Hook, Match, Packet, match_effects, target_effects};
 use weir_semantics::question_digest::digest_debug_text;
 use weir_semantics::{ConnectionFact, Oracle, OracleQuestion, SeededOracle, UnknownWrite};
 
@@ -35,7 +35,18 @@ impl PairedSeededOracle {
             true => self.state_ids.stateful_test_id(question.rule).hash(&mut hasher),
             false => question.hook.hash(&mut hasher),
         }
-        question.packet.hash(&mut hasher);
+        let read_fields = match question.match_in_question() {
+            Some(m) => match_effects(m, question.family).reads,
+            None => target_effects(&question.rule.target).reads,
+        };
+        // What is not read cannot decide: rules of one side may have written it.
+        let mut packet = question.packet.clone();
+        for field in [Field::Mark, Field::CtMark, Field::Tos, Field::Ttl] {
+            if !read_fields.contains(field) {
+                field.write(&mut packet, 0);
+            }
+        }
+        packet.hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -91,7 +91,9 @@ impl Review {
             }
             parts.push(review);
         }
-        changes.sort_by(|a, b| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
+        changes.sort_by(|a, b| {
+            a.kind.cmp(&b.kind).then(b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)))
+        });
         Review {
             before: before.name.to_owned(),
             after: after.name.to_owned(),
@@ -112,8 +114,8 @@ fn summarize_family_path_comparison(part: &FamilyPathComparison) -> FamilyPathRe
         path: part.path.to_string(),
         answer: "equal",
         why: None,
-        share: 0.0,
-        headers: 0.0,
+        share: Some(0.0),
+        headers: Some(0.0),
         packets_agreed: None,
         example: None,
     };
@@ -122,13 +124,15 @@ fn summarize_family_path_comparison(part: &FamilyPathComparison) -> FamilyPathRe
         ComparisonVerdict::ReassemblyDiffers(_) => review.answer = "differs",
         ComparisonVerdict::DiffersOnPacket { why, .. } => {
             (review.answer, review.why) = ("differs", Some(why.clone()));
+            (review.share, review.headers) = (None, None);
         }
         ComparisonVerdict::Undecided { why } => {
             (review.answer, review.why) = ("unknown", Some(why.clone()));
+            (review.share, review.headers) = (None, None);
         }
         ComparisonVerdict::Differs(differs) => {
             review.answer = "differs";
-            (review.share, review.headers) = (differs.share, differs.packet_count);
+            (review.share, review.headers) = (Some(differs.share), Some(differs.packet_count));
         }
     }
     review
@@ -176,7 +180,7 @@ impl FamilyPathReviewer<'_> {
             };
             let mut review =
                 self.build_treatment_change(kind, &change.regions, &change.corner_cases);
-            (review.share, review.headers) = (change.share, change.packet_count);
+            (review.share, review.headers) = (Some(change.share), Some(change.packet_count));
             review.before = Some(verdict_words(change.before));
             review.after = Some(verdict_words(change.after));
             out.push((review, find_first_region_witness(&change.regions)));
@@ -187,10 +191,12 @@ impl FamilyPathReviewer<'_> {
                 &effects.regions,
                 &effects.corner_cases,
             );
-            (review.share, review.headers) = (effects.share, effects.packet_count);
+            (review.share, review.headers) = (Some(effects.share), Some(effects.packet_count));
             out.push((review, find_first_region_witness(&effects.regions)));
         }
-        out.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind).then(b.share.total_cmp(&a.share)));
+        out.sort_by(|(a, _), (b, _)| {
+            a.kind.cmp(&b.kind).then(b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)))
+        });
         out
     }
 
@@ -217,7 +223,6 @@ impl FamilyPathReviewer<'_> {
         TreatmentChange {
             before: is_verdict.then(|| verdict_words(before)),
             after: is_verdict.then(|| verdict_words(after)),
-            headers: 1.0,
             regions: vec![region],
             ..self.build_treatment_change(kind, &[], &[])
         }
@@ -235,8 +240,8 @@ impl FamilyPathReviewer<'_> {
             path: self.path_comparison.path.to_string(),
             before: None,
             after: None,
-            share: 0.0,
-            headers: 0.0,
+            share: None,
+            headers: None,
             regions: regions.iter().map(|region| self.review_region(region)).collect(),
             corner_cases: corners.iter().map(|case| self.review_corner_case(case)).collect(),
         }

@@ -66,10 +66,10 @@ pub struct TreatmentChange {
     pub before: Option<String>,
     /// Their verdict after.
     pub after: Option<String>,
-    /// Which part of all packets they are.
-    pub share: f64,
+    /// Which part of all packets they are; `None` if not all were found.
+    pub share: Option<f64>,
     /// How many headers (addresses, protocol, ports) that is.
-    pub headers: f64,
+    pub headers: Option<f64>,
     /// Where they lie, the biggest first.
     pub regions: Vec<RegionReview>,
     /// Corner cases that are changed, too, and that regions omit.
@@ -202,10 +202,10 @@ pub struct FamilyPathReview {
     /// Why it could not be decided; why fragments may differ, where no whole packet does; or the
     /// packet that differs, where none was found by proof.
     pub why: Option<String>,
-    /// Which part of all packets differs, from 0 to 1.
-    pub share: f64,
+    /// Which part of all packets differs, from 0 to 1; `None` if not all of them are known.
+    pub share: Option<f64>,
     /// How many headers (addresses, protocol, ports) that is.
-    pub headers: f64,
+    pub headers: Option<f64>,
     /// How many packets were treated alike, where it could not be proven.
     pub packets_agreed: Option<u64>,
     /// The most important packet that differs, and its path through both.
