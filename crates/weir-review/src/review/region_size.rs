@@ -5,9 +5,11 @@ use weir_model::Field;
 
 /// `2 source addresses, 1 of 65,536 destination ports`; empty where a region has all of them.
 pub(super) fn region_size_words(region: &Region) -> String {
+    const ORDER: [Field; 4] = [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport];
     let sizes = region.field_values.iter().filter_map(|v| v.size);
-    let sizes = sizes.filter(|s| s.value_count <= s.field_max);
-    sizes.map(field_size_words).collect::<Vec<_>>().join(", ")
+    let mut sizes: Vec<_> = sizes.filter(|s| s.value_count <= s.field_max).collect();
+    sizes.sort_by_key(|size| ORDER.iter().position(|field| *field == size.field));
+    sizes.into_iter().map(field_size_words).collect::<Vec<_>>().join(", ")
 }
 
 fn field_size_words(

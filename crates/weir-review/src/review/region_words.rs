@@ -14,17 +14,28 @@ pub(super) fn region_fields(
     path: ComparedPath,
     family: Family,
 ) -> Vec<RegionFieldReview> {
-    let said = region.field_values.iter().filter(|v| !is_implied_ttl(v, path));
-    said.map(|v| RegionFieldReview {
-        name: match &v.assumed_match {
-            Some((m, true)) => print_match(m, family),
-            Some((m, false)) => format!("not ({})", print_match(m, family)),
-            None => v.name.clone(),
-        },
-        values: v.values.clone(),
-        more: v.omitted_count,
-    })
-    .collect()
+    let mut said: Vec<&FieldValues> =
+        region.field_values.iter().filter(|v| !is_implied_ttl(v, path)).collect();
+    said.sort_by_key(|values| reading_position(values));
+    said.into_iter()
+        .map(|v| RegionFieldReview {
+            name: match &v.assumed_match {
+                Some((m, true)) => print_match(m, family),
+                Some((m, false)) => format!("not ({})", print_match(m, family)),
+                None => v.name.clone(),
+            },
+            values: v.values.clone(),
+            more: v.omitted_count,
+        })
+        .collect()
+}
+
+/// Where a field comes in the words of a region: devices, addresses and the state of the connection
+/// first, whatever the order of variables was, then the rest as the diagram tests it.
+fn reading_position(values: &FieldValues) -> usize {
+    const FIRST: [&str; 5] = ["iif", "oif", "saddr", "daddr", "ct state"];
+    let is_named = |name: &&str| values.name.ends_with(*name) && values.assumed_match.is_none();
+    FIRST.iter().position(is_named).unwrap_or(FIRST.len())
 }
 
 /// Forwarded packets have a time to live of at least two: the kernel drops others at routing.
