@@ -178,3 +178,14 @@ fn chains_may_be_nested_deeply() {
     assert!(!comparison.is_equal());
     assert!(compare_firewalls(&drops, &drops, &options).expect("no mistake").is_equal());
 }
+
+#[test]
+fn a_stateful_test_of_a_connection_that_one_side_translates_is_another_one() {
+    let filter = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m hashlimit --hashlimit-upto 5/min \
+                  --hashlimit-mode srcip --hashlimit-name H\nCOMMIT\n";
+    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\
+               -A POSTROUTING -j SNAT --to-source 10.0.0.1\nCOMMIT\n";
+    let (with, without) = (v4(&format!("{nat}{filter}")), v4(filter));
+    assert!(!compared(&with, &without, CompareLevel::Effects).is_equal());
+    assert!(compared(&with, &with, CompareLevel::Effects).is_equal());
+}
