@@ -3,6 +3,21 @@
 use crate::rule_match::{ExtensionOption, OpaqueExtension};
 use crate::shared_name::SharedName;
 
+/// The events of `-j CT --ctevents`, by the bit that they have (enum ip_conntrack_events of
+/// include/uapi/linux/netfilter/nf_conntrack_common.h).
+pub const CT_EVENT_NAMES: [&str; 10] = [
+    "new",
+    "related",
+    "destroy",
+    "reply",
+    "assured",
+    "protoinfo",
+    "helper",
+    "mark",
+    "natseqinfo",
+    "secmark",
+];
+
 /// Target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {

@@ -1,7 +1,7 @@
 //! Targets of connection tracking: CT, NOTRACK and CONNMARK.
 
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
-use weir_model::target::ExtensionTarget;
+use weir_model::target::{CT_EVENT_NAMES, ExtensionTarget};
 
 use super::entry_writer::{EntryWriter, StructBytes};
 use super::option_fields::numeric_option_value;
@@ -12,19 +12,6 @@ pub(super) const CT_NOTRACK_ALIAS: u16 = 1 << 1;
 pub(super) const CT_ZONE_DIR_ORIG: u16 = 1 << 2;
 pub(super) const CT_ZONE_DIR_REPL: u16 = 1 << 3;
 pub(super) const CT_ZONE_MARK: u16 = 1 << 4;
-/// Events by the bit that they have (enum ip_conntrack_events).
-pub(super) const CT_EVENT_NAMES: [&str; 10] = [
-    "new",
-    "related",
-    "destroy",
-    "reply",
-    "assured",
-    "protoinfo",
-    "helper",
-    "mark",
-    "natseqinfo",
-    "secmark",
-];
 
 /// struct xt_ct_target_info_v1, which revision 2 has, too.
 pub(super) fn push_ct(

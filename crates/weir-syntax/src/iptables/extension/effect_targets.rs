@@ -3,7 +3,7 @@
 
 use weir_model::Hook::{Forward, Output, Postrouting};
 use weir_model::rule_match::ExtensionValue;
-use weir_model::target::{Effect, TtlOperation};
+use weir_model::target::{CT_EVENT_NAMES, Effect, TtlOperation};
 use weir_model::{Family, Match, Span, TableName, Target};
 
 use super::extension_value_builders::ModuleOptionsBuilder;
@@ -170,19 +170,6 @@ fn effect_target_with_one_flag(module: &'static str, option: &'static str) -> Ta
     options.push_non_negated(option, ExtensionValue::Flag);
     log_targets::build_effect_target(module, options)
 }
-
-const CT_EVENT_NAMES: [&str; 10] = [
-    "new",
-    "related",
-    "destroy",
-    "reply",
-    "assured",
-    "protoinfo",
-    "helper",
-    "mark",
-    "natseqinfo",
-    "secmark",
-];
 
 fn parse_ct_events_as_keywords(
     t: &ParsedOption,
