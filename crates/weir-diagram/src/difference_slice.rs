@@ -2,22 +2,23 @@
 //!
 //! A change of a few rules in a ruleset of many is about few packets, and most rules match none of
 //! these. Compilers call what is left a *slice* of a program. It is computed from the tests of
-//! `-s`, `-d`, `-i`, `-o` and `-p` alone, which the kernel evaluates before any other (`ip_packet_match`
-//! in net/ipv4/netfilter/ip_tables.c). A rule for which they fail evaluates no stateful match, changes
-//! nothing, and does not drop a packet with a truncated header.
+//! `-s`, `-d`, `-i`, `-o` and `-p` alone, which the kernel evaluates before any other
+//! (`ip_packet_match` in net/ipv4/netfilter/ip_tables.c). A rule for which they fail evaluates no
+//! stateful match, changes nothing, and does not drop a packet with a truncated header.
 //!
 //! The rules of two chains of the same name are aligned ([`aligned_rules`](crate::aligned_rules));
 //! what is left over is *changed*. A changed rule together with the jumps that lead to it gives a
 //! *region*: the tests that a packet passes to match it. A packet outside of all regions of a table
 //! traverses the same rules on both sides. So a rule is kept if it may match a packet of a region.
 //!
-//! **Why comparing the slices is comparing the rulesets.** A region belongs to a table at a hook, its
-//! *stage*. Seen from another stage, it has only the tests of fields that no rule in between writes
-//! ([`DifferenceSlicer::region_seen_from`]). As long as a packet is in a region as seen from each stage
-//! that it reaches, it meets all rules that it matches, since those are kept. Once it is in none, it
-//! is in no region when it reaches a stage with changed rules, because no rule writes the fields
-//! that exclude it. Both rulesets then treat it alike, and so do both slices, which keep the same
-//! common rules. What conntrack and routing do between the tables is decided by the whole rulesets.
+//! **Why comparing the slices is comparing the rulesets.** A region belongs to a table at a hook,
+//! its *stage*. Seen from another stage, it has only the tests of fields that no rule in between
+//! writes ([`DifferenceSlicer::region_seen_from`]). As long as a packet is in a region as seen from
+//! each stage that it reaches, it meets all rules that it matches, since those are kept. Once it is
+//! in none, it is in no region when it reaches a stage with changed rules, because no rule writes
+//! the fields that exclude it. Both rulesets then treat it alike, and so do both slices, which keep
+//! the same common rules. What conntrack and routing do between the tables is decided by the whole
+//! rulesets.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
