@@ -115,7 +115,7 @@ const CLIPPY_OPT_IN_TESTS_ARGUMENTS: [&str; 11] = [
 ///
 /// # Errors
 /// Where a folder that was named is not there, or cargo cannot be started.
-pub fn run_corpus_and_suite_tests(folder: Option<&str>) -> Result<bool> {
+pub fn run_suite_and_given_corpus_tests(folder: Option<&str>) -> Result<bool> {
     let mut steps = StepRunner::default();
     match folder {
         Some(folder) => {
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_corpus_folder_that_is_not_there_is_refused() {
-        let error = run_corpus_and_suite_tests(Some("no/such/folder")).expect_err("refused");
+        let error = run_suite_and_given_corpus_tests(Some("no/such/folder")).expect_err("refused");
         assert!(error.to_string().contains("no folder no/such/folder"), "{error}");
     }
 }

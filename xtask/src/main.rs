@@ -53,8 +53,8 @@ fn run_command() -> Result<bool> {
         }
         ["deny"] => ci::run_cargo_deny_without_advisories(),
         ["ci"] => ci::run_ci_steps(),
-        ["corpus"] | ["corpus", ""] => ci::run_corpus_and_suite_tests(None),
-        ["corpus", folder] => ci::run_corpus_and_suite_tests(Some(folder)),
+        ["corpus"] | ["corpus", ""] => ci::run_suite_and_given_corpus_tests(None),
+        ["corpus", folder] => ci::run_suite_and_given_corpus_tests(Some(folder)),
         ["differential", ref options @ ..] => ci::run_differential_tests(options),
         ["faults", ref options @ ..] => ci::run_load_script_fault_tests(options),
         ["bless"] => ci::bless_golden_files(),

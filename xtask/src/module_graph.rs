@@ -216,16 +216,16 @@ impl ItemReader {
         self.types.push((name.to_string(), name.span().start().line));
     }
 
-    fn collect_imports(&mut self, tree: &syn::UseTree, before: &[String], takes: bool) {
+    fn collect_imports_of_use_tree(&mut self, tree: &syn::UseTree, before: &[String], takes: bool) {
         let mut path = before.to_vec();
         match tree {
             syn::UseTree::Path(part) => {
                 path.push(part.ident.to_string());
-                self.collect_imports(&part.tree, &path, takes);
+                self.collect_imports_of_use_tree(&part.tree, &path, takes);
             }
             syn::UseTree::Group(group) => {
                 for tree in &group.items {
-                    self.collect_imports(tree, &path, takes);
+                    self.collect_imports_of_use_tree(tree, &path, takes);
                 }
             }
             syn::UseTree::Glob(_) => self.globs.push(path),
@@ -307,7 +307,7 @@ impl<'ast> Visit<'ast> for ItemReader {
             }
             syn::Item::Use(item) => {
                 let takes = matches!(item.vis, syn::Visibility::Inherited);
-                self.collect_imports(&item.tree, &[], takes);
+                self.collect_imports_of_use_tree(&item.tree, &[], takes);
             }
             _ => {}
         }

@@ -38,7 +38,9 @@ pub fn check_all_rules(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     ];
     let mut found: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     found.retain(|f| !has_allow_comment(tree, f));
-    found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
+    found.sort_by(|a, b| {
+        (&a.path, a.line_or_zero_for_file, a.rule).cmp(&(&b.path, b.line_or_zero_for_file, b.rule))
+    });
     found
 }
 
@@ -56,10 +58,10 @@ pub fn print_findings(found: &[TidyFinding]) -> bool {
 fn has_allow_comment(tree: &WorkingTreeFiles, finding: &TidyFinding) -> bool {
     let Some(text) = tree.file_text(&finding.path) else { return false };
     let mark = format!("tidy: allow({}): ", finding.rule);
-    let first = finding.line.saturating_sub(2);
-    let lines = text.lines().skip(first).take(finding.line - first);
+    let first = finding.line_or_zero_for_file.saturating_sub(2);
+    let lines = text.lines().skip(first).take(finding.line_or_zero_for_file - first);
     let has_reason = |line: &str| line.split_once(&mark).is_some_and(|(_, why)| why.len() > 8);
-    finding.line > 0 && lines.into_iter().any(has_reason)
+    finding.line_or_zero_for_file > 0 && lines.into_iter().any(has_reason)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ struct Tools {
 }
 
 impl Tools {
-    fn run(&self, tool: &str, file: Option<&Path>) -> Vec<u8> {
+    fn run_on_file(&self, tool: &str, file: Option<&Path>) -> Vec<u8> {
         let mut command = self.namespace.command(tool);
         command.env("XTABLES_LOCKFILE", &self.lock).stdin(Stdio::null()).args(file);
         let out = command.output().expect("the tool is installed");
@@ -61,7 +61,7 @@ impl Tools {
     }
 
     fn list_without_comments(&self) -> String {
-        let saved = self.run("iptables-legacy-save", None);
+        let saved = self.run_on_file("iptables-legacy-save", None);
         let saved = String::from_utf8_lossy(&saved).into_owned();
         saved.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect()
     }
@@ -81,7 +81,7 @@ fn main() {
         let mut listings = [String::new(), String::new()];
         for _ in 0..ROUNDS {
             let start = Instant::now();
-            tools.run("iptables-legacy-restore", Some(&file));
+            tools.run_on_file("iptables-legacy-restore", Some(&file));
             tool.push(start.elapsed().as_secs_f64() * 1e3);
             listings[0] = tools.list_without_comments();
 

@@ -206,7 +206,7 @@ impl Tools {
 }
 
 /// Look-ups and listings of a table with that many chains.
-fn measure_look_ups(socket: &XtablesSocket, chains: usize) {
+fn print_look_up_and_list_times(socket: &XtablesSocket, chains: usize) {
     let mut text = String::from("*filter\n");
     for chain in 0..chains {
         let _ = writeln!(text, ":{} - [0:0]", chain_name(chain));
@@ -279,6 +279,6 @@ fn main() {
     print_row("end to end", all);
     print_row("iptables-legacy-restore --noflush", tool);
     for chains in [CHAINS, 50_000] {
-        measure_look_ups(&socket, chains);
+        print_look_up_and_list_times(&socket, chains);
     }
 }

@@ -13,7 +13,7 @@ use crate::xtables::KernelExtension;
 pub enum ApplyError {
     /// A match or target that weir cannot encode for the kernel.
     #[error(
-        "encode rule {number} of chain {chain}: the encoder does not know {extension} with these \
+        "encode rule {number} of chain {chain}: the encoder does not know {extension_text} with these \
          options: load table {table} with iptables-restore"
     )]
     UnsupportedExtension {
@@ -24,15 +24,15 @@ pub enum ApplyError {
         /// The number of the rule, from 1.
         number: usize,
         /// The match or target as the tools write it.
-        extension: String,
+        extension_text: String,
     },
     /// A rule names a chain that its table does not have.
-    #[error("encode table {table}: a rule names chain {chain}: add the chain to the table")]
+    #[error("encode table {table}: a rule names chain {missing_chain}: add the chain to the table")]
     MissingChain {
         /// The table.
         table: TableName,
         /// The missing chain.
-        chain: SharedName,
+        missing_chain: SharedName,
     },
     /// A rule names a set that the kernel does not have.
     #[error(
@@ -111,7 +111,7 @@ pub enum ApplyError {
         "delete chain {chain} of table {table}: it is built in, has rules, or rules jump to it: \
          flush it and delete these rules first"
     )]
-    ChainInUse {
+    ChainNotDeletable {
         /// The table.
         table: TableName,
         /// The chain.
@@ -127,13 +127,13 @@ pub enum ApplyError {
     },
     /// A jump to a built-in chain.
     #[error(
-        "a rule of table {table} jumps to the built-in chain {chain}: jump to a chain of yours"
+        "a rule of table {table} jumps to the built-in chain {built_in_chain}: jump to a chain of yours"
     )]
     JumpToBuiltIn {
         /// The table.
         table: TableName,
         /// The built-in chain.
-        chain: SharedName,
+        built_in_chain: SharedName,
     },
     /// The words of a rule that weir cannot read.
     #[error("read rule {words:?}: {}", describe_diagnostic(.diagnostic))]

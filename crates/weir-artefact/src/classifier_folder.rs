@@ -44,7 +44,8 @@ pub struct ClassifierBuiltInChain {
     /// Device names in the order of their codes, prefixes with a `+`. The next code is the missing
     /// device, the one after it any other. A name is closer than a prefix, a longer prefix closer
     /// than a shorter one.
-    pub devices: Vec<String>,
+    #[serde(rename = "devices")]
+    pub device_names_by_code: Vec<String>,
     /// The chain itself first, then those that are called.
     pub chains: Vec<ClassifierChain>,
     /// With how many packets it was compared before it was written.
@@ -104,7 +105,8 @@ pub struct ClassifierEntry {
     /// The rule: `iptables/filter/FORWARD/3`.
     pub rule: String,
     /// Whether the rule counts.
-    pub counts: bool,
+    #[serde(rename = "counts")]
+    pub counts_packet: bool,
     /// `next`, `accept`, `drop`, `reject TYPE`, `resume` (entries before `resume_at` are skipped)
     /// or `call` (the chain `call` is traversed first).
     pub then: String,
@@ -121,7 +123,7 @@ pub struct ClassifierEntry {
 /// # Errors
 /// [`WriteError::ForeignFile`] if the folder holds anything, [`WriteError::Io`] if the system
 /// refuses; then nothing is written.
-pub fn write_classifier_folder(
+pub fn create_classifier_folder(
     manifest: &ClassifierManifest,
     blocks: &[(String, Vec<u8>)],
     dir: &Path,

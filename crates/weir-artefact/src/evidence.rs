@@ -13,7 +13,7 @@ pub enum PassEqualityEvidence<W = String> {
     /// It did not run: why.
     PassNotRun(String),
     /// Proven for all packets; its counters were compared on so many.
-    Proven(u64),
+    ProvenAndPacketsCompared(u64),
     /// Compared on this many packets; why there is no proof.
     ComparedPackets(u64, W),
     /// Nothing: it was trusted.
@@ -26,7 +26,7 @@ impl<W> PassEqualityEvidence<W> {
         match self {
             PassEqualityEvidence::Unchanged => "unchanged",
             PassEqualityEvidence::PassNotRun(_) => "skipped",
-            PassEqualityEvidence::Proven(_) => "proven",
+            PassEqualityEvidence::ProvenAndPacketsCompared(_) => "proven",
             PassEqualityEvidence::ComparedPackets(..) => "packets",
             PassEqualityEvidence::Trusted => "trusted",
         }
@@ -35,7 +35,7 @@ impl<W> PassEqualityEvidence<W> {
     /// Packets that went through the interpreter before and after the pass.
     pub const fn compared_packet_count(&self) -> u64 {
         match self {
-            PassEqualityEvidence::Proven(packets)
+            PassEqualityEvidence::ProvenAndPacketsCompared(packets)
             | PassEqualityEvidence::ComparedPackets(packets, _) => *packets,
             PassEqualityEvidence::Unchanged
             | PassEqualityEvidence::PassNotRun(_)
@@ -50,7 +50,9 @@ impl<W: ToString> PassEqualityEvidence<W> {
         match self {
             PassEqualityEvidence::Unchanged => PassEqualityEvidence::Unchanged,
             PassEqualityEvidence::PassNotRun(why) => PassEqualityEvidence::PassNotRun(why.clone()),
-            PassEqualityEvidence::Proven(packets) => PassEqualityEvidence::Proven(*packets),
+            PassEqualityEvidence::ProvenAndPacketsCompared(packets) => {
+                PassEqualityEvidence::ProvenAndPacketsCompared(*packets)
+            }
             PassEqualityEvidence::ComparedPackets(packets, why) => {
                 PassEqualityEvidence::ComparedPackets(*packets, why.to_string())
             }
@@ -115,7 +117,7 @@ impl From<CheckedPass> for ManifestPassEntry {
             PassEqualityEvidence::PassNotRun(why)
             | PassEqualityEvidence::ComparedPackets(_, why) => why,
             PassEqualityEvidence::Unchanged
-            | PassEqualityEvidence::Proven(_)
+            | PassEqualityEvidence::ProvenAndPacketsCompared(_)
             | PassEqualityEvidence::Trusted => String::new(),
         };
         ManifestPassEntry {
@@ -148,7 +150,7 @@ impl TryFrom<ManifestPassEntry> for CheckedPass {
         let evidence = match by.as_str() {
             "unchanged" => PassEqualityEvidence::Unchanged,
             "skipped" => PassEqualityEvidence::PassNotRun(why),
-            "proven" => PassEqualityEvidence::Proven(packets),
+            "proven" => PassEqualityEvidence::ProvenAndPacketsCompared(packets),
             "packets" => PassEqualityEvidence::ComparedPackets(packets, why),
             "trusted" => PassEqualityEvidence::Trusted,
             _ => return Err(format!("the pass {pass} was checked by {by:?}, which is no check")),
@@ -166,7 +168,7 @@ mod tests {
         let all = [
             PassEqualityEvidence::Unchanged,
             PassEqualityEvidence::PassNotRun("it loses counters".to_owned()),
-            PassEqualityEvidence::Proven(7),
+            PassEqualityEvidence::ProvenAndPacketsCompared(7),
             PassEqualityEvidence::ComparedPackets(8, "no memory".to_owned()),
             PassEqualityEvidence::Trusted,
         ];

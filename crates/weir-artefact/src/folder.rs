@@ -61,7 +61,7 @@ pub enum WriteError {
     },
     /// A process, this one, works in the folder, and would be left in the removed one.
     #[error("{} is the current folder: start weir outside of it", path.display())]
-    FolderIsCurrentDirectory {
+    FolderContainsCurrentDirectory {
         /// The folder.
         path: PathBuf,
     },
@@ -137,7 +137,7 @@ pub fn write_folder_contents(bundle: &FolderContents<'_>, dir: &Path) -> Result<
     if let (Some(real), Ok(current)) = (&real, std::env::current_dir())
         && current.starts_with(real)
     {
-        return Err(WriteError::FolderIsCurrentDirectory { path: dir.to_owned() });
+        return Err(WriteError::FolderContainsCurrentDirectory { path: dir.to_owned() });
     }
     // A link to a folder is preserved; the folder that it points to is replaced.
     let dir = real.as_deref().filter(|_| dir.is_symlink()).unwrap_or(dir);
@@ -398,7 +398,10 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         for dir in [Path::new("."), &here, here.parent().unwrap()] {
             let refused = put("one", dir).unwrap_err();
-            assert!(matches!(refused, WriteError::FolderIsCurrentDirectory { .. }), "{refused}");
+            assert!(
+                matches!(refused, WriteError::FolderContainsCurrentDirectory { .. }),
+                "{refused}"
+            );
         }
     }
 

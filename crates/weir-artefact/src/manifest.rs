@@ -103,7 +103,8 @@ pub struct UnchangedRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormRuleCoverage {
     /// Rules that a hook enters.
-    pub rules: u64,
+    #[serde(rename = "rules")]
+    pub hook_entered_rules: u64,
     /// Those that are in the form.
     pub in_form: u64,
     /// Those that are left.
@@ -133,5 +134,6 @@ pub struct UnconvertedRulesCauseAndCount {
     /// The cause.
     pub why: String,
     /// Rules that are the cause: the rules around them, which stay for their sake, are not counted.
-    pub rules: u64,
+    #[serde(rename = "rules")]
+    pub causing_rules: u64,
 }

@@ -14,7 +14,7 @@ pub enum ArtefactFileKind {
     /// The sets that passes made, for `ipset restore`.
     GeneratedSets,
     /// The names of both, a line each.
-    SetNames,
+    AllSetNames,
     /// The script that loads the form.
     LoadScript,
     /// The script that restores what was in force before.
@@ -29,7 +29,7 @@ impl ArtefactFileKind {
         ArtefactFileKind::IptablesRules(Family::V6),
         ArtefactFileKind::UserSets,
         ArtefactFileKind::GeneratedSets,
-        ArtefactFileKind::SetNames,
+        ArtefactFileKind::AllSetNames,
         ArtefactFileKind::LoadScript,
         ArtefactFileKind::UnloadScript,
     ];
@@ -42,7 +42,7 @@ impl ArtefactFileKind {
             ArtefactFileKind::IptablesRules(Family::V6) => "ip6tables.rules",
             ArtefactFileKind::UserSets => "user.ipset",
             ArtefactFileKind::GeneratedSets => "weir.ipset",
-            ArtefactFileKind::SetNames => "names.ipset",
+            ArtefactFileKind::AllSetNames => "names.ipset",
             ArtefactFileKind::LoadScript => "load.sh",
             ArtefactFileKind::UnloadScript => "unload.sh",
         }
@@ -113,7 +113,7 @@ impl ArtefactRulesetTexts {
             ArtefactFileKind::IptablesRules(family) => self.rules_text(family),
             ArtefactFileKind::UserSets => sets.map(|s| &s.user),
             ArtefactFileKind::GeneratedSets => sets.map(|s| &s.generated),
-            ArtefactFileKind::SetNames => sets.map(|s| &s.names),
+            ArtefactFileKind::AllSetNames => sets.map(|s| &s.names),
             ArtefactFileKind::LoadScript | ArtefactFileKind::UnloadScript => None,
         };
         text.map(String::as_str)
@@ -126,7 +126,7 @@ impl ArtefactRulesetTexts {
             ArtefactFileKind::IptablesRules(family) => *self.rules_text_mut(family) = Some(text),
             ArtefactFileKind::UserSets => self.sets.get_or_insert_default().user = text,
             ArtefactFileKind::GeneratedSets => self.sets.get_or_insert_default().generated = text,
-            ArtefactFileKind::SetNames => self.sets.get_or_insert_default().names = text,
+            ArtefactFileKind::AllSetNames => self.sets.get_or_insert_default().names = text,
             ArtefactFileKind::LoadScript | ArtefactFileKind::UnloadScript => {}
         }
     }

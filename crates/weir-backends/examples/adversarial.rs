@@ -28,9 +28,12 @@ fn main() -> ExitCode {
         words.get(at).map_or(usual, |word| word.parse().unwrap_or_else(|_| panic!("{USAGE}")))
     };
     match words.first().map(String::as_str) {
-        Some("seeds") => {
-            run_seeds(number(1, 0), number(2, 100), number(3, 150), number(4, 300_000))
-        }
+        Some("seeds") => report_worst_budgets_of_seeds(
+            number(1, 0),
+            number(2, 100),
+            number(3, 150),
+            number(4, 300_000),
+        ),
         Some("shape") => {
             let shape = AdversarialShape::ALL.into_iter().find(|s| format!("{s:?}") == words[1]);
             let Some(shape) = shape else { panic!("{:?}", AdversarialShape::ALL) };
@@ -47,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 #[expect(clippy::print_stdout, reason = "this is a program")]
-fn run_seeds(first: u64, count: u64, size: u64, steps: u64) -> ExitCode {
+fn report_worst_budgets_of_seeds(first: u64, count: u64, size: u64, steps: u64) -> ExitCode {
     let budget = CommandBudget { steps, memory_bytes: 64 << 20, packets: 60 };
     let mut worst: [Option<(u64, UsedBudget)>; 3] = [None, None, None];
     let (mut commands, mut undecided, mut exceeded) = (0_u64, 0_u64, 0_u64);

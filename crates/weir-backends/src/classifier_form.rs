@@ -94,9 +94,9 @@ impl ClassifierForm {
         self.manifest.form = "classifier".to_owned();
         self.manifest.tables.push(ClassifierBuiltInChain {
             chain,
-            policy: policy_word(program.policy().unwrap_or(Policy::Accept)).to_owned(),
+            policy: manifest_policy_word(program.policy().unwrap_or(Policy::Accept)).to_owned(),
             rules: program.reachable_rule_count(),
-            devices: devices.collect(),
+            device_names_by_code: devices.collect(),
             chains,
             checked_packets,
         });
@@ -160,7 +160,7 @@ fn rule_of_entry<'p>(program: &LookupProgram<'p>, entry: &LookupEntry) -> &'p Ru
     &program.table().chains[entry.rule.chain as usize].rules[entry.rule.rule as usize]
 }
 
-fn policy_word(policy: Policy) -> &'static str {
+fn manifest_policy_word(policy: Policy) -> &'static str {
     match policy {
         Policy::Accept => "accept",
         Policy::Drop => "drop",
@@ -170,7 +170,7 @@ fn policy_word(policy: Policy) -> &'static str {
 fn to_classifier_entry(program: &LookupProgram<'_>, entry: &LookupEntry) -> ClassifierEntry {
     let (then, resume_at, call) = match entry.then {
         EntryContinuation::NextEntry => ("next".to_owned(), None, None),
-        EntryContinuation::Decide(policy) => (policy_word(policy).to_owned(), None, None),
+        EntryContinuation::Decide(policy) => (manifest_policy_word(policy).to_owned(), None, None),
         EntryContinuation::ApplyTarget => {
             let Target::Reject(with) = rule_of_entry(program, entry).target else {
                 unreachable!("other targets are refused")
@@ -184,7 +184,7 @@ fn to_classifier_entry(program: &LookupProgram<'_>, entry: &LookupEntry) -> Clas
     };
     ClassifierEntry {
         rule: program.rule_id(entry.rule).to_string(),
-        counts: entry.meaning_if_found == FoundEntryMeaning::Match,
+        counts_packet: entry.meaning_if_found == FoundEntryMeaning::Match,
         then,
         resume_at,
         call,

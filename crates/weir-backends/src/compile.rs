@@ -8,7 +8,7 @@ use weir_model::{Chain, Family, Firewall, IpSet, SharedName};
 use weir_passes::{CheckedPassesResult, passes};
 use weir_syntax::{ipset, iptables};
 
-use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
+use crate::compile_options::{CompileError, CompileOptions, FractionDoneFn};
 use crate::{
     form_passes, form_rule_coverage, iptables_counter_credit, kernel_memory, load_scripts, nft,
     read_back,
@@ -25,9 +25,9 @@ pub fn compile(
     firewall: &Firewall,
     form: CompiledForm,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<Artefact, CompileError> {
-    if let Some(levels) = &options.levels {
+    if let Some(levels) = &options.tree_level_prefix_lengths {
         let rise = levels.windows(2).all(|w| w[0] < w[1]);
         if !rise || levels.iter().any(|&l| l == 0 || l > 127) {
             return Err(CompileError::InvalidOption(
@@ -47,7 +47,7 @@ fn compile_iptables_form(
     firewall: &Firewall,
     form: CompiledForm,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<Artefact, CompileError> {
     let id = hash_compilation_inputs(firewall, form, options);
     let names = form_passes::select_pass_names(form, options)?;
@@ -108,7 +108,7 @@ fn compile_iptables_form(
 fn compile_nft_artefact(
     firewall: &Firewall,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<Artefact, CompileError> {
     let id = hash_compilation_inputs(firewall, CompiledForm::Nft, options);
     let names = form_passes::select_pass_names(CompiledForm::Nft, options)?;
@@ -135,7 +135,7 @@ fn compile_nft_artefact(
     progress("writing", 0.0);
     let printed = |what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what };
     read_back::check_nft_read_back(&made.nft_ruleset, &made.nft_text).map_err(printed)?;
-    let kept = made.iptables_to_load();
+    let kept = made.iptables_tables_with_hooks_left();
     read_back::check_iptables_read_back(&kept).map_err(printed)?;
     let contents =
         render_artefact_texts(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
@@ -179,8 +179,12 @@ fn hash_compilation_inputs(
     form: CompiledForm,
     options: &CompileOptions,
 ) -> String {
-    let mut text =
-        format!("{} {form} {:?} {:?}", env!("CARGO_PKG_VERSION"), options.levels, options.cost);
+    let mut text = format!(
+        "{} {form} {:?} {:?}",
+        env!("CARGO_PKG_VERSION"),
+        options.tree_level_prefix_lengths,
+        options.cost
+    );
     text += &format!(" {:?} {:?}\n", options.passes, options.skipped_passes);
     for ruleset in firewall.rulesets() {
         text.push_str(&iptables::print(ruleset, false));

@@ -8,13 +8,13 @@ use weir_model::managing_programs::ManagingProgram;
 use weir_model::{Family, Span};
 use weir_passes::{CheckedPassesOptions, CostModel, Counterexample, RefusedPass};
 
-pub use weir_passes::ProgressFn;
+pub use weir_passes::FractionDoneFn;
 
 /// How a ruleset is compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// Prefix lengths of a tree's levels, ascending; the cost model chooses where `None`.
-    pub levels: Option<Vec<u8>>,
+    pub tree_level_prefix_lengths: Option<Vec<u8>>,
     /// What checks, jumps and probes cost.
     pub cost: CostModel,
     /// Seed of the random packets of the check.
@@ -35,17 +35,17 @@ pub struct CompileOptions {
     pub programs_with_rewritable_chains: Vec<ManagingProgram>,
     /// Steps that all proofs together may take
     /// ([`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max)).
-    pub proof_steps_max: u64,
+    pub all_proofs_steps_max: u64,
     /// Memory of the diagrams of one family and path, in bytes.
-    pub proof_memory_bytes: usize,
+    pub diagram_memory_bytes_per_path_max: usize,
     /// A form that leaves rules to another program than the form's own is refused.
-    pub strict: bool,
+    pub refuse_rules_left_in_iptables: bool,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
         CompileOptions {
-            levels: None,
+            tree_level_prefix_lengths: None,
             cost: CostModel::default(),
             seed: 1,
             check_packets_per_family: 100_000,
@@ -55,9 +55,9 @@ impl Default for CompileOptions {
             trust: false,
             allow_counter_loss: false,
             programs_with_rewritable_chains: Vec::new(),
-            proof_steps_max: CheckedPassesOptions::default().proof_steps_max,
-            proof_memory_bytes: CheckedPassesOptions::default().proof_memory_bytes,
-            strict: false,
+            all_proofs_steps_max: CheckedPassesOptions::default().proof_steps_max,
+            diagram_memory_bytes_per_path_max: CheckedPassesOptions::default().proof_memory_bytes,
+            refuse_rules_left_in_iptables: false,
         }
     }
 }
@@ -75,7 +75,7 @@ pub enum CompileError {
         refusals: Vec<FormRefusal>,
     },
     /// The form would leave rules in iptables, and a mixture was not wanted. Nothing is written.
-    #[error("{form} evaluates {} of {} rules, iptables keeps {}", share.in_form, share.rules, share.left)]
+    #[error("{form} evaluates {} of {} rules, iptables keeps {}", share.in_form, share.hook_entered_rules, share.left)]
     RulesLeftInIptables {
         /// Which form.
         form: CompiledForm,

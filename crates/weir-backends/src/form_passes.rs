@@ -4,8 +4,8 @@ use weir_artefact::{CheckedPass, CompiledForm, EqualityCheckRecord};
 use weir_model::Firewall;
 use weir_passes::equivalence_check::PacketCheckOptions;
 use weir_passes::{
-    CheckedPassesOptions, CheckedPassesResult, Pass, PassOptions, PassReport, ProgressFn, passes,
-    run_passes_until_first_refusal,
+    CheckedPassesOptions, CheckedPassesResult, FractionDoneFn, Pass, PassOptions, PassReport,
+    passes, run_passes_until_first_refusal,
 };
 
 use crate::compile_options::{CompileError, CompileOptions};
@@ -64,19 +64,21 @@ pub(crate) fn run_form_passes(
     names: &[&str],
     options: &CompileOptions,
     (form, id): (CompiledForm, &str),
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<CheckedPassesResult, CompileError> {
     let passes: Vec<&dyn Pass> = names.iter().filter_map(|n| passes::find_pass(n)).collect();
     let pass = build_pass_options(options, id);
-    let packet_check =
-        PacketCheckOptions { seed: options.seed, packets: options.check_packets_per_family };
+    let packet_check = PacketCheckOptions {
+        seed: options.seed,
+        packets_per_family: options.check_packets_per_family,
+    };
     let options = CheckedPassesOptions {
         pass,
         packet_check,
-        trust: options.trust,
-        proof_steps_max: options.proof_steps_max,
-        proof_memory_bytes: options.proof_memory_bytes,
-        another_proof_follows: form == CompiledForm::Nft,
+        skip_equivalence_checks: options.trust,
+        proof_steps_max: options.all_proofs_steps_max,
+        proof_memory_bytes: options.diagram_memory_bytes_per_path_max,
+        reserve_steps_for_later_proof: form == CompiledForm::Nft,
     };
     Ok(run_passes_until_first_refusal(firewall, &passes, &options, progress)?)
 }
@@ -85,7 +87,7 @@ pub(crate) fn run_form_passes(
 pub(crate) fn build_pass_options(options: &CompileOptions, id: &str) -> PassOptions {
     PassOptions {
         cost: options.cost.clone(),
-        levels: options.levels.clone(),
+        levels: options.tree_level_prefix_lengths.clone(),
         set_name_id: id.to_owned(),
         allow_counter_loss: options.allow_counter_loss,
         programs_with_rewritable_chains: options.programs_with_rewritable_chains.clone(),

@@ -114,7 +114,7 @@ fn add_table_coverage(
         all.extend(entered);
     }
     let left = all.iter().filter(|id| reasons.contains_key(id)).count() as u64;
-    share.rules += all.len() as u64;
+    share.hook_entered_rules += all.len() as u64;
     share.left += left;
     share.in_form += all.len() as u64 - left;
 }
@@ -148,8 +148,9 @@ pub(crate) fn format_chain_id(family: Family, table: &Table, chain: &SharedName)
 pub(crate) fn sort_causes_by_rule_count(
     causes: impl Iterator<Item = (String, u64)>,
 ) -> Vec<UnconvertedRulesCauseAndCount> {
-    let mut causes: Vec<UnconvertedRulesCauseAndCount> =
-        causes.map(|(why, rules)| UnconvertedRulesCauseAndCount { why, rules }).collect();
-    causes.sort_by(|a, b| b.rules.cmp(&a.rules).then_with(|| a.why.cmp(&b.why)));
+    let mut causes: Vec<UnconvertedRulesCauseAndCount> = causes
+        .map(|(why, rules)| UnconvertedRulesCauseAndCount { why, causing_rules: rules })
+        .collect();
+    causes.sort_by(|a, b| b.causing_rules.cmp(&a.causing_rules).then_with(|| a.why.cmp(&b.why)));
     causes
 }

@@ -23,7 +23,7 @@ pub mod original_rule_ids;
 mod read_back;
 
 pub use compile::compile;
-pub use compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
+pub use compile_options::{CompileError, CompileOptions, FormRefusal, FractionDoneFn};
 pub use load_scripts::write_artefact;
 pub use weir_artefact::{Artefact, CompiledForm};
 pub use weir_passes::Counterexample;

@@ -46,7 +46,7 @@ use weir_model::{
 use weir_passes::equivalence_check::{self, PacketCheckOptions};
 use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
 
-use crate::compile_options::{CompileError, CompileOptions, FormRefusal, ProgressFn};
+use crate::compile_options::{CompileError, CompileOptions, FormRefusal, FractionDoneFn};
 use crate::form_passes;
 
 use self::chain_emitter::CompiledRuleRunReport;
@@ -63,7 +63,7 @@ use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 pub fn compile_nft_form_without_passes(
     firewall: &Firewall,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<NftForm, CompileError> {
     let run =
         form_passes::run_form_passes(firewall, &[], options, (CompiledForm::Nft, "nft"), progress)?;
@@ -76,7 +76,7 @@ pub(crate) fn compile_nft_after_passes(
     run: &CheckedPassesResult,
     maps: bool,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<NftForm, CompileError> {
     let firewall = &run.firewall;
     let mut builder = NftFormBuilder {
@@ -94,14 +94,16 @@ pub(crate) fn compile_nft_after_passes(
         let refusals = builder.refusals;
         return Err(CompileError::Unsupported { form: CompiledForm::Nft, refusals });
     }
-    if options.strict && builder.share.left > 0 {
+    if options.refuse_rules_left_in_iptables && builder.share.left > 0 {
         let (share, refusals) = (builder.share, builder.refusals);
         return Err(CompileError::RulesLeftInIptables { form: CompiledForm::Nft, share, refusals });
     }
     let stays = builder.iptables_rests_without_trees.clone();
     let mut form = builder.into_form(firewall, options);
-    let refusals =
-        lost_shared_objects::refuse_lost_shared_objects(firewall, &form.iptables_to_load());
+    let refusals = lost_shared_objects::refuse_dropped_rules_configuring_kept_objects(
+        firewall,
+        &form.iptables_tables_with_hooks_left(),
+    );
     if !refusals.is_empty() {
         return Err(CompileError::Unsupported { form: CompiledForm::Nft, refusals });
     }
@@ -134,7 +136,7 @@ pub(crate) fn compile_nft_after_passes(
             progress,
         )?;
         step.evidence = match proven {
-            None => PassEqualityEvidence::Proven(packets),
+            None => PassEqualityEvidence::ProvenAndPacketsCompared(packets),
             Some(why) => PassEqualityEvidence::ComparedPackets(packets, why),
         };
     }
@@ -147,7 +149,7 @@ fn compare_iptables_rest_with_trees(
     before: Vec<Ruleset>,
     after: &Firewall,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<u64, CompileError> {
     if before.iter().all(|r| r.rules_with_table_and_chain().next().is_none()) {
         return Ok(0);
@@ -159,8 +161,10 @@ fn compare_iptables_rest_with_trees(
             Family::V6 => was.v6 = Some(ruleset),
         }
     }
-    let check =
-        PacketCheckOptions { seed: options.seed, packets: options.check_packets_per_family };
+    let check = PacketCheckOptions {
+        seed: options.seed,
+        packets_per_family: options.check_packets_per_family,
+    };
     let checked = equivalence_check::compare_form_on_generated_packets(
         &was,
         &[after],
@@ -188,7 +192,7 @@ struct NftFormBuilder {
     /// What stays in iptables, before it was shortened.
     iptables_rests_without_trees: Vec<Ruleset>,
     /// Families without conntrack.
-    families_without_conntrack: Vec<Family>,
+    families_without_conntrack_rules: Vec<Family>,
 }
 
 impl NftFormBuilder {
@@ -201,7 +205,7 @@ impl NftFormBuilder {
         let guard =
             !ruleset.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r));
         if guard {
-            self.families_without_conntrack.push(family);
+            self.families_without_conntrack_rules.push(family);
         }
         let mut rest = ruleset.clone();
         for (at, table) in ruleset.tables.iter().enumerate() {
@@ -218,7 +222,7 @@ impl NftFormBuilder {
                         table: table.name,
                         nft_name: written.name.clone(),
                         hooks: plan.moved_hooks.clone(),
-                        is_whole_table: plan.is_fully_moved(),
+                        is_whole_table: plan.leaves_nothing_in_iptables(),
                     });
                     self.nft_ruleset.tables.push(written);
                 }
@@ -281,7 +285,7 @@ impl NftFormBuilder {
             options: &options,
             rule_ids: &places,
             sets: &[],
-            changing_sets: &changing,
+            traffic_changed_sets: &changing,
         };
         let made = passes::chain_tree::ChainTreePass.run(&rest, &context);
         self.compiled_rule_runs.extend(made.compiled_rule_runs);
@@ -404,7 +408,11 @@ impl NftFormBuilder {
 
     fn list_form_deviations(&self) -> Vec<Deviation> {
         let mut out = vec![Deviation::TruncatedHeader, Deviation::TcpFragment];
-        if self.moved_tables.iter().any(|m| !self.families_without_conntrack.contains(&m.family)) {
+        if self
+            .moved_tables
+            .iter()
+            .any(|m| !self.families_without_conntrack_rules.contains(&m.family))
+        {
             out.push(Deviation::LaterFragment);
         }
         if self.has_limit_test {

@@ -5,7 +5,7 @@ use weir_model::{Firewall, RuleIdTable, Target};
 use weir_passes::prefix_tree::{self, TreeOptions};
 use weir_syntax::iptables::{self, ParserSettings};
 
-const OPTIONS: PacketCheckOptions = PacketCheckOptions { seed: 1, packets: 8000 };
+const OPTIONS: PacketCheckOptions = PacketCheckOptions { seed: 1, packets_per_family: 8000 };
 
 /// Hosts under two networks, one of them accepted late as a whole, and a RETURN.
 fn example() -> Firewall {

@@ -16,7 +16,7 @@ fn forms(rules: &str) -> String {
         jump_ns: 1.0,
         set_ns: 1.0,
         probe_ns: 1.0,
-        inline_rules_max: 1,
+        inlined_group_rules_max: 1,
         ..CostModel::default()
     };
     let options =

@@ -2,7 +2,7 @@
 //! before.
 
 use weir_backends::{CompileError, CompileOptions, nft};
-use weir_model::effect::target_module_name;
+use weir_model::effect::verdict_or_extension_name;
 use weir_model::{Family, Firewall};
 use weir_syntax::iptables::{ParserSettings, parse};
 
@@ -22,10 +22,10 @@ fn compiled(asks: &str) -> Result<nft::NftForm, CompileError> {
 fn the_rule_that_makes_an_object_stays_in_iptables_with_those_that_use_it() {
     for asks in ["", "-A INPUT -m rateest --rateest x --rateest-gt --rateest-bps 1mbit -j DROP\n"] {
         let form = compiled(asks).expect("it is equal");
-        let kept = form.iptables_to_load();
+        let kept = form.iptables_tables_with_hooks_left();
         let rules =
             kept.rulesets().flat_map(|r| r.rules_with_table_and_chain()).map(|(_, _, rule)| rule);
-        let makers = rules.filter(|r| target_module_name(&r.target) == Some("RATEEST"));
+        let makers = rules.filter(|r| verdict_or_extension_name(&r.target) == Some("RATEEST"));
         assert_eq!(makers.count(), 1, "{asks}");
     }
 }

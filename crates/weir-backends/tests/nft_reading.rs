@@ -196,7 +196,7 @@ fn said(text: &str, form: &nft::NftForm) -> Firewall {
         Ok(said) => said,
         Err(unsaid) => panic!("{}\n{text}\n{}", unsaid[0], form.nft_text),
     };
-    let mut joined = form.iptables_to_load();
+    let mut joined = form.iptables_tables_with_hooks_left();
     for rest in [&mut joined.v4, &mut joined.v6].into_iter().flatten() {
         to_iptables::add_translated_tables(rest, said.clone()).expect("a hook is in one of them");
     }

@@ -353,7 +353,7 @@ fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
         .unwrap_or_else(|e| panic!("{e}\nof\n{text}"));
         let step = form.equality_check.passes.last().expect("the form's own pass");
         assert!(
-            matches!(step.evidence, PassEqualityEvidence::Proven(_)),
+            matches!(step.evidence, PassEqualityEvidence::ProvenAndPacketsCompared(_)),
             "{:?}\nof\n{text}",
             step.evidence
         );

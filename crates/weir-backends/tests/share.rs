@@ -23,7 +23,7 @@ fn nft_form(text: &str) -> NftForm {
 /// `in_form/left/rules` of each hook, with its causes.
 fn shares(share: &FormRuleCoverage) -> Vec<String> {
     let hook = |h: &HookRuleCoverage| {
-        let causes = h.causes.iter().map(|c| format!("; {} {}", c.rules, c.why));
+        let causes = h.causes.iter().map(|c| format!("; {} {}", c.causing_rules, c.why));
         format!("{} {}/{}/{}{}", h.hook, h.in_form, h.left, h.rules, causes.collect::<String>())
     };
     share.hooks.iter().map(hook).collect()
@@ -37,7 +37,11 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
                  -A idle -j DROP\nCOMMIT\n";
     let share = nft_form(whole).share;
     assert_eq!(shares(&share), ["iptables/filter/INPUT 4/0/4", "iptables/filter/FORWARD 3/0/3"]);
-    assert_eq!((share.rules, share.in_form, share.left), (5, 5, 0), "no hook enters `idle`");
+    assert_eq!(
+        (share.hook_entered_rules, share.in_form, share.left),
+        (5, 5, 0),
+        "no hook enters `idle`"
+    );
     // Two rules that nft cannot say, one of them in a chain of both hooks.
     let recent = "-A own -m recent --name a --set\n";
     let text = whole.replace("-A idle", &format!("{recent}-A INPUT -m recent --rcheck\n-A idle"));
@@ -50,7 +54,7 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
             "iptables/filter/FORWARD 0/4/4; 1 nft cannot express -m recent",
         ]
     );
-    assert_eq!((form.share.rules, form.share.in_form, form.share.left), (7, 0, 7));
+    assert_eq!((form.share.hook_entered_rules, form.share.in_form, form.share.left), (7, 0, 7));
     let moved = form.equality_check.passes.iter().map(|step| step.rules_before);
     assert_eq!(moved.collect::<Vec<_>>(), [0], "rules that stay are not counted as rewritten");
     // One hook of two: the chain of both is evaluated by both.
@@ -63,13 +67,14 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
             "iptables/filter/FORWARD 3/0/3",
         ]
     );
-    assert_eq!((share.rules, share.in_form, share.left), (6, 3, 5));
+    assert_eq!((share.hook_entered_rules, share.in_form, share.left), (6, 3, 5));
 }
 
 #[test]
 fn a_strict_form_is_whole_or_refused_with_its_rules() {
     let whole = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
-    let strict = CompileOptions { strict: true, ..CompileOptions::default() };
+    let strict =
+        CompileOptions { refuse_rules_left_in_iptables: true, ..CompileOptions::default() };
     assert!(
         nft::compile_nft_form_without_passes(&firewall(whole), &strict, &mut |_, _| ()).is_ok()
     );
@@ -124,7 +129,7 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
             ],
             "{form}"
         );
-        assert_eq!((mixed.rules, mixed.in_form, mixed.left), (205, 200, 5));
+        assert_eq!((mixed.hook_entered_rules, mixed.in_form, mixed.left), (205, 200, 5));
     }
     let linear = compile(&firewall(&text(more)), CompiledForm::Linear, &options(), &mut |_, _| ());
     assert_eq!(linear.expect("it is the ruleset").manifest.share, FormRuleCoverage::default());
@@ -151,7 +156,7 @@ fn a_chain_that_nobody_calls_keeps_its_table_in_iptables_where_loading_it_does_s
     ] {
         let nft = form(rule);
         assert_eq!(names(&nft), ["weir_filter"], "{rule}");
-        let kept = nft.iptables_to_load().v4.expect("the family is there");
+        let kept = nft.iptables_tables_with_hooks_left().v4.expect("the family is there");
         let mangle = kept.table(&weir_model::TableName::Mangle).expect("it is kept");
         assert_eq!(mangle.chain("nobody").map(|c| c.rules.len()), Some(1), "{rule}");
         assert!(nft.barriers.iter().any(|k| k.why.contains("by being loaded")), "{rule}");

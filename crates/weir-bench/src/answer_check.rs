@@ -36,9 +36,9 @@ pub struct AnswerCheckResult {
     /// Packets that linear answered.
     pub linear_packet_count: usize,
     /// The first wrong answer of each subject that has one.
-    pub wrong: Vec<WrongAnswer>,
+    pub first_wrong_of_each_subject: Vec<WrongAnswer>,
     /// Hash of the first matches of all packets, equal for all subjects that are not wrong.
-    pub first_match_hash: Option<u64>,
+    pub right_subjects_first_match_hash: Option<u64>,
     /// Matching rules per packet; `None` if no right subject finds all of them.
     pub matches_per_packet: Option<f64>,
 }
@@ -130,8 +130,8 @@ pub fn find_wrong_answers_with_sample(
     let rule_count = filters.rule_count();
     Ok(AnswerCheckResult {
         linear_packet_count: sample.len(),
-        wrong: wrong.into_iter().flatten().collect(),
-        first_match_hash: answers
+        first_wrong_of_each_subject: wrong.into_iter().flatten().collect(),
+        right_subjects_first_match_hash: answers
             .map(|answers| hash_first_matches(&answers.first_deciding_rules, rule_count)),
         matches_per_packet: answers
             .and_then(|answers| answers.all_matching_rules.as_ref())
@@ -201,7 +201,7 @@ fn collect_subject_answers(
         expected[*rule as usize] += 1;
     }
     let mut counters = vec![0; counter_count];
-    classifier.increment_counters_of_matching_rules(keys, &mut counters);
+    classifier.increment_counters_of_all_matching_rules(keys, &mut counters);
     SubjectAnswers {
         first_deciding_rules,
         all_matching_rules: Some(all_matching_rules),

@@ -8,14 +8,14 @@ use crate::measurement::read_thread_cpu_seconds;
 use crate::subject::BenchSubject;
 
 /// Constructions of a structure that take less than this time in all are repeated.
-const REPEATED_BUILD_SECONDS_MAX: f64 = 1.0;
+const REPEATED_BUILDS_TOTAL_SECONDS_MAX: f64 = 1.0;
 const BUILDS_MAX: usize = 3;
 
 /// An engine with its structure.
 pub struct EngineSubject {
     name: &'static str,
     built_engine: FixedOrUpdatableClassifier,
-    build_seconds: Vec<f64>,
+    build_cpu_seconds: Vec<f64>,
 }
 
 enum FixedOrUpdatableClassifier {
@@ -43,9 +43,13 @@ pub fn build_engine_subject(
             None => FixedOrUpdatableClassifier::Fixed(engine.build(filters, limits)?),
         };
         build_seconds.push(read_thread_cpu_seconds() - start);
-        let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILD_SECONDS_MAX;
+        let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILDS_TOTAL_SECONDS_MAX;
         if is_slow || build_seconds.len() == BUILDS_MAX {
-            return Ok(EngineSubject { name: engine.name(), built_engine, build_seconds });
+            return Ok(EngineSubject {
+                name: engine.name(),
+                built_engine,
+                build_cpu_seconds: build_seconds,
+            });
         }
     }
 }
@@ -83,7 +87,7 @@ impl BenchSubject for EngineSubject {
         self.classifier().memory_bytes()
     }
 
-    fn build_seconds(&self) -> &[f64] {
-        &self.build_seconds
+    fn build_cpu_seconds(&self) -> &[f64] {
+        &self.build_cpu_seconds
     }
 }

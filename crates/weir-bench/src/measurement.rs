@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_classify::{FilterSet, KeyTable, RuleToInsert, UpdatableClassifier, UpdateError};
+use weir_classify::{FilterSet, KeyTable, SingleFilterRule, UpdatableClassifier, UpdateError};
 use weir_random::Rng;
 
 use crate::subject::BenchSubject;
@@ -25,7 +25,7 @@ pub struct MeasurementOptions {
     /// Least duration of a turn.
     pub min_turn_duration: Duration,
     /// Seed of the order of updates.
-    pub seed: u64,
+    pub update_order_seed: u64,
 }
 
 /// The median of the turns of one subject, with the smallest and the largest.
@@ -104,7 +104,7 @@ pub fn measure_subjects(
                     &mut own.next_count_all_batch_index,
                     options.min_turn_duration,
                     &mut |batch| {
-                        classifier.increment_counters_of_matching_rules(batch, &mut counters)
+                        classifier.increment_counters_of_all_matching_rules(batch, &mut counters)
                     },
                 ));
             }
@@ -176,7 +176,7 @@ fn measure_update_turns(
     if rules.is_empty() {
         return;
     }
-    let mut random = Rng::for_purpose(options.seed, "updates");
+    let mut random = Rng::for_purpose(options.update_order_seed, "updates");
     for _ in 0..options.round_count {
         for (subject, own) in subjects.iter_mut().zip(&mut *turns) {
             let Some(classifier) = subject.updatable_classifier() else { continue };
@@ -220,7 +220,11 @@ fn remove_and_insert_rule(
     let filter = filters.filter(filter);
     let is_deciding = filters.is_deciding(filter.rule);
     classifier.remove(filter.rule)?;
-    classifier.insert(RuleToInsert { rule: filter.rule, is_deciding, tests: filter.tests })
+    classifier.insert(SingleFilterRule {
+        rule: filter.rule,
+        is_deciding,
+        tests_by_word: filter.tests,
+    })
 }
 
 /// Processor time of this thread in seconds, exact to less than a microsecond: the times in

@@ -96,7 +96,7 @@ pub struct RteAclSubject {
     method: RteAclMethod,
     context: *mut c_void,
     memory_bytes: usize,
-    build_seconds: Vec<f64>,
+    build_cpu_seconds: Vec<f64>,
 }
 
 /// A packet as the shim describes it to the library; all but the protocol in network byte order.
@@ -105,8 +105,8 @@ pub struct RteAclSubject {
 struct RteAclPacket {
     proto: u8,
     padding: [u8; 3],
-    addresses: [u32; 2],
-    ports: [u16; 2],
+    addresses_be: [u32; 2],
+    ports_be: [u16; 2],
 }
 
 const PACKETS_PER_CALL: usize = 256;
@@ -136,7 +136,8 @@ pub fn build_rte_acl_subject(
     if context.is_null() {
         return Err(library("rte_acl_create", 0));
     }
-    let mut subject = RteAclSubject { method, context, memory_bytes: 0, build_seconds: Vec::new() };
+    let mut subject =
+        RteAclSubject { method, context, memory_bytes: 0, build_cpu_seconds: Vec::new() };
     let is_five_tuple = *filters.schema() == KeySchema::five_tuple();
     for (index, filter) in filters.filters().enumerate() {
         let values = is_five_tuple.then(|| convert_to_acl_fields(filter.tests)).flatten();
@@ -154,7 +155,7 @@ pub fn build_rte_acl_subject(
     if code != 0 {
         return Err(library("rte_acl_build", code));
     }
-    subject.build_seconds.push(read_thread_cpu_seconds() - start);
+    subject.build_cpu_seconds.push(read_thread_cpu_seconds() - start);
     // SAFETY: the context is valid; the library checks whether it has the method.
     if unsafe { rte_acl_set_ctx_classify(context, method.dpdk_classify_alg()) } != 0 {
         return Err(RteAclError::UnsupportedMethod(method.name()));
@@ -198,8 +199,8 @@ impl BenchSubject for RteAclSubject {
             let places = packets.iter_mut().zip(&mut pointers);
             for (row, (packet, pointer)) in rows.chunks_exact(5).zip(places) {
                 packet.proto = row[4] as u8;
-                packet.addresses = [row[0].to_be(), row[1].to_be()];
-                packet.ports = [(row[2] as u16).to_be(), (row[3] as u16).to_be()];
+                packet.addresses_be = [row[0].to_be(), row[1].to_be()];
+                packet.ports_be = [(row[2] as u16).to_be(), (row[3] as u16).to_be()];
                 *pointer = (&raw const *packet).cast();
             }
             let count = first.len() as u32;
@@ -222,8 +223,8 @@ impl BenchSubject for RteAclSubject {
         self.memory_bytes
     }
 
-    fn build_seconds(&self) -> &[f64] {
-        &self.build_seconds
+    fn build_cpu_seconds(&self) -> &[f64] {
+        &self.build_cpu_seconds
     }
 }
 

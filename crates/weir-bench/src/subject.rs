@@ -23,5 +23,5 @@ pub trait BenchSubject {
     fn memory_bytes(&self) -> usize;
 
     /// Processor seconds of each construction; at least one.
-    fn build_seconds(&self) -> &[f64];
+    fn build_cpu_seconds(&self) -> &[f64];
 }

@@ -57,8 +57,8 @@ impl BenchSubject for FaultySubject {
         BenchSubject::memory_bytes(&self.right)
     }
 
-    fn build_seconds(&self) -> &[f64] {
-        self.right.build_seconds()
+    fn build_cpu_seconds(&self) -> &[f64] {
+        self.right.build_cpu_seconds()
     }
 }
 
@@ -78,11 +78,11 @@ impl Classifier for FaultySubject {
         }
     }
 
-    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+    fn increment_counters_of_all_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
         self.right
             .all_matches_classifier()
             .expect("an engine")
-            .increment_counters_of_matching_rules(keys, counters);
+            .increment_counters_of_all_matching_rules(keys, counters);
         if let Fault::Counters = self.fault {
             counters[7] += 1;
         }
@@ -113,7 +113,7 @@ fn engines_that_are_right_agree() {
     let check =
         find_wrong_answers(&engines.each_ref().map(|e| e as &dyn BenchSubject), &filters, &keys)
             .expect("linear can be built");
-    assert_eq!(check.wrong, []);
+    assert_eq!(check.first_wrong_of_each_subject, []);
     assert_eq!(check.linear_packet_count, 3000, "few rules: linear answers all packets");
     assert!(check.matches_per_packet.is_some_and(|matches| matches > 1.0));
 }
@@ -133,9 +133,13 @@ fn a_wrong_subject_is_found_wherever_it_stands() {
             [([&faulty as &dyn BenchSubject, &right], 0), ([&right, &faulty], 1)]
         {
             let check = find_wrong_answers(&subjects, &filters, &keys).expect("linear");
-            let found: Vec<_> = check.wrong.iter().map(|w| (w.subject_index, w.question)).collect();
+            let found: Vec<_> = check
+                .first_wrong_of_each_subject
+                .iter()
+                .map(|w| (w.subject_index, w.question))
+                .collect();
             assert_eq!(found, [(wrong_index, question)]);
-            assert!(check.first_match_hash.is_some(), "the other one is right");
+            assert!(check.right_subjects_first_match_hash.is_some(), "the other one is right");
         }
     }
 }
@@ -152,7 +156,11 @@ fn outside_of_the_sample_linear_judges_where_subjects_differ() {
         let check = weir_bench::find_wrong_answers_with_sample(&subjects, &filters, &keys, 10)
             .expect("linear can be built");
         assert_eq!(check.linear_packet_count, 10);
-        let found: Vec<_> = check.wrong.iter().map(|w| (w.subject_index, w.packet_index)).collect();
+        let found: Vec<_> = check
+            .first_wrong_of_each_subject
+            .iter()
+            .map(|w| (w.subject_index, w.packet_index))
+            .collect();
         assert_eq!(found, [(wrong_index, 1234)]);
     }
 }

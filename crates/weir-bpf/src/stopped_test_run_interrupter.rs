@@ -82,7 +82,7 @@ impl StoppedTestRunInterrupter {
             prepare_thread();
             received
                 .into_iter()
-                .for_each(|order| interrupt_call_when_program_stopped(&order, &is_silent));
+                .for_each(|order| interrupt_call_when_stopped_or_overdue(&order, &is_silent));
         };
         let failed = |source| BpfError::Io { action: "start the watcher", source };
         let thread =
@@ -117,7 +117,7 @@ impl Drop for StoppedTestRunInterrupter {
     }
 }
 
-fn interrupt_call_when_program_stopped(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
+fn interrupt_call_when_stopped_or_overdue(order: &WatchRequest, is_silent: &impl Fn() -> bool) {
     let begun = Instant::now();
     let mut is_over = false;
     while !is_over {

@@ -16,7 +16,7 @@ const KERNEL_DEFAULT_PAGES_PER_BATCH: u64 = 64;
 /// No machine processes a page faster than this; limits a call whose signal is lost.
 const MAX_PAGES_PER_SECOND: f64 = 50e6;
 /// What may be made at once when a rate is late.
-pub const MAX_CATCH_UP_FRAMES: u64 = 256;
+pub const MAX_CATCH_UP_BURST_FRAMES: u64 = 256;
 
 /// Pages for a trial: `rate` per second (0: unlimited), at most `most` (0: no limit).
 pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {

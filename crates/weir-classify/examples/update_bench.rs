@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use weir_classify::classbench::{parse_filter_set, parse_trace};
 use weir_classify::interval_dag::{IntervalDagReader, UpdatableIntervalDag};
 use weir_classify::{
-    BuildLimits, Classifier, FilterSet, KeyTable, RuleToInsert, UpdatableClassifier,
+    BuildLimits, Classifier, FilterSet, KeyTable, SingleFilterRule, UpdatableClassifier,
 };
 
 const ROUND_COUNT: usize = 5;
@@ -60,7 +60,11 @@ fn main() -> Result<()> {
                     let rule = list.swap_remove(rng.below(list.len()));
                     if updates % 2 == 0 {
                         let tests = filters.filter(rule as usize).tests;
-                        dag.insert(RuleToInsert { rule, is_deciding: true, tests })?;
+                        dag.insert(SingleFilterRule {
+                            rule,
+                            is_deciding: true,
+                            tests_by_word: tests,
+                        })?;
                         inside.push(rule);
                     } else {
                         dag.remove(rule)?;

@@ -103,7 +103,7 @@ pub trait Classifier: Send + Sync {
     ///
     /// # Panics
     /// If `counters` has no place for a rule that matches.
-    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+    fn increment_counters_of_all_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
         let mut lists = RuleLists::default();
         self.collect_matching(keys, &mut lists);
         for &rule in &lists.rules {
@@ -114,13 +114,13 @@ pub trait Classifier: Send + Sync {
 
 /// A rule to insert: one filter.
 #[derive(Clone, Copy, Debug)]
-pub struct RuleToInsert<'a> {
+pub struct SingleFilterRule<'a> {
     /// Its number, which no rule has yet.
     pub rule: u32,
     /// Whether it decides.
     pub is_deciding: bool,
     /// A test for each word, as in [`FilterSet`].
-    pub tests: &'a [WordTest],
+    pub tests_by_word: &'a [WordTest],
 }
 
 /// Why an update did not change anything.
@@ -148,7 +148,7 @@ pub trait UpdatableClassifier: Classifier {
     ///
     /// # Errors
     /// A rule of that number exists, or there is no room.
-    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError>;
+    fn insert(&mut self, update: SingleFilterRule<'_>) -> Result<(), UpdateError>;
 
     /// Removes a rule with all its filters.
     ///

@@ -6,7 +6,7 @@ use crate::engines::bitvector::BitVectorClassifier;
 use crate::engines::hipac::HipacClassifier;
 use crate::engines::hypersplit::HyperSplitClassifier;
 use crate::engines::idd::IntervalDecisionDiagramClassifier;
-use crate::engines::ipset::IpsetClassifier;
+use crate::engines::ipset::OneWordIpsetClassifier;
 use crate::engines::linear::LinearClassifier;
 use crate::engines::tuple::TupleClassifier;
 use crate::engines::tuplemerge::TupleMergeClassifier;
@@ -95,7 +95,7 @@ impl Engine {
             Engine::IntervalDecisionDiagram => {
                 Ok(Box::new(IntervalDecisionDiagramClassifier::new(filters, limits)?))
             }
-            Engine::Ipset => Ok(Box::new(IpsetClassifier::new(filters, limits)?)),
+            Engine::Ipset => Ok(Box::new(OneWordIpsetClassifier::new(filters, limits)?)),
             Engine::IntervalDag => Ok(Box::new(IntervalDagClassifier::build(filters, limits)?)),
         }
     }

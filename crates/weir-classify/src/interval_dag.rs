@@ -73,7 +73,7 @@ use self::dag_construction::{DagLimits, NoSearchReason, build_interval_dag};
 use self::filter_columns::{FilterColumns, RULE_NUMBER_MAX};
 use self::filter_partition::FilterPartition;
 use self::instruction_dispatch::walk_keys_with_instructions;
-use self::match_sinks::{FirstDecidingRules, MatchingRules, RuleCounters};
+use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::FilterSet;
@@ -175,12 +175,12 @@ impl IntervalDagClassifier {
             }
             let structures = builder.build_group(list)?;
             if matches!(structures[..], [GroupStructure::Search(_)]) {
-                partition.search_of_group[index] = Some(search_count);
+                partition.search_index_unless_bit_vectors[index] = Some(search_count);
                 search_count += 1;
             }
             groups.extend(structures);
         }
-        partition.fallback_search = search_count;
+        partition.overflow_search = search_count;
         groups.extend(builder.build_group(&[])?);
         let used_blocks: usize = groups.iter().map(count_bucket_blocks).sum();
         let spare_bucket_blocks = SPARE_BUCKET_BLOCKS_MIN.max(used_blocks / 4);
@@ -289,9 +289,9 @@ impl Classifier for IntervalDagClassifier {
         self.look_up_keys(keys, &mut MatchingRules::new(lists));
     }
 
-    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+    fn increment_counters_of_all_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
         if self.block.has_one_filter_per_rule {
-            return self.look_up_keys(keys, &mut RuleCounters::new(counters));
+            return self.look_up_keys(keys, &mut FilterMatchCountersByRule::new(counters));
         }
         let mut lists = RuleLists::default();
         self.collect_matching(keys, &mut lists);

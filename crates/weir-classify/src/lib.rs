@@ -46,7 +46,9 @@ mod key;
 pub mod ruleset;
 
 pub use self::build_limits::{BuildLimits, ClassifierBuildError};
-pub use self::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+pub use self::classifier::{
+    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+};
 pub use self::engine::Engine;
 pub use self::filter_set::{Filter, FilterSet, NO_RULE, WordTest};
 pub use self::key::{KeySchema, KeyTable, KeyWord, KeyWordTestMethod};

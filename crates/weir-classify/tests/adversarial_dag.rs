@@ -5,7 +5,7 @@ use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::interval_dag::{IntervalDagClassifier, UpdatableIntervalDag};
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, FilterSet, KeySchema, KeyTable, KeyWord,
-    RuleLists, RuleToInsert, UpdatableClassifier, WordTest,
+    RuleLists, SingleFilterRule, UpdatableClassifier, WordTest,
 };
 use weir_random::Rng;
 
@@ -155,7 +155,7 @@ fn filters_of_bit_vectors_are_removed_and_inserted() {
     }
     for rule in (0..1_500).step_by(6) {
         let (tests, is_deciding) = (filters.filter(rule as usize).tests, rule % 3 != 0);
-        dag.insert(RuleToInsert { rule, is_deciding, tests }).unwrap();
+        dag.insert(SingleFilterRule { rule, is_deciding, tests_by_word: tests }).unwrap();
     }
     let mut expected = FilterSet::new(filters.schema().clone());
     for filter in filters.filters().filter(|filter| filter.rule % 2 == 1 || filter.rule % 6 == 0) {

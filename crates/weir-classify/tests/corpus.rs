@@ -11,7 +11,7 @@ use self::ruleset_comparison::{ComparisonCounts, RulesetComparison, read_firewal
 fn published_rulesets_are_looked_up_as_the_interpreter_evaluates_them() {
     let mut rulesets = 0;
     for extension in ["iptables", "loadable", "ip6tables"] {
-        for path in testdata::files_with_extension(&testdata::corpus_folder(), extension) {
+        for path in testdata::files_with_extension(&testdata::corpus_folder_from_env(), extension) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = std::fs::read(&path).expect("a readable file");
             let text = String::from_utf8_lossy(&bytes);

@@ -8,7 +8,7 @@ use weir_classify::engines::tuplemerge::TupleMergeClassifier;
 use weir_classify::interval_dag::UpdatableIntervalDag;
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, Filter, FilterSet, KeySchema, KeyTable,
-    KeyWord, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError, WordTest,
+    KeyWord, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError, WordTest,
 };
 
 /// A random filter set, and keys of which many are at the ends of its tests.
@@ -157,7 +157,7 @@ proptest! {
             let insert = |classifier: &mut Box<dyn UpdatableClassifier>, filter: &Filter<'_>| {
                 let Filter { rule, tests } = *filter;
                 let is_deciding = filters.is_deciding(rule);
-                classifier.insert(RuleToInsert { rule, is_deciding, tests })
+                classifier.insert(SingleFilterRule { rule, is_deciding, tests_by_word: tests })
             };
             let differs = |classifier: &dyn Classifier, removed: &[Filter<'_>]| {
                 let is_kept = |rule| removed.iter().all(|filter| filter.rule != rule);

@@ -61,7 +61,7 @@ fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists
     let mut lists = RuleLists::default();
     classifier.collect_matching(keys, &mut lists);
     let mut counters = vec![0; 20_000];
-    classifier.increment_counters_of_matching_rules(keys, &mut counters);
+    classifier.increment_counters_of_all_matching_rules(keys, &mut counters);
     (first, lists, counters)
 }
 

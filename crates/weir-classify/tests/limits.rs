@@ -5,7 +5,7 @@ use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::engines::tuplemerge::{COLLISION_LIMIT, TupleMergeClassifier};
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeySchema, KeyTable, KeyWord,
-    RuleLists, RuleToInsert, UpdatableClassifier, WordTest,
+    RuleLists, SingleFilterRule, UpdatableClassifier, WordTest,
 };
 
 /// Half of the rules are wide in one field and half in the other: each cell of a square is another
@@ -84,8 +84,12 @@ fn a_readers_snapshot_does_not_see_updates() {
     let mut keys = KeyTable::new(filters.schema());
     keys.push(&[10_000, 10_000]);
     let before = collect_all(&tree, &keys);
-    tree.insert(RuleToInsert { rule: 1000, is_deciding: true, tests: &[WordTest::ANY; 2] })
-        .unwrap();
+    tree.insert(SingleFilterRule {
+        rule: 1000,
+        is_deciding: true,
+        tests_by_word: &[WordTest::ANY; 2],
+    })
+    .unwrap();
     tree.remove(0).unwrap();
     let expected: Vec<u32> = (1..40).chain([1000]).collect();
     assert_eq!(collect_all(&tree, &keys).row(0), expected);

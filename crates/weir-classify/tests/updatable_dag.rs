@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::interval_dag::{IntervalDagReader, UpdatableIntervalDag};
 use weir_classify::{
-    BuildLimits, Classifier, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, RuleToInsert,
+    BuildLimits, Classifier, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, SingleFilterRule,
     UpdatableClassifier, UpdateError, WordTest,
 };
 use weir_random::Rng;
@@ -83,7 +83,7 @@ fn toggle(dag: &mut UpdatableIntervalDag, all: &FilterSet, present: &mut [bool],
     } else {
         let tests = all.filter(rule as usize).tests;
         let is_deciding = all.is_deciding(rule);
-        dag.insert(RuleToInsert { rule, is_deciding, tests }).unwrap();
+        dag.insert(SingleFilterRule { rule, is_deciding, tests_by_word: tests }).unwrap();
     }
     *is_present = !*is_present;
 }
@@ -99,10 +99,10 @@ fn read_snapshots(
         let is_last = stop.load(Ordering::Acquire);
         let snapshot = reader.snapshot();
         let answers = look_up(&*snapshot, keys);
-        if seen.last().is_none_or(|last| last.0 < snapshot.generation()) {
-            seen.push((snapshot.generation(), answers));
+        if seen.last().is_none_or(|last| last.0 < snapshot.update_count()) {
+            seen.push((snapshot.update_count(), answers));
         } else {
-            assert_eq!(seen.last(), Some(&(snapshot.generation(), answers)), "snapshots ascend");
+            assert_eq!(seen.last(), Some(&(snapshot.update_count(), answers)), "snapshots ascend");
         }
         if is_last {
             return seen;
@@ -168,7 +168,7 @@ fn a_snapshot_that_is_kept_does_not_change() {
         look_up(&LinearClassifier::new(&select_rules(&all, |rule| rule % 2 == 1)), &keys);
     assert!(before != expected, "the updates change answers");
     assert!(look_up(&dag, &keys) == expected, "the writer");
-    assert_eq!(dag.reader().snapshot().generation(), 551, "not yet published");
+    assert_eq!(dag.reader().snapshot().update_count(), 551, "not yet published");
     dag.publish();
     assert!(look_up(&*dag.reader().snapshot(), &keys) == expected, "the reader");
 }
@@ -183,7 +183,7 @@ fn an_insertion_without_room_changes_nothing() {
     let mut present: Vec<bool> = vec![true; 8];
     let refusal = (8..RULES).find_map(|rule| {
         let (tests, is_deciding) = (all.filter(rule as usize).tests, all.is_deciding(rule));
-        let result = dag.insert(RuleToInsert { rule, is_deciding, tests });
+        let result = dag.insert(SingleFilterRule { rule, is_deciding, tests_by_word: tests });
         present.push(result.is_ok());
         result.err()
     });

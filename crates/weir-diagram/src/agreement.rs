@@ -109,7 +109,7 @@ impl<'f> InterpreterAgreement<'f> {
         }
     }
 
-    fn outcome_by_diagram(
+    fn outcome_by_diagram_if_encodable(
         &self,
         diagram: DiagramRef,
         packet: &Packet,
@@ -240,7 +240,8 @@ impl<'f> InterpreterAgreement<'f> {
         for packet in sent {
             for (way, diagram) in &self.path_diagrams {
                 for seed in 0..seeds {
-                    let Some(found) = self.outcome_by_diagram(*diagram, packet, seed) else {
+                    let Some(found) = self.outcome_by_diagram_if_encodable(*diagram, packet, seed)
+                    else {
                         continue;
                     };
                     let want = self.outcome_by_interpreter(*way, packet, seed);

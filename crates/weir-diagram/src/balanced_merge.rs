@@ -126,7 +126,7 @@ impl<O: Operator, L: FnMut(&mut NodeStore, usize) -> Result<DiagramRef, LimitRea
 mod tests {
     use super::*;
     use crate::node_store::tests::{build_diagram_of_truth_table, random_truth_table};
-    use crate::operators::OverlayOperator;
+    use crate::operators::FirstNonzeroOperator;
 
     #[test]
     fn balanced_merging_lets_the_first_decide() {
@@ -136,7 +136,7 @@ mod tests {
             let sparse: Vec<[u32; 16]> =
                 tables.iter().map(|t| t.map(|v| if v > 1 { 0 } else { v })).collect();
             let merged = store
-                .build_and_merge_diagrams(OverlayOperator, count, |s, i| {
+                .build_and_merge_diagrams(FirstNonzeroOperator, count, |s, i| {
                     Ok(build_diagram_of_truth_table(s, &sparse[i], 0))
                 })
                 .expect("room");

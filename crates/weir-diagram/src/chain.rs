@@ -46,7 +46,7 @@ pub(crate) struct TableChainDiagrams<'t> {
     pub graph: ChainGraph<'t>,
     /// Chains that some rule goes to.
     is_goto_target: Vec<bool>,
-    written_fields: WrittenFields,
+    written_fields_by_chain: WrittenFields,
     chain_diagram_ids: Vec<Option<ChainDiagramId>>,
 }
 
@@ -59,7 +59,7 @@ impl<'t> TableChainDiagrams<'t> {
             gone_to[jump.to] |= matches!(target, Target::Goto(_));
         }
         TableChainDiagrams {
-            written_fields: WrittenFields::of_chains(&table.chains, &graph),
+            written_fields_by_chain: WrittenFields::of_chains(&table.chains, &graph),
             graph,
             is_goto_target: gone_to,
             chain_diagram_ids: vec![None; table.chains.len()],
@@ -182,11 +182,18 @@ impl<'f> DiagramContext<'f> {
         state_ids: &StatefulTestIdResolver,
         place: TableEvaluationPoint,
     ) -> Result<DiagramRef, BuildError> {
-        let written_fields = |rule: &Rule| chains.written_fields.by_rule(rule, &chains.graph);
+        let written_fields =
+            |rule: &Rule| chains.written_fields_by_chain.by_rule(rule, &chains.graph);
         let merge_steps = plan_merge_steps(rules, self.space.layout.family, &written_fields);
         let count = merge_steps.len();
-        let mut merge =
-            ChainRuleMerge { context: self, chains, rules, merge_steps, state_ids, place };
+        let mut merge = ChainRuleMerge {
+            context: self,
+            chains,
+            rules,
+            single_rule_or_address_union_steps: merge_steps,
+            state_ids,
+            place,
+        };
         merge_balanced(&mut merge, count)
     }
 
@@ -275,14 +282,14 @@ impl<'f> DiagramContext<'f> {
             Target::Return => self.terminals.exit_leaf(RuleExit::Return),
             Target::Jump(name) => made(name).map_or(DiagramRef::ZERO, |m| m.jump),
             Target::Goto(name) => made(name).and_then(|m| m.goto).unwrap_or(DiagramRef::ZERO),
-            other => self.build_target(other, state_id, place)?,
+            other => self.build_extension_target(other, state_id, place)?,
         };
         let tests = lower_to_tests_with_match_index(rule, self.space.layout.family);
         // What the rule does to a packet that is dropped once the rule is done with it.
         let with_match =
-            |t: &Test| matches!(t, Test::Opaque { hotdrop: Hotdrop::DespiteMatch, .. });
+            |t: &Test| matches!(t, Test::Opaque { hotdrop: Hotdrop::MatchMayAlsoDrop, .. });
         let mut dying = match tests.iter().any(|(_, t)| with_match(t)) {
-            true => Some(self.force_drop_after_target(&rule.target, out)?),
+            true => Some(self.replace_target_exits_by_drop(&rule.target, out)?),
             false => None,
         };
         let drop = self.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
@@ -296,7 +303,7 @@ impl<'f> DiagramContext<'f> {
                 out = self.branch_on_stateful_test(ask, lowered.matching_packets, out)?;
                 if let Some(then) = &mut dying {
                     let holds = lowered.matching_packets;
-                    *then = self.branch_on_test_of_doomed_packet(ask, holds, *then)?;
+                    *then = self.branch_on_stateful_test_before_certain_drop(ask, holds, *then)?;
                 }
                 if lowered.dropped_packets != DiagramRef::ZERO {
                     let dropping =
@@ -323,7 +330,7 @@ impl<'f> DiagramContext<'f> {
             }
             if lowered.dropped_packets != DiagramRef::ZERO {
                 let dropped = self.space.store.and(lowered.dropped_packets, drop)?;
-                out = self.space.store.overlay(dropped, out)?;
+                out = self.space.store.first_nonzero(dropped, out)?;
             }
         }
         Ok(out)
@@ -353,7 +360,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// A target, and then a drop whatever it decides; a chain is not entered.
-    fn force_drop_after_target(
+    fn replace_target_exits_by_drop(
         &mut self,
         target: &Target,
         out: DiagramRef,
@@ -371,7 +378,7 @@ struct ChainRuleMerge<'m, 'f, 'c> {
     context: &'m mut DiagramContext<'f>,
     chains: &'c TableChainDiagrams<'f>,
     rules: &'f [Rule],
-    merge_steps: Vec<MergeStep>,
+    single_rule_or_address_union_steps: Vec<MergeStep>,
     state_ids: &'c StatefulTestIdResolver,
     place: TableEvaluationPoint,
 }
@@ -384,7 +391,7 @@ impl BalancedMerge for ChainRuleMerge<'_, '_, '_> {
     }
 
     fn build_operand(&mut self, number: usize) -> Result<DiagramRef, BuildError> {
-        match &self.merge_steps[number] {
+        match &self.single_rule_or_address_union_steps[number] {
             MergeStep::SingleRule(number) => {
                 let rule = &self.rules[*number];
                 self.context.build_rule(

@@ -18,7 +18,7 @@
 //! chain wrote. Therefore
 //!
 //! - a diagram has no calls of chains that write fields that its rules test or write
-//!   ([`WrittenAndUsedFields`]); a target that ends the table writes nothing for later rules;
+//!   ([`FieldUseWithCalledWrites`]); a target that ends the table writes nothing for later rules;
 //! - a call counts as a change that no field shows, so that an opaque test after it is another
 //!   variable than before;
 //! - a stateful test is in one chain only, so that how often it was evaluated does not depend on
@@ -43,7 +43,9 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::StatefulTestInput;
 use crate::node_store::DiagramRef;
 use crate::packet_change::PacketChange;
-use crate::rule_field_use::{WrittenAndUsedFields, collect_used_fields, has_match_that_writes};
+use crate::rule_field_use::{
+    FieldUseWithCalledWrites, collect_tested_and_written_fields, has_match_that_writes,
+};
 use crate::same_rule_tests::have_same_tests;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
@@ -146,13 +148,15 @@ struct PairedChain {
     /// Whether it changes anything of the packet for rules after it.
     changes_packet: bool,
     /// How callers of each side see it.
-    fields: [WrittenAndUsedFields; 2],
+    fields: [FieldUseWithCalledWrites; 2],
 }
 
 impl PairedChain {
     const fn new(at: [Option<usize>; 2]) -> PairedChain {
-        let nothing =
-            WrittenAndUsedFields { used: FieldSet::NONE, written_by_calls: FieldSet::NONE };
+        let nothing = FieldUseWithCalledWrites {
+            tested_or_written: FieldSet::NONE,
+            written_by_calls: FieldSet::NONE,
+        };
         PairedChain { at, writes: FieldSet::NONE, changes_packet: false, fields: [nothing; 2] }
     }
 }
@@ -163,7 +167,7 @@ struct CommonChainComparer<'m, 'f> {
     sides: &'m [ComparedRuleset<'f>; 2],
     place: TableEvaluationPoint,
     /// Packets with a truncated header are not compared.
-    headers_are_whole: bool,
+    exclude_truncated_headers: bool,
     tables: [&'f Table; 2],
     diagrams: [TableChainDiagrams<'f>; 2],
     /// All chains, those of the first table first.
@@ -206,7 +210,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             context,
             sides,
             place,
-            headers_are_whole,
+            exclude_truncated_headers: headers_are_whole,
             tables,
             diagrams: tables.map(TableChainDiagrams::new),
             chains: Vec::new(),
@@ -280,7 +284,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         a.rules.len() == b.rules.len()
             && a.rules.iter().zip(&b.rules).all(|(a, b)| {
                 is_same_target(&a.target, &b.target)
-                    && have_same_tests(&self.context.space, self.headers_are_whole, [a, b])
+                    && have_same_tests(&self.context.space, self.exclude_truncated_headers, [a, b])
             })
     }
 
@@ -335,7 +339,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         for (side, _, chain) in self.chains_of_pair(number) {
             let fields = &mut summed.fields[side];
             for rule in &chain.rules {
-                fields.used = fields.used.union(collect_used_fields(rule, family));
+                fields.tested_or_written =
+                    fields.tested_or_written.union(collect_tested_and_written_fields(rule, family));
                 let writes = fields_written_for_later_rules(rule);
                 summed.writes = summed.writes.union(writes);
                 summed.changes_packet |=
@@ -346,7 +351,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             for jump in self.diagrams[side].graph.jumps_from(at) {
                 let callee = self.chains[self.numbers[side][jump.to]];
                 let fields = &mut summed.fields[side];
-                fields.used = fields.used.union(callee.fields[side].used);
+                fields.tested_or_written =
+                    fields.tested_or_written.union(callee.fields[side].tested_or_written);
                 let called = callee.fields[side].written_by_calls;
                 fields.written_by_calls = fields.written_by_calls.union(called);
                 summed.writes = summed.writes.union(callee.writes);
@@ -392,7 +398,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     /// Whether no rule of the chain's diagram uses what a call in it writes.
     fn uses_no_field_written_by_calls(&self, number: usize, side: usize) -> bool {
         let fields = self.chains[number].fields[side];
-        fields.used.without(fields.written_by_calls) == fields.used
+        fields.tested_or_written.without(fields.written_by_calls) == fields.tested_or_written
     }
 
     /// Whether two chains are common: they say the same, or their diagrams are equal. No sweep
@@ -450,7 +456,9 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             }
             (a, b) => a == b,
         };
-        if !is_same_target || !have_same_tests(&self.context.space, self.headers_are_whole, rules) {
+        if !is_same_target
+            || !have_same_tests(&self.context.space, self.exclude_truncated_headers, rules)
+        {
             return false;
         }
         let is_decided_by_fields = matches!(
@@ -524,7 +532,10 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         });
         for (side, at) in at.into_iter().enumerate() {
             self.context.set_called_chain_diagrams(&mut self.diagrams[side], at, id)?;
-            let calls = WrittenAndUsedFields { used: FieldSet::NONE, written_by_calls: writes };
+            let calls = FieldUseWithCalledWrites {
+                tested_or_written: FieldSet::NONE,
+                written_by_calls: writes,
+            };
             self.chains[number].fields[side] = calls;
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::chain::BuildError;
 use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::common_chains::ProvenTableEquality;
 use crate::compared_pair::{
-    ComparedPair, has_prerouting_rules_before_reassembly, make_compared_rulesets,
+    ComparedPair, do_prerouting_rules_see_fragments, make_compared_rulesets,
 };
 use crate::compared_ruleset::ComparedRuleset;
 use crate::comparison_types::{
@@ -135,7 +135,7 @@ impl ComparisonRun<'_> {
         let space_basis = PacketSpaceBasis::of_firewalls(family, &self.firewalls);
         let has_same_sets = space_basis.firewalls_have_same_ipsets;
         let has_reassembled = paths.contains(&ComparedPath::WholeJourney(JourneyKind::Input))
-            && has_prerouting_rules_before_reassembly(self.firewalls, family, options);
+            && do_prerouting_rules_see_fragments(self.firewalls, family, options);
         let reassembled = has_reassembled.then_some(ComparedPath::ReassembledInput);
         // Which datagrams are reassembled is decided by rules that are in no slice.
         let slice = (!has_reassembled || have_same_leading_drops(self.firewalls))
@@ -160,7 +160,11 @@ impl ComparisonRun<'_> {
             path: ComparedPath::ReassembledInput,
         };
         let mut state = FamilyComparisonState::new(&whole);
-        let most = if state.may_tests_multiply_steps { state.usual_steps } else { u64::MAX };
+        let most = if state.may_stateful_tests_multiply_steps {
+            state.typical_steps_for_ruleset_size
+        } else {
+            u64::MAX
+        };
         let most = most.min(self.ranking_steps_max_per_family);
         let orders = OnceCell::new();
         let ranked = || orders.get_or_init(|| rank_variable_orders(family, larger, paths, most));
@@ -212,23 +216,27 @@ fn check_same_shared_object_errors(
         Family::V4 => "iptables",
         Family::V6 => "ip6tables",
     };
-    Err(CompareError::OnlyOneRulesetLoads { which, tool, object: object.to_string() })
+    Err(CompareError::OneRulesetRefusedByKernel {
+        refused_ruleset: which,
+        tool,
+        missing_object: object.to_string(),
+    })
 }
 
 /// What the paths of a family's rulesets have in common.
 struct FamilyComparisonState {
     /// The steps that suffice for most rulesets of that size.
-    usual_steps: u64,
+    typical_steps_for_ruleset_size: u64,
     /// Whether stateful and opaque tests may multiply the steps of diagrams.
-    may_tests_multiply_steps: bool,
+    may_stateful_tests_multiply_steps: bool,
     proven_table_equality: ProvenTableEquality,
 }
 
 impl FamilyComparisonState {
     fn new(pair: &ComparedPair<'_>) -> FamilyComparisonState {
         FamilyComparisonState {
-            usual_steps: pair.usual_diagram_steps(),
-            may_tests_multiply_steps: pair.may_tests_multiply_diagram_steps(),
+            typical_steps_for_ruleset_size: pair.usual_diagram_steps(),
+            may_stateful_tests_multiply_steps: pair.may_tests_multiply_diagram_steps(),
             proven_table_equality: ProvenTableEquality::new(),
         }
     }
@@ -245,9 +253,12 @@ fn compare_pair_trying_orders<'f, 'o>(
     plan: &mut FamilyComparisonState,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
-    let ranked_steps =
-        if plan.may_tests_multiply_steps { plan.usual_steps } else { pair.steps_max / 4 };
-    let steps = [plan.usual_steps, ranked_steps];
+    let ranked_steps = if plan.may_stateful_tests_multiply_steps {
+        plan.typical_steps_for_ruleset_size
+    } else {
+        pair.steps_max / 4
+    };
+    let steps = [plan.typical_steps_for_ruleset_size, ranked_steps];
     if pair.are_equal_with_common_chains(
         orders,
         steps,
@@ -259,14 +270,16 @@ fn compare_pair_trying_orders<'f, 'o>(
     let differing = pair.find_differing_packet(changed_rules, &mut statistics);
     let steps_max = match differing {
         Some(_) => {
-            let steps = plan.usual_steps.max(pair.steps_max / DESCRIPTION_STEPS_DIVISOR);
+            let steps =
+                plan.typical_steps_for_ruleset_size.max(pair.steps_max / DESCRIPTION_STEPS_DIVISOR);
             (statistics.steps + steps).min(pair.steps_max)
         }
         None => pair.steps_max,
     };
     let pair = &ComparedPair { steps_max, ..*pair };
-    if plan.may_tests_multiply_steps {
-        let steps_max = (statistics.steps + plan.usual_steps).min(pair.steps_max);
+    if plan.may_stateful_tests_multiply_steps {
+        let steps_max =
+            (statistics.steps + plan.typical_steps_for_ruleset_size).min(pair.steps_max);
         statistics.order = orders()[0];
         let quick = ComparedPair { steps_max, ..*pair };
         if let Ok(answer) = quick.compare_with_variable_order(statistics.order, &mut statistics) {

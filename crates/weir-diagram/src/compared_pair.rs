@@ -16,7 +16,7 @@ use crate::comparison_types::{
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::fragment_drops::{find_leading_whole_datagram_drops, is_dropped_before_reassembly};
+use crate::fragment_drops::{find_leading_drops_of_all_fragments, is_dropped_before_reassembly};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::{ComparedExamplePacket, Region};
@@ -59,7 +59,7 @@ pub(crate) fn make_compared_rulesets<'f>(
 
 /// Whether rules see the fragments of a datagram in PREROUTING, and the whole in INPUT: the
 /// fragments' journey says little about the datagram's.
-pub(crate) fn has_prerouting_rules_before_reassembly(
+pub(crate) fn do_prerouting_rules_see_fragments(
     firewalls: [&Firewall; 2],
     family: Family,
     options: &CompareOptions,
@@ -133,7 +133,7 @@ impl<'f> ComparedPair<'f> {
         context: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         context.terminals.distinguishes_effects = self.options.level == CompareLevel::Effects;
-        let dead = self.find_unreassembled_datagrams(context)?;
+        let dead = self.find_datagrams_dropped_before_reassembly(context)?;
         let all_ways = dead[0] != dead[1];
         let from = context.space.store.node_count();
         let sides = self.sides;
@@ -148,7 +148,8 @@ impl<'f> ComparedPair<'f> {
             }
         }
         let count = pieces.len();
-        let different = find_differing_stage_diagrams(&mut context.space, &mut live_diagrams)?;
+        let different =
+            unify_equal_stages_and_list_differing(&mut context.space, &mut live_diagrams)?;
         let first = match different.first() {
             _ if all_ways => 0,
             Some((first, _)) => *first,
@@ -156,7 +157,7 @@ impl<'f> ComparedPair<'f> {
         };
         // Up to the first that differs, packets and effects are the same.
         for i in 0..first {
-            live_diagrams[i] = context.strip_effects_of_shared_stage(live_diagrams[i])?;
+            live_diagrams[i] = context.strip_effects(live_diagrams[i])?;
             live_diagrams[count + i] = live_diagrams[i];
         }
         // If there is no other, all is the same outside of its difference.
@@ -197,7 +198,7 @@ impl<'f> ComparedPair<'f> {
 
     /// The datagrams that are never reassembled, on each side, because PREROUTING drops all their
     /// fragments. A datagram that neither side reassembles is considered impossible.
-    fn find_unreassembled_datagrams(
+    fn find_datagrams_dropped_before_reassembly(
         &self,
         context: &mut DiagramContext<'f>,
     ) -> Result<[DiagramRef; 2], LimitReached> {
@@ -207,10 +208,10 @@ impl<'f> ComparedPair<'f> {
         }
         let space = &mut context.space;
         for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
-            for rule in find_leading_whole_datagram_drops(firewall) {
+            for rule in find_leading_drops_of_all_fragments(firewall) {
                 let of = space
                     .packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Prerouting))?;
-                *dead = space.store.overlay(*dead, of.0)?;
+                *dead = space.store.first_nonzero(*dead, of.0)?;
             }
         }
         let both = space.store.and(dead[0], dead[1])?;
@@ -424,7 +425,7 @@ impl DiagramSizeAndSteps {
 
 /// The stages that differ for a possible packet, by number, and where. Of a stage that differs for
 /// other packets only, both sides keep the diagram of the first.
-fn find_differing_stage_diagrams(
+fn unify_equal_stages_and_list_differing(
     space: &mut PacketSpace<'_>,
     stages: &mut [DiagramRef],
 ) -> Result<Vec<(usize, DiagramRef)>, LimitReached> {

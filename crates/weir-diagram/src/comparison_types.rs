@@ -308,16 +308,16 @@ pub enum CompareError {
     WitnessNotReproduced(Box<Packet>),
     /// One of the two has a rule that the kernel refuses, as no rule before it makes what it needs.
     #[error(
-        "the {which} ruleset does not load, the other does: no {tool} rule creates the {object} \
+        "the {refused_ruleset} ruleset does not load, the other does: no {tool} rule creates the {missing_object} \
          before the first rule that needs it"
     )]
-    OnlyOneRulesetLoads {
+    OneRulesetRefusedByKernel {
         /// `first` or `second`.
-        which: &'static str,
+        refused_ruleset: &'static str,
         /// `iptables` or `ip6tables`.
         tool: &'static str,
         /// What is missing.
-        object: String,
+        missing_object: String,
     },
     /// Rules of one of the two configure an object in ways of which the kernel accepts only one.
     #[error(

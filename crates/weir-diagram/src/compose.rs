@@ -47,9 +47,9 @@ struct ChangeSeenByDiagram {
     /// All of the change, where there are stateless questions.
     change: u32,
     /// All previous questions, if such a question's own change depends on them.
-    all_stateful_questions: u32,
+    previous_stateful_questions_list: u32,
     /// How often its stateful tests were evaluated before, and the changes of what they read.
-    stateful_questions: Vec<(u32, u32, u32)>,
+    stateful_test_occurrences: Vec<(u32, u32, u32)>,
 }
 
 /// The variables that a diagram tests.
@@ -202,10 +202,10 @@ impl DiagramContext<'_> {
                         .terminals
                         .restrict_change_to_fields(terminal.change, state_input.read_fields);
                     if before > 0 || done > 0 {
-                        seen.stateful_questions.push((*question, before, done));
+                        seen.stateful_test_occurrences.push((*question, before, done));
                     }
                     if self.terminals.has_change_free_variables(done) {
-                        seen.all_stateful_questions = terminal.stateful_questions;
+                        seen.previous_stateful_questions_list = terminal.stateful_questions;
                     }
                 }
                 Some((
@@ -215,7 +215,7 @@ impl DiagramContext<'_> {
                 )) => {
                     seen.change = terminal.change;
                     if self.terminals.has_change_free_variables(*change) {
-                        seen.all_stateful_questions = terminal.stateful_questions;
+                        seen.previous_stateful_questions_list = terminal.stateful_questions;
                     }
                 }
                 None => {}

@@ -287,8 +287,8 @@ impl RecordingOracle<'_> {
 }
 
 impl Oracle for RecordingOracle<'_> {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
-        let answer = self.inner_oracle.answer_rule_question(question);
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
+        let answer = self.inner_oracle.match_holds_or_target_ends_traversal(question);
         if question.stateful {
             let (content_digest, of) =
                 (question.content_digest, self.question_occurrence(question));

@@ -98,7 +98,7 @@ enum VisibleRegions {
 struct TablePair<'f> {
     sides: [Option<TableSide<'f>>; 2],
     /// Fields that a rule may change for later rules of the table.
-    changed_within: FieldSet,
+    fields_changed_within_table: FieldSet,
     /// Fields that may be different after the table.
     written: FieldSet,
     /// What matters at each hook, from any stage.
@@ -169,7 +169,7 @@ impl<'f> TablePair<'f> {
             tables().map(fields).fold(FieldSet::NONE, FieldSet::union)
         };
         Some(TablePair {
-            changed_within: union(&collect_fields_changed_within_table),
+            fields_changed_within_table: union(&collect_fields_changed_within_table),
             written: union(&collect_fields_written_by_table),
             regions: BTreeMap::new(),
             sides: paired,
@@ -191,7 +191,7 @@ impl<'f> TablePair<'f> {
     }
 
     fn add_region(&mut self, hook: Hook, mut region: RegionTests) {
-        retain_unwritten_fields(&mut region, self.changed_within);
+        retain_unwritten_fields(&mut region, self.fields_changed_within_table);
         let visible = self.regions.entry(hook).or_insert(VisibleRegions::Some(Vec::new()));
         let VisibleRegions::Some(regions) = visible else { return };
         if regions.contains(&region) {
@@ -354,7 +354,7 @@ impl<'f> DifferenceSlicer<'_, 'f> {
         for (from, stage) in stages.iter().enumerate() {
             let Some(pair) = self.table_pair(stage.table) else { continue };
             let reached = pair.changed_rules_at_hook(stage.hook, self.family);
-            let changed_within = pair.changed_within;
+            let changed_within = pair.fields_changed_within_table;
             let regions = match &reached {
                 Some(reached) => reached.iter().map(|rule| rule.region(self.family)).collect(),
                 // A region of which nothing is known may be everything.

@@ -53,7 +53,7 @@ pub(crate) fn encode_packet(
         Field::Length,
         Field::PktType,
     ];
-    for field in numbers.into_iter().chain(Field::always_present_number_fields()) {
+    for field in numbers.into_iter().chain(Field::freely_settable_number_fields()) {
         let FieldReading::Value(v) = field.read(packet) else { return None };
         if v > field.max_value(packet.family) {
             return None;
@@ -122,7 +122,7 @@ fn encode_truncation_and_read_ports(
         None => packet.ports(),
         Some(ports) => {
             put(VariableBlock::AnyHeaderTruncation, 1);
-            put(VariableBlock::TruncatedAfterPorts, ports.is_some().into());
+            put(VariableBlock::TruncatedWithReadablePorts, ports.is_some().into());
             ports
         }
     };
@@ -159,9 +159,9 @@ pub(crate) fn decode_packet(layout: &VariableLayout, a: &FieldBitAssignment) -> 
     (p.iif, p.oif) = (name(Field::Iif), name(Field::Oif));
     p.smac = (block(VariableBlock::HasMac) == 1).then(Mac::default);
     for number in
-        [Field::PktType, Field::SourceMac].into_iter().chain(Field::always_present_number_fields())
+        [Field::PktType, Field::SourceMac].into_iter().chain(Field::freely_settable_number_fields())
     {
-        number.write(&mut p, field(number));
+        number.write_if_present(&mut p, field(number));
     }
     p.ct = decode_ct(field(Field::CtState) as u32, field(Field::CtMark) as u32);
     if field(Field::IsLaterFragment) == 1 {
@@ -194,7 +194,7 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
             51 | 132 | 33 => 12,
             _ => 8,
         };
-        let with_ports = block(VariableBlock::TruncatedAfterPorts) == 1;
+        let with_ports = block(VariableBlock::TruncatedWithReadablePorts) == 1;
         // So long and yet cut: options of IPv4, or the header of a fragment, are among the bytes.
         let most = if with_ports { whole - 1 } else { 3 };
         if p.family == Family::V4 {

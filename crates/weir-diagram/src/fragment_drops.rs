@@ -13,7 +13,7 @@ use weir_semantics::Verdict;
 
 /// Rules at the beginning of a chain of PREROUTING that drop all fragments of a datagram or none:
 /// they test what all of them share.
-pub(crate) fn find_leading_whole_datagram_drops(
+pub(crate) fn find_leading_drops_of_all_fragments(
     firewall: &Firewall,
 ) -> impl Iterator<Item = &Rule> {
     let is_shared = |t: &Test| match t {
@@ -32,13 +32,13 @@ pub(crate) fn find_leading_whole_datagram_drops(
 
 /// Whether both firewalls have the same such rules.
 pub(crate) fn have_same_leading_drops(firewalls: [&Firewall; 2]) -> bool {
-    let [a, b] = firewalls.map(find_leading_whole_datagram_drops);
+    let [a, b] = firewalls.map(find_leading_drops_of_all_fragments);
     a.map(|rule| (&rule.base, &rule.matches)).eq(b.map(|rule| (&rule.base, &rule.matches)))
 }
 
 /// Whether a rule that drops all fragments of a datagram drops those of this one.
 pub(crate) fn is_dropped_before_reassembly(firewall: &Firewall, packet: &Packet) -> bool {
-    let rules: Vec<Rule> = find_leading_whole_datagram_drops(firewall).cloned().collect();
+    let rules: Vec<Rule> = find_leading_drops_of_all_fragments(firewall).cloned().collect();
     let hook = Hook::Prerouting.chain_name();
     let chain = Chain { rules, ..Chain::new(hook, Some(Policy::Accept)) };
     let mut alone = Ruleset::new(Family::V4);

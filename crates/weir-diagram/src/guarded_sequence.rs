@@ -116,8 +116,12 @@ impl GuardedSequence {
         for ReachedTerminal { packets, terminal } in reached {
             let store = &mut context.space.store;
             match terminal.exit {
-                RuleExit::Continue => exits.continued = store.overlay(exits.continued, packets)?,
-                RuleExit::Return => exits.returned = store.overlay(exits.returned, packets)?,
+                RuleExit::Continue => {
+                    exits.continued = store.first_nonzero(exits.continued, packets)?
+                }
+                RuleExit::Return => {
+                    exits.returned = store.first_nonzero(exits.returned, packets)?
+                }
                 RuleExit::Verdict(verdict) => {
                     self.add_packets_with_verdict(context, verdict, packets)?
                 }
@@ -138,7 +142,7 @@ impl GuardedSequence {
     ) -> Result<(), LimitReached> {
         let store = &mut context.space.store;
         match self.verdicts.iter_mut().find(|(v, _)| *v == verdict) {
-            Some((_, decided)) => *decided = store.overlay(*decided, packets)?,
+            Some((_, decided)) => *decided = store.first_nonzero(*decided, packets)?,
             None => self.verdicts.push((verdict, packets)),
         }
         Ok(())
@@ -268,7 +272,7 @@ impl GuardedSequence {
         let store = &mut context.space.store;
         for count in counts.iter_mut() {
             let before = *count;
-            *count = store.overlay(before, again)?;
+            *count = store.first_nonzero(before, again)?;
             again = store.and(before, again)?;
         }
         if again != DiagramRef::ZERO {
@@ -453,7 +457,7 @@ fn add_event_at_position<E: PartialEq>(
         places.resize_with(place + 1, Vec::new);
     }
     match places[place].iter_mut().find(|(_, e)| *e == event) {
-        Some((all, _)) => *all = context.space.store.overlay(*all, packets)?,
+        Some((all, _)) => *all = context.space.store.first_nonzero(*all, packets)?,
         None => places[place].push((packets, event)),
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::ipset_element_bits::{
     select_element_terminal,
 };
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
-use crate::operators::OverlayOperator;
+use crate::operators::FirstNonzeroOperator;
 use crate::presence::{
     PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
@@ -101,7 +101,7 @@ impl PacketSpace<'_> {
         };
         let asked = self.free_variable_of_match(variable, || plain)?;
         let asked = self.store.and(unknown, asked)?;
-        self.store.overlay(inside, asked)
+        self.store.first_nonzero(inside, asked)
     }
 
     /// Whether the membership is boolean: no exceptions, nothing unknown.
@@ -172,11 +172,11 @@ impl PacketSpace<'_> {
             let found_in = self.select_leaves(found, &|leaf| leaf == MEMBER_LEAF)?;
             let found_unknown =
                 self.select_leaves(found, &|leaf| leaf == UNKNOWN_MEMBERSHIP_LEAF)?;
-            inside = self.store.overlay(inside, found_in)?;
-            unknown = self.store.overlay(unknown, found_unknown)?;
+            inside = self.store.first_nonzero(inside, found_in)?;
+            unknown = self.store.first_nonzero(unknown, found_unknown)?;
         }
         let unknown = self.store.and(unknown, UNKNOWN_MEMBERSHIP_LEAF)?;
-        self.store.overlay(inside, unknown)
+        self.store.first_nonzero(inside, unknown)
     }
 
     fn build_non_list_ipset_membership(
@@ -229,7 +229,7 @@ impl PacketSpace<'_> {
         });
         let presence = self.presence;
         let layout = &self.layout;
-        self.store.build_and_merge_diagrams(OverlayOperator, order.len(), |store, i| {
+        self.store.build_and_merge_diagrams(FirstNonzeroOperator, order.len(), |store, i| {
             let element = order[i];
             let mut out = select_element_terminal(element);
             for (part, src) in element.parts.iter().zip(dirs).rev() {
@@ -313,7 +313,7 @@ impl IpsetElementPartLowering<'_> {
                     mask,
                 )
             }
-            ElementPart::ProtoAndPort { proto, port } => {
+            ElementPart::ProtoAndPort { proto, port_or_icmp_type_and_code: port } => {
                 self.lower_proto_port_part(store, *proto, *port)
             }
             ElementPart::Mac(mac) => {

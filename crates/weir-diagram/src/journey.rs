@@ -66,7 +66,7 @@ impl<'f> DiagramContext<'f> {
             TableName::Raw => {
                 let made =
                     self.evaluate_raw_without_ct_entry(made, piece.hook, side.conntrack_in_use)?;
-                self.discard_ct_templates(made)?
+                self.replace_ct_templates_by_entries(made)?
             }
             TableName::Nat => {
                 let consulted = self.packets_consulting_nat(piece.hook)?;
@@ -222,10 +222,7 @@ impl<'f> DiagramContext<'f> {
 
     /// The diagram without its effects: of a piece that both sides share, before any that they do
     /// not.
-    pub fn strip_effects_of_shared_stage(
-        &mut self,
-        f: DiagramRef,
-    ) -> Result<DiagramRef, LimitReached> {
+    pub fn strip_effects(&mut self, f: DiagramRef) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         let code = space.store.fresh_cache_code();
         space.store.map_terminals(code, f, &mut |leaf| {
@@ -243,7 +240,7 @@ impl<'f> DiagramContext<'f> {
         let same = self.terminals.exit_leaf(RuleExit::SameInBoth);
         let outside = self.space.store.minus(same, within)?;
         let inside = self.space.store.and(within, f)?;
-        self.space.store.overlay(inside, outside)
+        self.space.store.first_nonzero(inside, outside)
     }
 
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
@@ -292,7 +289,7 @@ impl<'f> DiagramContext<'f> {
             without = self.rename_ct_entry_matches_in_raw(raw, without, &change, places)?;
         }
         if hook == Hook::Output {
-            let fact = ConnectionFact::HostReplyInheritsEntry.digest();
+            let fact = ConnectionFact::HostReplyInheritsConntrackEntry.digest();
             let variable =
                 FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
             let attached = self.space.free_variable_without_match(variable)?;
@@ -341,7 +338,10 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// Conntrack takes the place of the template that CT attached to a packet without an entry.
-    fn discard_ct_templates(&mut self, raw: DiagramRef) -> Result<DiagramRef, BuildError> {
+    fn replace_ct_templates_by_entries(
+        &mut self,
+        raw: DiagramRef,
+    ) -> Result<DiagramRef, BuildError> {
         let DiagramContext { space, terminals, .. } = self;
         let ct = space.layout.field_levels(Field::CtState);
         let mark = space.layout.field_levels(Field::CtMark);
@@ -385,7 +385,7 @@ impl<'f> DiagramContext<'f> {
             let is_icmp = build_masked_predicate(&mut space.store, protos, icmp.into(), 0xff)?;
             related = space.store.minus(related, is_icmp)?;
         }
-        let starts = space.store.overlay(new, related)?;
+        let starts = space.store.first_nonzero(new, related)?;
         let fact = ConnectionFact::NatTableAlreadyTraversed.digest();
         let variable =
             FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };

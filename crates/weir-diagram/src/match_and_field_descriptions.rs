@@ -54,7 +54,7 @@ fn format_option_value(value: &ExtensionValue) -> String {
         ExtensionValue::Range(lo, hi) if lo == hi => lo.to_string(),
         ExtensionValue::Range(lo, hi) => format!("{lo}:{hi}"),
         ExtensionValue::Masked(v, m) => format!("{v:#x}/{m:#x}"),
-        ExtensionValue::Rate(n, unit) => {
+        ExtensionValue::RateCountPerMilliseconds(n, unit) => {
             let unit = match unit {
                 1000 => "sec",
                 60_000 => "min",
@@ -149,7 +149,9 @@ pub(crate) fn format_packet_language_field_name(
             if ip == "ip" { "icmp type/code" } else { "icmpv6 type/code" }.to_owned()
         }
         Field::SourceMac => "ether saddr".to_owned(),
-        _ if field.row().ordinary_value.is_some() && field.row().layer == Layer::Network => {
+        _ if field.row().ordinary_value_if_freely_settable.is_some()
+            && field.row().layer == Layer::Network =>
+        {
             format!("{ip} {}", field.row().name)
         }
         _ => field.row().name.to_owned(),

@@ -9,8 +9,12 @@ impl NodeStore {
     }
 
     /// `f` if it is decided, else `g`. Associative.
-    pub fn overlay(&mut self, f: DiagramRef, g: DiagramRef) -> Result<DiagramRef, LimitReached> {
-        self.apply_operator(&mut OverlayOperator, f, g)
+    pub fn first_nonzero(
+        &mut self,
+        f: DiagramRef,
+        g: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        self.apply_operator(&mut FirstNonzeroOperator, f, g)
     }
 
     /// `f` where `g` says nothing.
@@ -36,7 +40,7 @@ impl NodeStore {
     ) -> Result<DiagramRef, LimitReached> {
         let yes = self.and(f, g)?;
         let no = self.minus(h, f)?;
-        self.overlay(yes, no)
+        self.first_nonzero(yes, no)
     }
 }
 
@@ -58,9 +62,9 @@ impl Operator for AndOperator {
 }
 
 /// The operator of [`NodeStore::overlay`].
-pub(crate) struct OverlayOperator;
+pub(crate) struct FirstNonzeroOperator;
 
-impl Operator for OverlayOperator {
+impl Operator for FirstNonzeroOperator {
     fn cache_code(&self, store: &NodeStore) -> u32 {
         store.fixed_cache_code(1)
     }
@@ -123,7 +127,7 @@ mod tests {
                 random_truth_table(seed + 2000, 2),
             );
             let [f, g, h] = [&a, &b, &p].map(|t| build_diagram_of_truth_table(&mut store, t, 0));
-            let over = store.overlay(f, g).expect("room");
+            let over = store.first_nonzero(f, g).expect("room");
             let and = store.and(h, g).expect("room");
             let minus = store.minus(f, g).expect("room");
             let differ = store.disagreement(f, g).expect("room");

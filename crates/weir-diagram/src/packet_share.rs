@@ -59,7 +59,7 @@ impl PacketSpace<'_> {
                 VariableBlock::Field(Field::IsLaterFragment)
                 | VariableBlock::FragmentOffsetOne
                 | VariableBlock::AnyHeaderTruncation
-                | VariableBlock::TruncatedAfterPorts,
+                | VariableBlock::TruncatedWithReadablePorts,
                 _,
             )) => 1.0 / 1024.0,
             _ => 0.5,

@@ -14,7 +14,7 @@ use crate::encode::encode_packet;
 use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
-use crate::operators::OverlayOperator;
+use crate::operators::FirstNonzeroOperator;
 use crate::possible_packets::build_packets_possible_anywhere;
 use crate::presence::PacketPartPresence;
 use crate::variable_layout::{VariableLayout, VariableOrder};
@@ -215,7 +215,7 @@ impl<'f> PacketSpace<'f> {
         for (from, test) in lower_to_tests_with_match_index(rule, self.layout.family).iter().rev() {
             let lowered = self.lower_test(rule, state_id, *from, test, at)?;
             let later = self.store.and(lowered.matching_packets, dropped)?;
-            dropped = self.store.overlay(lowered.dropped_packets, later)?;
+            dropped = self.store.first_nonzero(lowered.dropped_packets, later)?;
         }
         Ok(PacketSet(dropped))
     }
@@ -233,7 +233,7 @@ impl<'f> PacketSpace<'f> {
     /// # Errors
     /// [`LimitReached`].
     pub fn or(&mut self, a: PacketSet, b: PacketSet) -> Result<PacketSet, LimitReached> {
-        self.store.overlay(a.0, b.0).map(PacketSet)
+        self.store.first_nonzero(a.0, b.0).map(PacketSet)
     }
 
     /// In the first and not in the second.
@@ -262,7 +262,7 @@ impl<'f> PacketSpace<'f> {
         let mut sorted = sets.to_vec();
         sorted.sort_by_cached_key(|set| self.lowest_values_of_first_128_bits(set.0));
         self.store
-            .build_and_merge_diagrams(OverlayOperator, sorted.len(), |_, i| Ok(sorted[i].0))
+            .build_and_merge_diagrams(FirstNonzeroOperator, sorted.len(), |_, i| Ok(sorted[i].0))
             .map(PacketSet)
     }
 

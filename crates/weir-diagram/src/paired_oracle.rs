@@ -43,7 +43,7 @@ impl PairedSeededOracle {
         let mut packet = question.packet.clone();
         for field in [Field::Mark, Field::CtMark, Field::Tos, Field::Ttl] {
             if !read_fields.contains(field) {
-                field.write(&mut packet, 0);
+                field.write_if_present(&mut packet, 0);
             }
         }
         packet.hash(&mut hasher);
@@ -52,7 +52,7 @@ impl PairedSeededOracle {
 }
 
 impl Oracle for PairedSeededOracle {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         // The negated test of a set and the plain one are the same question.
         let (content_digest, negated) = match question.match_in_question() {
             Some(Match::Set(set)) if set.negated && !question.stateful => {

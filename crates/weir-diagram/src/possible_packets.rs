@@ -37,7 +37,7 @@ pub(crate) fn build_packets_possible_anywhere(
     for (block, within) in [
         (VariableBlock::Redirected, DiagramRef::ZERO),
         (VariableBlock::FragmentOffsetOne, p.later_fragment),
-        (VariableBlock::TruncatedAfterPorts, p.truncated_header),
+        (VariableBlock::TruncatedWithReadablePorts, p.truncated_header),
     ] {
         let bit =
             store.make_node(layout.block_levels(block).first, DiagramRef::ZERO, DiagramRef::ONE)?;
@@ -77,7 +77,7 @@ fn build_possible_lengths(
         with_header.extend((bytes > 0).then_some((proto, bytes as u128)));
     }
     let cut_ports = store.make_node(
-        layout.block_levels(VariableBlock::TruncatedAfterPorts).first,
+        layout.block_levels(VariableBlock::TruncatedWithReadablePorts).first,
         DiagramRef::ZERO,
         DiagramRef::ONE,
     )?;
@@ -88,7 +88,7 @@ fn build_possible_lengths(
         let enough = at_least(store, base + header)?;
         let this = store.and(whole, proto_is)?;
         let this = store.and(this, enough)?;
-        out = store.overlay(out, this)?;
+        out = store.first_nonzero(out, this)?;
         others = store.minus(others, proto_is)?;
         // A TCP header may also lie about its length.
         let most = if proto == 6 { 0xffff } else { base + options + header - 1 };
@@ -100,9 +100,9 @@ fn build_possible_lengths(
         let cut = store.minus(first, whole)?;
         let cut = store.and(cut, proto_is)?;
         let cut = store.and(cut, length)?;
-        out = store.overlay(out, cut)?;
+        out = store.first_nonzero(out, cut)?;
     }
     let long = at_least(store, base)?;
     let others = store.and(others, long)?;
-    store.overlay(out, others)
+    store.first_nonzero(out, others)
 }

@@ -55,7 +55,7 @@ impl PacketPartPresence {
         let later = bit(store, VariableBlock::Field(Field::IsLaterFragment))?;
         let offset_one = bit(store, VariableBlock::FragmentOffsetOne)?;
         let truncated = bit(store, VariableBlock::AnyHeaderTruncation)?;
-        let cut_ports = bit(store, VariableBlock::TruncatedAfterPorts)?;
+        let cut_ports = bit(store, VariableBlock::TruncatedWithReadablePorts)?;
         let mac = bit(store, VariableBlock::HasMac)?;
         let ct = layout.field_levels(Field::CtState);
         let entry = store.make_node(
@@ -77,7 +77,7 @@ impl PacketPartPresence {
         let cut = store.and(first, truncated)?;
         let multiport_cut = store.minus(cut, cut_ports)?;
         let some_ports = store.and(cut, cut_ports)?;
-        let multiport = store.overlay(ports, some_ports)?;
+        let multiport = store.first_nonzero(ports, some_ports)?;
         // ip6_tables.c counts offsets in bytes: xt_tcpudp.c never sees a 1 there.
         let cut = match layout.family {
             Family::V6 => cut,
@@ -85,7 +85,7 @@ impl PacketPartPresence {
                 let tcp = build_span_union_predicate(store, protocols, &[(6, 6)])?;
                 let one = store.and(later, offset_one)?;
                 let overwrites = store.and(one, tcp)?;
-                store.overlay(cut, overwrites)?
+                store.first_nonzero(cut, overwrites)?
             }
         };
         Ok(PacketPartPresence {

@@ -36,7 +36,7 @@ fn apply_random_operator(
             oxidd_function: a.oxidd_function.and(&b.oxidd_function).expect(room),
         },
         1 => FormulaPair {
-            weir_ref: store.overlay(a.weir_ref, b.weir_ref).expect(room),
+            weir_ref: store.first_nonzero(a.weir_ref, b.weir_ref).expect(room),
             oxidd_function: a.oxidd_function.or(&b.oxidd_function).expect(room),
         },
         2 => FormulaPair {

@@ -392,7 +392,7 @@ impl PacketSpace<'_> {
             VariableBlock::AnyHeaderTruncation => {
                 return flag("with a truncated header", "not a truncated header");
             }
-            VariableBlock::TruncatedAfterPorts => {
+            VariableBlock::TruncatedWithReadablePorts => {
                 return flag("truncated after the ports", "truncated before the ports");
             }
             VariableBlock::HasMac => return flag("with a source MAC", "without a source MAC"),

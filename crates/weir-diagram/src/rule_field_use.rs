@@ -9,9 +9,9 @@ use weir_model::{
 
 /// What the rules of a diagram do with fields.
 #[derive(Clone, Copy)]
-pub(crate) struct WrittenAndUsedFields {
+pub(crate) struct FieldUseWithCalledWrites {
     /// Fields that its rules, and those of chains that are part of it, test or write.
-    pub used: FieldSet,
+    pub tested_or_written: FieldSet,
     /// Fields that the chains that it calls write, and their callees.
     pub written_by_calls: FieldSet,
 }
@@ -25,7 +25,7 @@ pub(crate) fn has_match_that_writes(tables: [&Table; 2]) -> bool {
 /// The fields that a diagram of the rule shows: those that it tests, writes, and computes values
 /// from. What else a translation or an opaque test depends on is a variable, which is another one
 /// after each change of the packet.
-pub(crate) fn collect_used_fields(rule: &Rule, family: Family) -> FieldSet {
+pub(crate) fn collect_tested_and_written_fields(rule: &Rule, family: Family) -> FieldSet {
     let row = target_effects(&rule.target);
     let mut used = match &rule.target {
         Target::Nat(_) => row.writes,

@@ -5,7 +5,7 @@ use weir_model::{Family, Field, Match, Predicate, Rule, Test, lower_to_tests_wit
 use crate::PacketSpace;
 
 /// Whether two rules have the same tests in the same order. A test of multiport differs from others
-/// only for truncated headers, and need not be the same if `headers_are_whole`.
+/// only for truncated headers, and need not be the same if `exclude_truncated_headers`.
 pub(crate) fn have_same_tests(
     space: &PacketSpace<'_>,
     headers_are_whole: bool,

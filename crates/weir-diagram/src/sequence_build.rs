@@ -78,7 +78,7 @@ impl<'f> SequenceBuilder<'_, 'f> {
         }
         if let Some(at) = sequence.verdicts.iter().position(|(v, _)| *v == Verdict::Accept) {
             let (_, more) = sequence.verdicts.swap_remove(at);
-            accepted = self.context.space.store.overlay(accepted, more)?;
+            accepted = self.context.space.store.first_nonzero(accepted, more)?;
         }
         Ok((sequence, accepted))
     }
@@ -112,10 +112,10 @@ impl<'f> SequenceBuilder<'_, 'f> {
                 self.run_rule(sequence, chains, &rest[0], live)?
             };
             live = exits.continued;
-            returned = self.context.space.store.overlay(returned, exits.returned)?;
+            returned = self.context.space.store.first_nonzero(returned, exits.returned)?;
             next += plain.max(1);
         }
-        Ok(self.context.space.store.overlay(live, returned)?)
+        Ok(self.context.space.store.first_nonzero(live, returned)?)
     }
 
     /// A rule with effects, changes or stateful tests, or that leads to a chain with such rules.
@@ -146,7 +146,8 @@ impl<'f> SequenceBuilder<'_, 'f> {
             match rule.target {
                 Target::Goto(_) => exits.returned = back,
                 _ => {
-                    exits.continued = self.context.space.store.overlay(exits.continued, back)?;
+                    exits.continued =
+                        self.context.space.store.first_nonzero(exits.continued, back)?;
                 }
             }
         }

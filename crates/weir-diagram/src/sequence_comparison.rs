@@ -19,14 +19,14 @@ use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
 
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::compose::DiagramContext;
+use crate::effects_after_opaque_tests_bound::{
+    can_packet_reach_effects_after_opaque_tests, count_rules_without_effect_after_opaque_test,
+};
 use crate::evaluation_point::EvaluationPoint;
 use crate::guarded_sequence::{
     ChangesVisibleToTests, GuardedEvents, GuardedSequence, SequenceError,
 };
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::opaque_effect_bound::{
-    can_packet_reach_opaque_effects, count_rules_without_opaque_effect,
-};
 use crate::sequence_build::SequenceBuilder;
 use crate::table_evaluation_point::TableEvaluationPoint;
 
@@ -43,7 +43,11 @@ impl<'f> ComparedPair<'f> {
     pub fn may_tests_multiply_diagram_steps(&self) -> bool {
         let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
         rulesets.flat_map(|ruleset| &ruleset.tables).any(|table| {
-            can_packet_reach_opaque_effects(table, self.family, STEP_MULTIPLYING_RULES_MIN)
+            can_packet_reach_effects_after_opaque_tests(
+                table,
+                self.family,
+                STEP_MULTIPLYING_RULES_MIN,
+            )
         })
     }
 
@@ -51,7 +55,7 @@ impl<'f> ComparedPair<'f> {
     /// multiply them.
     pub fn usual_diagram_steps(&self) -> u64 {
         let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
-        let rules = rulesets.map(|r| count_rules_without_opaque_effect(r, self.family));
+        let rules = rulesets.map(|r| count_rules_without_effect_after_opaque_test(r, self.family));
         let steps = USUAL_STEPS_MIN + USUAL_STEPS_PER_RULE * rules.sum::<usize>() as u64;
         steps.min(self.steps_max)
     }
@@ -109,7 +113,7 @@ impl<'f> DiagramContext<'f> {
             }
             let (b, a) = (sequences.pop(), sequences.pop());
             let (Some(a), Some(b)) = (a, b) else { return Ok(false) };
-            if !self.is_same_sequence(a, b)? {
+            if !self.are_sequences_equivalent(a, b)? {
                 return Ok(false);
             }
             self.sweep_if_needed(&mut [], from);
@@ -117,7 +121,7 @@ impl<'f> DiagramContext<'f> {
         Ok(true)
     }
 
-    fn is_same_sequence(
+    fn are_sequences_equivalent(
         &mut self,
         (a, accepted_a): (GuardedSequence, DiagramRef),
         (b, accepted_b): (GuardedSequence, DiagramRef),

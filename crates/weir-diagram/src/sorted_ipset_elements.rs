@@ -20,7 +20,7 @@ use crate::ipset_element_bits::{
     find_ipset_mark_mask, find_ipset_netmask, select_address_field, select_element_terminal,
 };
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
-use crate::operators::OverlayOperator;
+use crate::operators::FirstNonzeroOperator;
 use crate::presence::{PacketPartPresence, icmp_protocol};
 use crate::variable_layout::{LevelRange, VariableLayout};
 
@@ -145,20 +145,21 @@ pub(crate) fn build_multipart_ipset_membership(
 ) -> Result<Option<DiagramRef>, LimitReached> {
     let Some(groups) = group_ipset_elements_as_points(layout, set, dirs) else { return Ok(None) };
     let groups: Vec<_> = groups.into_iter().collect();
-    let found = store.build_and_merge_diagrams(OverlayOperator, groups.len(), |store, i| {
-        let (group, points) = &groups[i];
-        let fixed: Vec<_> = group.fixed.iter().flatten().copied().collect();
-        let points = build_point_diagram(store, layout, &fixed, u128::BITS, 0, points)?;
-        match group.header {
-            RequiredHeader::Nothing => Ok(points),
-            RequiredHeader::Ports => store.and(presence.complete_header_with_ports, points),
-            RequiredHeader::Icmp => store.and(presence.icmp, points),
-            RequiredHeader::FirstFragment => {
-                let first = store.minus(DiagramRef::ONE, presence.later_fragment)?;
-                store.and(first, points)
+    let found =
+        store.build_and_merge_diagrams(FirstNonzeroOperator, groups.len(), |store, i| {
+            let (group, points) = &groups[i];
+            let fixed: Vec<_> = group.fixed.iter().flatten().copied().collect();
+            let points = build_point_diagram(store, layout, &fixed, u128::BITS, 0, points)?;
+            match group.header {
+                RequiredHeader::Nothing => Ok(points),
+                RequiredHeader::Ports => store.and(presence.complete_header_with_ports, points),
+                RequiredHeader::Icmp => store.and(presence.icmp, points),
+                RequiredHeader::FirstFragment => {
+                    let first = store.minus(DiagramRef::ONE, presence.later_fragment)?;
+                    store.and(first, points)
+                }
             }
-        }
-    })?;
+        })?;
     Ok(Some(found))
 }
 
@@ -241,7 +242,7 @@ fn lower_element_to_point(
                 let mask = find_ipset_netmask(set, family) & family.netmask((*len).into());
                 fix(select_address_field(*src), addr.0, mask)?;
             }
-            ElementPart::ProtoAndPort { port, .. } => {
+            ElementPart::ProtoAndPort { port_or_icmp_type_and_code: port, .. } => {
                 fix(Field::Proto, proto.into(), 0xff)?;
                 let ports = if *src { Field::Sport } else { Field::Dport };
                 header = select_required_header(proto, family);

@@ -11,7 +11,7 @@ use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 impl DiagramContext<'_> {
     /// A stateful test of a packet that is dropped in any case.
-    pub fn branch_on_test_of_doomed_packet(
+    pub fn branch_on_stateful_test_before_certain_drop(
         &mut self,
         ask: StatefulQuestion,
         holds: DiagramRef,

@@ -23,7 +23,7 @@ use crate::variable_layout::ct_bit;
 
 impl DiagramContext<'_> {
     /// What a target does that is neither a jump nor a plain verdict.
-    pub fn build_target(
+    pub fn build_extension_target(
         &mut self,
         target: &Target,
         state_id: u64,
@@ -147,10 +147,10 @@ impl DiagramContext<'_> {
         }
         let mut untracks = false;
         match effect {
-            Effect::Mark { value, mask } => {
+            Effect::Mark { xor_value: value, clear_mask: mask } => {
                 self.clear_mask_and_xor_field(&mut change, Field::Mark, *value, *mask);
             }
-            Effect::Tos { value, mask } => {
+            Effect::Tos { xor_value: value, clear_mask: mask } => {
                 self.clear_mask_and_xor_field(
                     &mut change,
                     Field::Tos,

@@ -96,7 +96,7 @@ impl PacketSpace<'_> {
             self.layout.field_levels(Field::Dport),
             spans,
         )?;
-        let either = self.store.overlay(sport, dport)?;
+        let either = self.store.first_nonzero(sport, dport)?;
         let there = self.presence.multiport_ports;
         let holds = self.restrict_test_to_present_packets(there, either, negated)?;
         Ok(LoweredTest {
@@ -138,7 +138,7 @@ impl PacketSpace<'_> {
                     dropped_packets: drops,
                 })
             }
-            Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
+            Hotdrop::Unpredictable | Hotdrop::MatchMayAlsoDrop => {
                 let drops =
                     self.free_variable_without_match(variable(digest_drop_question(digest)))?;
                 Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
@@ -251,7 +251,7 @@ impl PacketSpace<'_> {
             return Ok(with);
         }
         let without = self.store.minus(state, entry)?;
-        self.store.overlay(with, without)
+        self.store.first_nonzero(with, without)
     }
 
     /// The variable of what the packet does not say.

@@ -30,7 +30,7 @@ pub(crate) enum VariableBlock {
     /// Its transport header is truncated.
     AnyHeaderTruncation,
     /// Of a truncated header, at least the four bytes of the ports are there.
-    TruncatedAfterPorts,
+    TruncatedWithReadablePorts,
     /// It has a source MAC address.
     HasMac,
     /// It was sent to a port of this host by REDIRECT.
@@ -42,7 +42,7 @@ const FRAGMENT_AND_PROTOCOL_BLOCKS: [VariableBlock; 5] = [
     VariableBlock::Field(Field::IsLaterFragment),
     VariableBlock::FragmentOffsetOne,
     VariableBlock::AnyHeaderTruncation,
-    VariableBlock::TruncatedAfterPorts,
+    VariableBlock::TruncatedWithReadablePorts,
     VariableBlock::Field(Field::Proto),
 ];
 /// The source; rules that test a MAC address mostly also test the address.
@@ -110,7 +110,7 @@ impl VariableOrder {
             ],
         };
         let mut blocks = [parts.concat(), RARELY_TESTED_BLOCKS.to_vec()].concat();
-        for block in Field::always_present_number_fields().map(VariableBlock::Field) {
+        for block in Field::freely_settable_number_fields().map(VariableBlock::Field) {
             if !blocks.contains(&block) {
                 blocks.push(block);
             }

@@ -255,7 +255,7 @@ impl PacketSpace<'_> {
                 "nat has seen an earlier packet of the connection".to_owned()
             }
             (None, FreeVariable::StatelessTest { content_digest, .. })
-                if content_digest == ConnectionFact::HostReplyInheritsEntry.digest() =>
+                if content_digest == ConnectionFact::HostReplyInheritsConntrackEntry.digest() =>
             {
                 "the host sends it in reply to a tracked packet".to_owned()
             }

@@ -52,7 +52,7 @@ impl Witness {
 }
 
 impl Oracle for WitnessOracle<'_> {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         if question.stateful {
             let ask = (self.state_ids.stateful_test_id(question.rule), question.content_digest);
             let nth = self.evaluation_counts.entry(ask).or_default();
@@ -99,7 +99,10 @@ impl Oracle for WitnessOracle<'_> {
     }
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
-        self.answer_rule_question(&OracleQuestion { subject: QuestionSubject::Target, ..*question })
+        self.match_holds_or_target_ends_traversal(&OracleQuestion {
+            subject: QuestionSubject::Target,
+            ..*question
+        })
     }
 
     fn is_connection_fact_true(
@@ -153,7 +156,7 @@ impl Oracle for WitnessOracle<'_> {
     }
 
     fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {
-        self.answer_rule_question(question)
+        self.match_holds_or_target_ends_traversal(question)
     }
 
     fn choose_written_value(&mut self, write: &UnknownWrite<'_>) -> u128 {

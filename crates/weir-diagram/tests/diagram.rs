@@ -32,7 +32,7 @@ impl ByMatch {
 }
 
 impl Oracle for ByMatch {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         question.match_in_question().is_some_and(|m| self.holds(m))
     }
 }
@@ -145,7 +145,7 @@ fn forward(lines: &str) -> Firewall {
 struct Taken(Vec<(Match, bool)>);
 
 impl Oracle for Taken {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         self.0.iter().any(|(m, answer)| Some(m) == question.match_in_question() && *answer)
     }
 }

@@ -14,7 +14,7 @@ use weir_syntax::packet::parse_packet;
 struct Choosing;
 
 impl Oracle for Choosing {
-    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, _: &OracleQuestion<'_>) -> bool {
         true
     }
 

@@ -60,7 +60,7 @@ fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
 struct Alternating(bool);
 
 impl Oracle for Alternating {
-    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, _: &OracleQuestion<'_>) -> bool {
         self.0 = !self.0;
         self.0
     }

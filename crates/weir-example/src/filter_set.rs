@@ -55,7 +55,7 @@ pub struct FilterSetOptions {
 pub const FILTER_SET_RULES_MAX: usize = 1_000_000;
 
 /// Tries to draw a filter that does not exist yet before its host bits become uniform.
-const PROFILE_DRAWS_MAX: usize = 50;
+const DRAWS_BEFORE_UNIFORM_HOST_BITS: usize = 50;
 
 /// The filter set as text, a filter per line, the first that matches first.
 ///
@@ -77,7 +77,7 @@ pub fn generate_filter_set(options: &FilterSetOptions) -> String {
         FilterSetShape::Acl => draw_profile_filters(&ACL_PROFILE, options),
         FilterSetShape::Fw => draw_profile_filters(&FIREWALL_PROFILE, options),
         FilterSetShape::Ipc => draw_profile_filters(&IP_CHAIN_PROFILE, options),
-        FilterSetShape::BlockList => draw_blocked_sources(options),
+        FilterSetShape::BlockList => draw_blocked_source_addresses(options),
         FilterSetShape::AccessNetwork => {
             access_network::list_customer_filters(options.rule_count, options.seed)
         }
@@ -103,7 +103,7 @@ fn draw_profile_filters(
     while keyed.len() < options.rule_count {
         for draw in 0.. {
             let (mut source_len, mut destination_len) = profile.draw_prefix_lengths(&mut random);
-            let is_uniform = draw >= PROFILE_DRAWS_MAX;
+            let is_uniform = draw >= DRAWS_BEFORE_UNIFORM_HOST_BITS;
             if is_uniform {
                 // Not enough combinations are left: hosts of one of the two sides make more.
                 let len = if source_len > destination_len {
@@ -131,7 +131,10 @@ fn draw_profile_filters(
             let filter = FiveTupleFilter { saddr, daddr, sport, dport, proto };
             if seen.insert(filter) {
                 let free_bits = 64 - saddr.len - daddr.len;
-                keyed.push((free_bits + random.below(profile.order_jitter_bits) as u32, filter));
+                keyed.push((
+                    free_bits + random.below(profile.order_jitter_free_bits) as u32,
+                    filter,
+                ));
                 break;
             }
         }
@@ -159,7 +162,7 @@ fn draw_ports(
 }
 
 /// Distinct addresses, many of them in networks with others.
-fn draw_blocked_sources(options: &FilterSetOptions) -> Vec<FiveTupleFilter> {
+fn draw_blocked_source_addresses(options: &FilterSetOptions) -> Vec<FiveTupleFilter> {
     let mut random = Rng::for_purpose(options.seed, "block list");
     let trie = AddressTrie::new(options.seed, "block list", [95, 60, 70, 85], 0);
     let mut seen = HashSet::with_capacity(options.rule_count);

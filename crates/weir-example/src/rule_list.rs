@@ -27,7 +27,7 @@ pub enum RuleListKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleListOptions {
     /// How many rules that do not match; at most 200,000.
-    pub count: usize,
+    pub nonmatching_rule_count: usize,
     /// Seed of their addresses and order.
     pub seed: u64,
     /// What surrounds them.
@@ -48,11 +48,14 @@ const SOURCE_NETWORKS: [[u8; 2]; 4] = [[172, 16], [172, 18], [172, 23], [172, 30
 /// assert_eq!(generate_source_addresses(&options).len(), 16);
 /// ```
 pub fn generate_source_addresses(options: &RuleListOptions) -> Vec<Ipv4Addr> {
-    assert!(options.count <= 200_000, "the four networks hold 200,000 listed hosts at most");
+    assert!(
+        options.nonmatching_rule_count <= 200_000,
+        "the four networks hold 200,000 listed hosts at most"
+    );
     let mut random = Rng::for_purpose(options.seed, "rules");
     let mut seen = HashSet::new();
-    let mut listed = Vec::with_capacity(options.count);
-    while listed.len() < options.count {
+    let mut listed = Vec::with_capacity(options.nonmatching_rule_count);
+    while listed.len() < options.nonmatching_rule_count {
         let [first, second] = *random.pick(&SOURCE_NETWORKS);
         let (third, fourth) = (random.below(256) as u8, 1 + random.below(254) as u8);
         let address = Ipv4Addr::new(first, second, third, fourth);
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     fn options(count: usize, kind: RuleListKind) -> RuleListOptions {
-        RuleListOptions { count, seed: 1, kind }
+        RuleListOptions { nonmatching_rule_count: count, seed: 1, kind }
     }
 
     #[test]

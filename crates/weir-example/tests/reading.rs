@@ -39,7 +39,11 @@ fn the_access_network_is_read_and_printed_again() {
 #[test]
 fn the_rules_of_the_studies_are_read_and_printed_again() {
     for kind in [RuleListKind::Stateless, RuleListKind::Stateful] {
-        prints_itself(&generate_rule_list(&RuleListOptions { count: 1000, seed: 1, kind }));
+        prints_itself(&generate_rule_list(&RuleListOptions {
+            nonmatching_rule_count: 1000,
+            seed: 1,
+            kind,
+        }));
     }
 }
 

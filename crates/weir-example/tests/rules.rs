@@ -23,7 +23,7 @@ fn loads(tool: &[&str], text: &str) {
 fn both_kinds_load_in_both_languages() {
     for kind in [RuleListKind::Stateless, RuleListKind::Stateful] {
         for count in [0, 16, 2048] {
-            let options = RuleListOptions { count, seed: 1, kind };
+            let options = RuleListOptions { nonmatching_rule_count: count, seed: 1, kind };
             loads(&["iptables-legacy-restore"], &generate_rule_list(&options));
             loads(&["iptables-nft-restore"], &generate_rule_list(&options));
             loads(&["nft", "-f", "-"], &generate_rule_list_nft(&options));

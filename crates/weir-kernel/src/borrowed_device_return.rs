@@ -14,7 +14,7 @@ pub(crate) fn starting_netns_mount_path(run: &str) -> PathBuf {
 }
 
 /// Moves what a session borrowed back; a line for each device.
-pub(crate) fn return_borrowed_devices(
+pub(crate) fn return_borrowed_devices_listing_returned(
     record: &SessionRecord,
     namespaces: &[String],
 ) -> Vec<String> {

@@ -30,7 +30,7 @@ struct NamespaceInner {
     role: String,
     file: File,
     inode: u64,
-    state_directory: PathBuf,
+    session_state_directory: PathBuf,
 }
 
 /// While it exists, the current thread is inside a namespace; it leaves on drop.
@@ -67,7 +67,7 @@ impl Namespace {
             role: role.to_owned(),
             file,
             inode,
-            state_directory: state,
+            session_state_directory: state,
         };
         Ok(Namespace { inner: Arc::new(inner) })
     }
@@ -121,7 +121,7 @@ impl Namespace {
         let mut command = Command::new(program);
         let inner = Arc::clone(&self.inner);
         let parent = rustix::process::getpid();
-        command.process_group(0).env("WEIR_STATE", &self.inner.state_directory);
+        command.process_group(0).env("WEIR_STATE", &self.inner.session_state_directory);
         // SAFETY: between fork and exec only system calls are made (prctl, getppid, setns), all
         // async-signal-safe; nothing allocates. The Arc keeps the descriptor open.
         unsafe {

@@ -102,7 +102,7 @@ impl NftTableCounterReader {
                     message.attributes(NFGENMSG_BYTES)?.find(NFTA_SET_ELEM_LIST_ELEMENTS);
                 let Some(elements) = elements else { return Ok(()) };
                 for element in elements.nested_attributes()?.iter() {
-                    counts.extend(parse_element_counter(element.nested_attributes()?)?);
+                    counts.extend(parse_key_and_counter_or_zero(element.nested_attributes()?)?);
                 }
                 Ok(())
             });
@@ -143,7 +143,7 @@ impl RuleCounterAccumulator {
 }
 
 /// Key and counter of an element; `None` where it is the end of an interval, or has no key.
-fn parse_element_counter(
+fn parse_key_and_counter_or_zero(
     element: NetlinkAttributes<'_>,
 ) -> Result<Option<(Vec<u8>, PacketByteCount)>, MalformedNetlink> {
     let flags = element.find(NFTA_SET_ELEM_FLAGS).map_or(Ok(0), |flags| flags.be32())?;

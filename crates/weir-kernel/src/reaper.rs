@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::mount::{UnmountFlags, unmount};
 
-use crate::borrowed_device_return::return_borrowed_devices;
+use crate::borrowed_device_return::return_borrowed_devices_listing_returned;
 use crate::paths::{
     BPF_PIN_DIRECTORY, BPFFS_MOUNT, NETNS_DIRECTORY, SESSION_FILES_DIRECTORY, SYSCTL_DIRECTORY,
 };
@@ -46,7 +46,7 @@ pub struct ReapReport {
 /// Sessions whose owner lives are not touched, and neither are those that cannot be judged.
 pub fn reap_dead_sessions() -> ReapReport {
     let mut reaped = ReapReport::default();
-    let Some(_lock) = lock_reaper() else { return reaped };
+    let Some(_lock) = wait_for_reaper_lock() else { return reaped };
     let here = match PidNamespace::of_this_process() {
         Ok(here) => here,
         Err(why) => {
@@ -84,7 +84,7 @@ const UNUSABLE_SESSION_FILE_CURE: &str =
     "remove the file; the next `weir reap` finds the leftovers by name";
 
 /// One reaper at a time; the lock is released with the descriptor.
-fn lock_reaper() -> Option<OwnedFd> {
+fn wait_for_reaper_lock() -> Option<OwnedFd> {
     let path = "/run/weir/reaper.lock";
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
     let fd = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR).ok()?;
@@ -130,13 +130,13 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
         }
     }
     let pins = SessionRecord::pin_directory_path(&record.run);
-    for pin in record.pins.iter().chain([&pins]) {
+    for pin in record.pins_outside_own_directory.iter().chain([&pins]) {
         if symlink_safe_paths::remove_below(Path::new(BPFFS_MOUNT), pin).is_ok() {
             removed.push(format!("pins {}", pin.display()));
         }
     }
     let namespaces = list_directory(NETNS_DIRECTORY);
-    removed.append(&mut return_borrowed_devices(record, &namespaces));
+    removed.append(&mut return_borrowed_devices_listing_returned(record, &namespaces));
     for name in namespaces {
         if session_record::parse_namespace_run(&name) == Some(&record.run) {
             removed.append(&mut remove_namespace_listing_removed(&name));

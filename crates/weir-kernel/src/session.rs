@@ -77,7 +77,7 @@ impl Session {
             &here,
             PROCESS_SESSION_COUNT.fetch_add(1, Ordering::Relaxed),
         );
-        let owner = SessionOwner { id: owner, pid_namespace: Some(here.inode()) };
+        let owner = SessionOwner { id: owner, pid_namespace_inode: Some(here.inode()) };
         let journal = SessionJournal::begin(&run, owner, here.boot_id())?;
         Ok(Session { journal, live_session: LiveSession::new(run, here) })
     }

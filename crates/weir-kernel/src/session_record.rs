@@ -33,7 +33,8 @@ pub(crate) struct SessionRecord {
     /// Names of its namespaces.
     pub namespaces: Vec<String>,
     /// Pinned objects outside of the session's own pin folder.
-    pub pins: Vec<PathBuf>,
+    #[serde(rename = "pins")]
+    pub pins_outside_own_directory: Vec<PathBuf>,
     /// Processes that it started outside of its namespaces.
     pub children: Vec<PidWithStartTime>,
     /// Global sysctls that it changed, with the value before.
@@ -79,7 +80,7 @@ pub(crate) struct SessionOwner {
     /// Its id in its own PID namespace.
     pub id: PidWithStartTime,
     /// Inode of that namespace; names of earlier weirs have none.
-    pub pid_namespace: Option<u64>,
+    pub pid_namespace_inode: Option<u64>,
 }
 
 /// The run's name contains its owner, so that a namespace identifies its owner even if the session
@@ -98,7 +99,7 @@ pub(crate) fn parse_run_owner(run: &str) -> Option<SessionOwner> {
         _ => return None,
     };
     let id = PidWithStartTime { pid: u32::try_from(pid).ok()?, start };
-    Some(SessionOwner { id, pid_namespace })
+    Some(SessionOwner { id, pid_namespace_inode: pid_namespace })
 }
 
 /// The run that a namespace's name encodes.
@@ -113,10 +114,10 @@ impl SessionRecord {
         SessionRecord {
             run,
             owner: owner.id,
-            pid_namespace: owner.pid_namespace,
+            pid_namespace: owner.pid_namespace_inode,
             boot: boot.map(str::to_owned),
             namespaces: Vec::new(),
-            pins: Vec::new(),
+            pins_outside_own_directory: Vec::new(),
             children: Vec::new(),
             sysctls: Vec::new(),
             borrowed: Vec::new(),
@@ -180,7 +181,7 @@ impl SessionRecord {
     /// What it names has to be what a session of this name can have.
     fn validate(&self, run: &str) -> Result<(), String> {
         let told = parse_run_owner(run).filter(|told| {
-            let namespace = told.pid_namespace.or(self.pid_namespace);
+            let namespace = told.pid_namespace_inode.or(self.pid_namespace);
             self.run == run && told.id == self.owner && namespace == self.pid_namespace
         });
         if told.is_none() {
@@ -192,7 +193,7 @@ impl SessionRecord {
             return Err(format!("`{name}` is not a namespace of this run"));
         }
         let sysctls = self.sysctls.iter().map(|sysctl| &sysctl.path);
-        let paths = self.pins.iter().map(|pin| (BPFFS_MOUNT, pin));
+        let paths = self.pins_outside_own_directory.iter().map(|pin| (BPFFS_MOUNT, pin));
         for (root, path) in paths.chain(sysctls.map(|path| (SYSCTL_DIRECTORY, path))) {
             if !is_plain_path_below(Path::new(root), path) {
                 return Err(format!("`{}` is not a plain path below {root}", path.display()));
@@ -216,9 +217,9 @@ mod tests {
         let run = encode_run_name(owner, &here, 3);
         let name = format!("weir-{run}-wan-0");
         assert_eq!(parse_namespace_run(&name), Some(&*run));
-        let told = SessionOwner { id: owner, pid_namespace: Some(here.inode()) };
+        let told = SessionOwner { id: owner, pid_namespace_inode: Some(here.inode()) };
         assert_eq!(parse_run_owner(&run), Some(told));
-        let earlier = SessionOwner { pid_namespace: None, ..told };
+        let earlier = SessionOwner { pid_namespace_inode: None, ..told };
         assert_eq!(
             parse_run_owner("1267.5e69ec0.3"),
             Some(earlier),
@@ -228,12 +229,14 @@ mod tests {
 
     #[test]
     fn a_file_that_names_what_no_session_makes_is_refused() {
-        let owner =
-            SessionOwner { id: PidWithStartTime { pid: 7, start: 9 }, pid_namespace: Some(5) };
+        let owner = SessionOwner {
+            id: PidWithStartTime { pid: 7, start: 9 },
+            pid_namespace_inode: Some(5),
+        };
         let run = "7.9.5.0";
         let whole = SessionRecord {
             namespaces: vec![format!("weir-{run}-fw_1")],
-            pins: vec!["/sys/fs/bpf/weir/x".into()],
+            pins_outside_own_directory: vec!["/sys/fs/bpf/weir/x".into()],
             sysctls: vec![saved("/proc/sys/net/core/message_burst")],
             ..SessionRecord::new(run.to_owned(), owner, Some("boot"))
         };
@@ -245,8 +248,14 @@ mod tests {
             SessionRecord { pid_namespace: None, ..whole.clone() },
             SessionRecord { namespaces: vec!["weir-7.9.5.1-fw".to_owned()], ..whole.clone() },
             SessionRecord { namespaces: vec![format!("weir-{run}-../../x")], ..whole.clone() },
-            SessionRecord { pins: vec!["/sys/fs/bpf/../../../srv".into()], ..whole.clone() },
-            SessionRecord { pins: vec!["/sys/fs/bpf".into()], ..whole.clone() },
+            SessionRecord {
+                pins_outside_own_directory: vec!["/sys/fs/bpf/../../../srv".into()],
+                ..whole.clone()
+            },
+            SessionRecord {
+                pins_outside_own_directory: vec!["/sys/fs/bpf".into()],
+                ..whole.clone()
+            },
             SessionRecord { sysctls: vec![saved("/proc/sys/../sysrq-trigger")], ..whole.clone() },
             SessionRecord { sysctls: vec![saved("/etc/passwd")], ..whole.clone() },
         ];

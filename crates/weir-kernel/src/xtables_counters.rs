@@ -28,7 +28,7 @@ pub struct TableCounterReader {
     positions: Vec<RuleOrPolicyPosition>,
     /// For each entry with a counter, whether it has a place: the implied ends of user chains
     /// have none.
-    entry_has_position: Vec<bool>,
+    counted_entry_is_rule_or_policy: Vec<bool>,
 }
 
 /// Where the entry's fields lie (struct ipt_entry, struct ip6t_entry).
@@ -65,7 +65,12 @@ impl TableCounterReader {
     ) -> Result<TableCounterReader, KernelError> {
         let socket = XtablesSocket::open_in_namespace(namespace, family)?;
         let (table, positions, entry_has_position) = (table.to_owned(), Vec::new(), Vec::new());
-        let mut counters = TableCounterReader { socket, table, positions, entry_has_position };
+        let mut counters = TableCounterReader {
+            socket,
+            table,
+            positions,
+            counted_entry_is_rule_or_policy: entry_has_position,
+        };
         counters.load_rule_positions()?;
         Ok(counters)
     }
@@ -79,13 +84,12 @@ impl TableCounterReader {
 
     fn load_rule_positions(&mut self) -> Result<(), KernelError> {
         let snapshot = self.socket.read_table(&self.table)?;
-        let Some(all) = entry_rule_or_policy_positions(
-            &snapshot,
-            &ipt_entry_field_offsets(self.socket.family()),
-        ) else {
+        let Some(all) =
+            positions_of_counted_entries(&snapshot, &ipt_entry_field_offsets(self.socket.family()))
+        else {
             return Err(self.unreadable_table_error());
         };
-        self.entry_has_position = all.iter().map(Option::is_some).collect();
+        self.counted_entry_is_rule_or_policy = all.iter().map(Option::is_some).collect();
         self.positions = all.into_iter().flatten().collect();
         Ok(())
     }
@@ -94,12 +98,12 @@ impl TableCounterReader {
     ///
     /// # Errors
     /// Where the kernel refuses, or the table was replaced since it was opened.
-    pub fn read_counters(&mut self) -> Result<Vec<PacketByteCount>, KernelError> {
+    pub fn read_counters_if_not_replaced(&mut self) -> Result<Vec<PacketByteCount>, KernelError> {
         let snapshot = self.socket.read_table(&self.table)?;
         let layout = ipt_entry_field_offsets(self.socket.family());
         let bytes = snapshot.entries();
         let mut out = Vec::with_capacity(self.positions.len());
-        let mut kept = self.entry_has_position.iter();
+        let mut kept = self.counted_entry_is_rule_or_policy.iter();
         let mut at = 0;
         while at < bytes.len() {
             let Some(entry) = bytes.get(at..).filter(|b| b.len() >= layout.counters_offset + 16)
@@ -156,7 +160,7 @@ fn is_error_target(entry: &[u8], layout: &IptEntryFieldOffsets) -> bool {
 }
 
 /// One walk over the table: each entry's place, `None` for the implied end of a user chain.
-fn entry_rule_or_policy_positions(
+fn positions_of_counted_entries(
     snapshot: &XtablesSnapshot,
     layout: &IptEntryFieldOffsets,
 ) -> Option<Vec<Option<RuleOrPolicyPosition>>> {

@@ -69,10 +69,10 @@ pub enum LabError {
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// Something did not arrive after an empty firewall.
-    #[error("{of} of {offered} {unit} after {namespace}: {why}")]
+    #[error("{arrived} of {offered} {unit} after {namespace}: {why}")]
     EmptyFirewallLoss {
         /// What arrived.
-        of: u64,
+        arrived: u64,
         /// What was sent.
         offered: u64,
         /// What is counted.

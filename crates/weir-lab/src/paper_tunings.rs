@@ -24,7 +24,7 @@ pub enum TuningScope {
 
 /// One tuning of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct AdaptedPaperTuning {
+pub struct ModernizedPaperTuning {
     /// The paper, as the studies name it.
     pub paper: &'static str,
     /// What it set, as its text has it.
@@ -40,8 +40,8 @@ pub struct AdaptedPaperTuning {
 }
 
 /// The tunings of all papers.
-pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
-    AdaptedPaperTuning {
+pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/core/wmem_max = wmem_default = 83886080",
         sysctl: "net.core.wmem_max",
@@ -50,7 +50,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         why: "a buffer per socket, not for all: 80 MiB each was a misunderstanding; TCP uses \
              tcp_wmem, which is auto-tuned",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/core/rmem_max = rmem_default = 335544320",
         sysctl: "net.core.rmem_max",
@@ -58,7 +58,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Machine,
         why: "as above, with tcp_rmem",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "fs/file-max = 65536",
         sysctl: "fs.file-max",
@@ -67,7 +67,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         why: "practically unlimited since 5.x; the effective limit is RLIMIT_NOFILE of the \
              process (ulimit -n)",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/tcp_tw_recycle = 1",
         sysctl: "",
@@ -75,7 +75,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Gone,
         why: "removed in 4.12: it broke clients behind address translation",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/tcp_tw_reuse = 1",
         sysctl: "net.ipv4.tcp_tw_reuse",
@@ -83,7 +83,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "2, the default, is for the loopback device only; needs timestamps at both ends",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/tcp_max_tw_buckets = 65536",
         sysctl: "net.ipv4.tcp_max_tw_buckets",
@@ -91,7 +91,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "one per connection of the last 60 s: for 4,000 per second and more",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/tcp_fin_timeout = 15",
         sysctl: "net.ipv4.tcp_fin_timeout",
@@ -99,7 +99,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "unchanged; concerns ends that wait for the other's FIN",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/tcp_max_syn_backlog = 65536",
         sysctl: "net.ipv4.tcp_max_syn_backlog",
@@ -107,7 +107,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "unchanged; useless without the next one, which limits every listen queue",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "(the listen queue of the server)",
         sysctl: "net.core.somaxconn",
@@ -115,7 +115,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "4096 since 5.4, 128 before; a server must also request it in listen()",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/tcp_syncookies = 1",
         sysctl: "net.ipv4.tcp_syncookies",
@@ -123,7 +123,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "the default today; acts when the queue is full",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/ipv4/ip_local_port_range = 1024 65535",
         sysctl: "net.ipv4.ip_local_port_range",
@@ -131,7 +131,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "for clients with sockets; IP_BIND_ADDRESS_NO_PORT and many addresses go further",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "net/core/netdev_max_backlog = 100000",
         sysctl: "net.core.netdev_max_backlog",
@@ -139,7 +139,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Machine,
         why: "for RPS and devices without NAPI; drivers with NAPI never queue there",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "ifconfig eth0 txqueuelen 10000",
         sysctl: "",
@@ -148,7 +148,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         why: "such a long queue only adds delay; byte queue limits and fq replace it (veth has no \
              queue)",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "(the route cache)",
         sysctl: "",
@@ -157,7 +157,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         why: "removed in 3.6 for IPv4: there is nothing to size, and random sources cost nothing \
              extra",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "kadlecsik2005",
         then: "ip_conntrack_max for 3.5 million connections",
         sysctl: "net.netfilter.nf_conntrack_max",
@@ -165,7 +165,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Machine,
         why: "global for all namespaces; `weir lab run --allow-global` raises it for a run",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "brouer2008",
         then: "/sys/module/nf_conntrack/parameters/hashsize",
         sysctl: "net.netfilter.nf_conntrack_buckets",
@@ -173,7 +173,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Machine,
         why: "a sysctl now; half as many as connections keeps chains short (8 bytes each)",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "brouer2008",
         then: "net/ipv4/neigh/default/gc_thresh1, 2, 3",
         sysctl: "net.ipv4.neigh.default.gc_thresh3",
@@ -181,7 +181,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Machine,
         why: "as many neighbours as customers; the table is global for all namespaces",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "hagtheil",
         then: "net.ipv4.ip_forward = 1",
         sysctl: "net.ipv4.ip_forward",
@@ -189,7 +189,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "as it was",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "hagtheil",
         then: "net.ipv4.conf.all.send_redirects = 0",
         sysctl: "net.ipv4.conf.all.send_redirects",
@@ -198,7 +198,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         why: "for a gateway with one variant; `default` and each device too, any of them switches \
              it on",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "hagtheil",
         then: "nf_conntrack_tcp_timeout_fin_wait = 150",
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_fin_wait",
@@ -206,7 +206,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "unchanged: only to distinguish its expiry from the others, all of 120 s",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "hagtheil",
         then: "nf_conntrack_tcp_timeout_syn_sent = 180",
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_syn_sent",
@@ -214,7 +214,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "as above",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "hagtheil",
         then: "nf_conntrack_tcp_timeout_time_wait = 60, then 1",
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
@@ -222,7 +222,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
         reach: TuningScope::Namespace,
         why: "entries expired by timers then; since 4.9 a worker scans the table",
     },
-    AdaptedPaperTuning {
+    ModernizedPaperTuning {
         paper: "hagtheil",
         then: "ethtool -G eth1 rx 4096 tx 4096",
         sysctl: "",
@@ -232,7 +232,7 @@ pub const ALL_PAPERS_TUNINGS: &[AdaptedPaperTuning] = &[
     },
 ];
 
-impl AdaptedPaperTuning {
+impl ModernizedPaperTuning {
     /// Its value now, in the namespace of the caller; `None` if there is no such setting.
     pub fn read_current_sysctl_value(&self) -> Option<String> {
         if self.sysctl.is_empty() {
@@ -252,7 +252,7 @@ impl AdaptedPaperTuning {
 /// is passed over.
 pub fn apply_modern_namespace_tunings(
     namespace: &Namespace,
-) -> Result<Vec<&'static AdaptedPaperTuning>, LabError> {
+) -> Result<Vec<&'static ModernizedPaperTuning>, LabError> {
     let mut done = Vec::new();
     for tuning in ALL_PAPERS_TUNINGS {
         let is_ours = tuning.reach == TuningScope::Namespace && !tuning.value.is_empty();

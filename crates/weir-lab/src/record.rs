@@ -106,19 +106,19 @@ fn build_record_subjects(run: &RunState<'_>) -> Vec<RunSubject> {
             name: name.clone(),
             title: subject.title.clone(),
             about: subject.about.clone(),
-            baseline: subject.baseline,
+            loads_no_rules: subject.loads_no_rules,
             weir: subject.weir,
             load: subject.load.trim().to_owned(),
             lets_through_pps: subject.lets_through_pps,
             lacking: run.unmeasurable_subjects.get(name).cloned(),
-            limit: describe_unmeasured_subject_points(run, name),
+            excluded_points_and_reason: describe_points_with_nothing_to_measure(run, name),
         }
     };
     run.loaded_study.study.subjects.iter().map(|name| subject(name.get_ref())).collect()
 }
 
 /// A subject that reported that it has nothing to measure, or that its load has nothing to time.
-fn describe_unmeasured_subject_points(run: &RunState<'_>, name: &str) -> Option<String> {
+fn describe_points_with_nothing_to_measure(run: &RunState<'_>, name: &str) -> Option<String> {
     let nothing = "its command reports that there is nothing to measure";
     let left_out = run.subjects_with_nothing_to_measure.iter();
     // Where nothing but loads is measured, these are what is omitted.
@@ -156,7 +156,7 @@ fn count_trials_by_state(run: &RunState<'_>) -> TrialCounts {
         disturbed: of(TrialState::Disturbed),
         unbalanced: of(TrialState::Unbalanced),
         failed: of(TrialState::Failed),
-        given_up: run.accepted_disturbed_trial_count,
+        accepted_despite_disturbance: run.accepted_disturbed_trial_count,
     }
 }
 
@@ -177,8 +177,11 @@ fn collect_doubts(run: &RunState<'_>) -> Vec<String> {
              firewall that is faster than its cables shows their speed."
                 .into(),
         );
-        let connection_load =
-            run.loaded_study.study.connection_load().filter(|c| c.rate_axis.is_none());
+        let connection_load = run
+            .loaded_study
+            .study
+            .connection_load()
+            .filter(|c| c.preset_rate_override_axis.is_none());
         if connection_load.is_some() && run.preset.rate_pps == 0 {
             doubts.push(
                 "Connections had no rate: over real cables clients open more connections than a \

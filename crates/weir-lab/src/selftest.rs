@@ -36,7 +36,7 @@ pub struct SelfTestOptions {
     /// Length of a trial; above 0.6 s they run without real-time priority.
     pub trial_duration: Duration,
     /// Passes over all parts, there and back.
-    pub blocks: u32,
+    pub forward_reverse_blocks: u32,
 }
 
 /// One part of it.
@@ -45,7 +45,8 @@ pub struct SelfTestMeasurement {
     /// What was done.
     pub name: String,
     /// Packets a second that arrived: median of the trials.
-    pub pps: f64,
+    #[serde(rename = "pps")]
+    pub median_delivered_pps: f64,
     /// Complete connections per second; 0 for frames.
     pub connections_per_second: f64,
     /// Packets that were sent, in all trials.
@@ -68,11 +69,13 @@ pub struct SelfTestReport {
     /// Its parts.
     pub parts: Vec<SelfTestMeasurement>,
     /// How many times faster connections are without tracking: what the laboratory must see.
-    pub without_tracking: Option<Estimate>,
+    #[serde(rename = "without_tracking")]
+    pub untracked_to_tracked_rate_ratio: Option<Estimate>,
     /// How many times as long as a frame a packet of a connection takes through the same kind of
     /// router: what the laboratory's ends cost. The rest is the kernel's, and a faster generator
     /// would not make it less.
-    pub beside_frames: Option<Estimate>,
+    #[serde(rename = "beside_frames")]
+    pub frame_to_connection_pps_ratio: Option<Estimate>,
     /// How the generator was scheduled.
     pub scheduling: String,
 }
@@ -81,7 +84,7 @@ impl SelfTestMeasurement {
     fn new(name: &str) -> SelfTestMeasurement {
         SelfTestMeasurement {
             name: name.to_owned(),
-            pps: 0.0,
+            median_delivered_pps: 0.0,
             connections_per_second: 0.0,
             offered: 0,
             delivered: 0,
@@ -108,7 +111,7 @@ enum SelfTestSetup {
     DirectLink(u32, FlowSpec),
     RouterFrames(FlowSpec),
     RouterConnections,
-    SingleClientNoGro,
+    SingleClientConnectionsNoGro,
     TrackedConnections,
 }
 
@@ -135,7 +138,7 @@ fn build_named_self_test_setups(
         ("frames of IMIX, one link", SelfTestSetup::DirectLink(direct, flows(FrameSize::Imix))),
         ("frames of 64 bytes, router", SelfTestSetup::RouterFrames(flows(FrameSize::Fixed(64)))),
         ("connections, router", SelfTestSetup::RouterConnections),
-        ("connections, 1 client, no GRO", SelfTestSetup::SingleClientNoGro),
+        ("connections, 1 client, no GRO", SelfTestSetup::SingleClientConnectionsNoGro),
         ("connections, tracked", SelfTestSetup::TrackedConnections),
     ]
 }
@@ -173,7 +176,7 @@ pub fn run_self_test(
     let there: Vec<usize> = (0..ways.len()).collect();
     let order: Vec<usize> = there.iter().chain(there.iter().rev()).copied().collect();
     // The first pass is a warm-up.
-    for block in 0..=options.blocks {
+    for block in 0..=options.forward_reverse_blocks {
         for at in &order {
             let (name, way) = &ways[*at];
             progress(name);
@@ -193,7 +196,7 @@ pub fn run_self_test(
                 }
                 // Packets that follow one another have one address: the router looks it up once
                 // in eight (ip_route_use_hint; GRO's batch is what it is given at once).
-                SelfTestSetup::SingleClientNoGro => {
+                SelfTestSetup::SingleClientConnectionsNoGro => {
                     measure_connections(&mut runner, &least, (1, 1), options, &mut part)?
                 }
             }
@@ -224,12 +227,18 @@ impl SelfTestReport {
             ratio(&plain.connection_rate_samples, &tracked.connection_rate_samples);
         let beside_frames = ratio(&frames.pps_samples, &plain.pps_samples);
         for part in &mut parts {
-            part.pps = estimate::estimate_median(&part.pps_samples, 1).map_or(0.0, |all| all.value);
+            part.median_delivered_pps =
+                estimate::estimate_median(&part.pps_samples, 1).map_or(0.0, |all| all.value);
             part.connections_per_second =
                 estimate::estimate_median(&part.connection_rate_samples, 1)
                     .map_or(0.0, |all| all.value);
         }
-        SelfTestReport { parts, without_tracking, beside_frames, scheduling }
+        SelfTestReport {
+            parts,
+            untracked_to_tracked_rate_ratio: without_tracking,
+            frame_to_connection_pps_ratio: beside_frames,
+            scheduling,
+        }
     }
 }
 
@@ -340,7 +349,7 @@ fn measure_connections(
     part.delivered = seen.arrived.delivered;
     part.dropped =
         seen.drop_counts.iter().filter(|d| !d.is_counted_elsewhere()).map(|d| d.packets).sum();
-    part.failed = record.offered.saturating_sub(record.completed);
+    part.failed = record.started.saturating_sub(record.completed);
     part.pps_samples.push(seen.arrived.delivered as f64 / seconds);
     part.connection_rate_samples.push(record.completed as f64 / seconds);
     Ok(())

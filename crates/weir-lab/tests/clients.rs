@@ -109,7 +109,7 @@ fn check_passed(trial: &Trial, connections: &ConnectionCounts) {
     assert_eq!((trial.kind, trial.state), (TrialKind::Sockets, TrialState::Accepted), "{trial:?}");
     assert!(connections.completed > 0 && connections.failed.is_empty(), "{connections:?}");
     assert_eq!(
-        (connections.unaccounted_connections(), connections.invalid),
+        (connections.unaccounted_connections(), connections.invalid_packets),
         (0, 0),
         "{connections:?}"
     );
@@ -132,13 +132,17 @@ fn httperf_asks_at_planned_times_as_weirs_sockets_do() {
     for subject in ["sockets", "httperf"] {
         for (trial, connections) in of(&record, subject, "passes") {
             check_passed(trial, connections);
-            assert_eq!(connections.offered + connections.given_up, 200, "0.4 s of 500 a second");
+            assert_eq!(
+                connections.started + connections.skipped_behind_schedule,
+                200,
+                "0.4 s of 500 a second"
+            );
             let packets = Quantity::PacketsPerReply.value_in_trial(trial).unwrap();
             assert!((7.0..14.0).contains(&packets), "{subject}: {packets} packets a fetch");
         }
         for (trial, connections) in of(&record, subject, "refuses") {
             check_refused(trial, connections);
-            let offered = connections.offered as i64;
+            let offered = connections.started as i64;
             assert_eq!(
                 connections.failed_connections_of_kind("refused"),
                 offered,
@@ -169,7 +173,7 @@ fn wrk_asks_again_when_a_reply_is_there() {
             assert_eq!(trial.rate_pps, 0.0, "it has no rate");
             assert!(trial.seconds >= 1.0, "it counts whole seconds");
             let client = connections.client.as_ref().unwrap();
-            assert_eq!((client.name.as_str(), client.reported.quantiles.len()), (subject, 4));
+            assert_eq!((client.name.as_str(), client.response_times.quantiles.len()), (subject, 4));
             packets.push(Quantity::PacketsPerReply.value_in_trial(trial).unwrap());
         }
         for (trial, connections) in of(&record, subject, "refuses") {

@@ -115,7 +115,7 @@ fn connections_are_complete_behind_an_empty_firewall() {
         assert_eq!((opened.offered, record.completed), (1000, 1000), "{close:?}: {ends:?}");
         assert_eq!(ends.connection_packets_received(), 1000 * packets);
         assert_eq!(opened.offered + ends.answers_sent(), 1000 * packets);
-        assert_eq!((record.invalid, record.resets, record.icmp), (0, 0, 0));
+        assert_eq!((record.invalid_packets, record.foreign_resets, record.icmp), (0, 0, 0));
         assert_eq!(record.establish.count, 1000);
         assert_eq!(record.whole.count, if close == ConnectionClose::Fin { 1000 } else { 0 });
     }
@@ -179,7 +179,7 @@ fn a_changed_payload_is_no_request() {
     );
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 100);
     assert_eq!(pipeline.failed(&record), [("request".to_owned(), 100)]);
-    assert_eq!(record.invalid, 100);
+    assert_eq!(record.invalid_packets, 100);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_refusal_is_counted_by_its_kind() {
     );
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 100);
     assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 100)]);
-    assert_eq!(record.resets, 100);
+    assert_eq!(record.foreign_resets, 100);
 }
 
 #[test]
@@ -224,7 +224,11 @@ fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
         pipeline.verify = true;
         pipeline.open(ConnectionClose::Fin, 0, 300)
     };
-    assert_eq!((record.completed, record.invalid), (300, 0), "those of both ends are right");
+    assert_eq!(
+        (record.completed, record.invalid_packets),
+        (300, 0),
+        "those of both ends are right"
+    );
     // The checksum is written over with one that does not fit.
     pipeline.nft(
         "table ip t { chain f { type filter hook forward priority 0;
@@ -236,7 +240,7 @@ fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
     pipeline.verify = true;
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
     assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 300)]);
-    assert_eq!(record.invalid, 300);
+    assert_eq!(record.invalid_packets, 300);
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_ar
     let mut pipeline = Pipeline::new();
     pipeline.verify = true;
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
-    assert_eq!(record.translated, 0);
+    assert_eq!(record.nat_translated_connections, 0);
     pipeline.nft(
         "table ip t {
            chain before { type filter hook prerouting priority raw;
@@ -254,7 +258,10 @@ fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_ar
              ip saddr 198.19.0.0/24 ip saddr set (ip saddr & 0.0.0.255) | 198.19.64.0 } }",
     );
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
-    assert_eq!((record.completed, record.translated, record.invalid), (300, 300, 0));
+    assert_eq!(
+        (record.completed, record.nat_translated_connections, record.invalid_packets),
+        (300, 300, 0)
+    );
 }
 
 #[test]
@@ -264,7 +271,7 @@ fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
     let (opened, ends, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
     assert_eq!((opened.offered, opened.flood, record.completed), (500, 2000, 500), "{ends:?}");
     assert_eq!(
-        (ends.server.flood, ends.connection_packets_received()),
+        (ends.server.flood_syns_received, ends.connection_packets_received()),
         (2000, 500 * 7),
         "all of it arrives"
     );
@@ -273,7 +280,7 @@ fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
            ip saddr 198.18.128.0/17 drop } }",
     );
     let (opened, ends, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
-    assert_eq!((opened.flood, ends.server.flood, record.completed), (2000, 0, 500));
+    assert_eq!((opened.flood, ends.server.flood_syns_received, record.completed), (2000, 0, 500));
     pipeline.nft("flush ruleset");
     let (opened, _, record) = pipeline.open(ConnectionClose::Fin, 5000, 0);
     assert!(opened.flood.abs_diff(4 * opened.offered) <= 4, "{opened:?}");

@@ -132,8 +132,12 @@ fn a_study_runs_from_its_file_to_its_records() {
     let lacking: Vec<bool> =
         record.run.subjects.iter().map(|subject| subject.lacking.is_some()).collect();
     assert_eq!(lacking, [false, false, false, true]);
-    let limits: Vec<Option<&str>> =
-        record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
+    let limits: Vec<Option<&str>> = record
+        .run
+        .subjects
+        .iter()
+        .map(|subject| subject.excluded_points_and_reason.as_deref())
+        .collect();
     let nothing = "its command reports that there is nothing to measure at rules=8";
     assert_eq!(limits, [None, None, Some(nothing), None]);
     let picky = of(&record, "picky", TrialKind::Rate);
@@ -147,9 +151,9 @@ fn a_study_runs_from_its_file_to_its_records() {
             .filter(|t| t.state == TrialState::Accepted)
             .collect();
         assert_eq!(accepted.len(), 2 * 2 * 2, "points, blocks, legs");
-        assert!(
-            accepted.iter().all(|t| t.unaccounted_packets() == 0 && t.delivered > 0 && t.pps > 0.0)
-        );
+        assert!(accepted.iter().all(|t| t.unaccounted_packets() == 0
+            && t.delivered > 0
+            && t.correct_verdict_pps > 0.0));
     }
     assert_eq!(of(&record, "linear", TrialKind::Load).count(), 2 * 2);
     assert!(
@@ -178,8 +182,12 @@ fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
         assert_eq!(accepted(subject, TrialKind::Rate), 2 * 2, "{subject}: blocks, legs");
     }
     assert_eq!(accepted("picky", TrialKind::Rate), 0, "it has nothing to measure in its firewall");
-    let limits: Vec<Option<&str>> =
-        record.run.subjects.iter().map(|subject| subject.limit.as_deref()).collect();
+    let limits: Vec<Option<&str>> = record
+        .run
+        .subjects
+        .iter()
+        .map(|subject| subject.excluded_points_and_reason.as_deref())
+        .collect();
     let untimed = "its loads are not timed at rules=8: its command reports that there is nothing \
                    to measure in a namespace of its own";
     let picky = "its command reports that there is nothing to measure at rules=8";
@@ -224,7 +232,7 @@ loads = 1
         (AA_TEST_REPETITIONS as usize, AA_TEST_REPETITIONS as usize)
     );
     let picky = run_again("picky", "picky").unwrap();
-    let limit = picky.run.subjects[0].limit.as_deref();
+    let limit = picky.run.subjects[0].excluded_points_and_reason.as_deref();
     assert_eq!(limit, Some("its command reports that there is nothing to measure at any point"));
     let error = run_again("nobody", "none").unwrap_err().to_string();
     assert!(error.contains("nobody"), "{error}");
@@ -276,7 +284,10 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
         of(&record, "none", TrialKind::Rate).map(|trial| trial.state).collect();
     let twice = [TrialState::Disturbed, TrialState::Accepted];
     assert_eq!(states, [&[TrialState::Warmup][..], &twice, &twice, &twice, &twice].concat());
-    assert_eq!((record.run.counts.disturbed, record.run.counts.given_up), (4, 4));
+    assert_eq!(
+        (record.run.counts.disturbed, record.run.counts.accepted_despite_disturbance),
+        (4, 4)
+    );
 }
 
 #[test]
@@ -401,7 +412,11 @@ fn an_axis_sets_the_rate_of_connections() {
     {
         let connections = trial.connection_counts().unwrap();
         assert_eq!(trial.rate_pps, 2000.0);
-        assert_eq!(connections.offered + connections.given_up, 100, "0.05 s of 2,000 a second");
+        assert_eq!(
+            connections.started + connections.skipped_behind_schedule,
+            100,
+            "0.05 s of 2,000 a second"
+        );
         seen += 1;
     }
     assert_eq!(seen, 4);
@@ -437,7 +452,7 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
         assert_eq!((table.before, table.after, table.peak_entries()), (0, 30_000, 30_000));
         assert!(table.samples.is_sorted_by_key(|(_, entries)| *entries), "they only grow");
         assert!(table.object_bytes > 100, "{table:?}");
-        assert_eq!(table.bytes_per_connection(), None, "too few to tell");
+        assert_eq!(table.slab_bytes_per_added_entry(), None, "too few to tell");
         assert!(trial.observations.snmp["Ip.ForwDatagrams"] >= 90_000);
         assert!(trial.observations.softnet["processed"] > 0);
         seen += 1;

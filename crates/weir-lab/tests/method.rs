@@ -6,7 +6,7 @@
 use weir_random::Rng;
 use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
 use weir_stats::{Estimate, Quantity, RatioDifference, Scenario, Trial, TrialKind};
-use weir_study::trial_plan::plan_block;
+use weir_study::trial_plan::plan_abba_block;
 use weir_study::{PlannedTrial, SubjectCopy};
 
 const BLOCKS: u32 = 9;
@@ -55,18 +55,18 @@ fn trial(step: &PlannedTrial, pps: f64) -> Trial {
     Trial {
         block: step.block,
         order_in_block: step.order_in_block,
-        leg: step.leg,
+        abba_leg: step.abba_leg,
         offered: 1,
         delivered: 1,
         seconds: 1.0,
-        pps,
+        correct_verdict_pps: pps,
         ..Trial::new(TrialKind::Rate, step.scenario.clone(), &step.subject_copy.subject)
     }
 }
 
 fn interleaved(seed: u64) -> Vec<PlannedTrial> {
     let point = [Scenario::default().with_coordinate("rules", 16)];
-    (0..BLOCKS).flat_map(|number| plan_block(&point, |_| variants(), number, seed)).collect()
+    (0..BLOCKS).flat_map(|number| plan_abba_block(&point, |_| variants(), number, seed)).collect()
 }
 
 /// The same trials, all of a subject before the next one begins.
@@ -96,7 +96,7 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 fn the_same_twice_is_seldom_called_different() {
     let different = (0..100)
         .filter(|seed| {
-            estimate(&interleaved(*seed), "same", *seed).classify_ratio_beyond_threshold(0.02)
+            estimate(&interleaved(*seed), "same", *seed).classify_significant_ratio_above(0.02)
                 != RatioDifference::None
         })
         .count();
@@ -107,7 +107,8 @@ fn the_same_twice_is_seldom_called_different() {
 fn one_subject_after_another_is_caught_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
-            estimate(&one_after_another(*seed), "same", *seed).classify_ratio_beyond_threshold(0.02)
+            estimate(&one_after_another(*seed), "same", *seed)
+                .classify_significant_ratio_above(0.02)
                 != RatioDifference::None
         })
         .count();

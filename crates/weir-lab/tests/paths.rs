@@ -87,16 +87,22 @@ fn each_path_carries_connections_and_each_member_has_its_part() {
                 assert!(least > 0, "{subject}: everybody takes part: {members:?}");
             }
             // What came from clients came to servers, packet by packet and byte by byte.
-            let from = sum(&seen.clients, |one| one.from.packets);
-            assert_eq!(from, sum(&seen.servers, |one| one.to.packets));
-            assert_eq!(from, seen.from_clients.packets);
-            assert_eq!(sum(&seen.servers, |one| one.from.bytes), seen.from_servers.bytes);
-            assert_eq!(sum(&seen.clients, |one| one.to.bytes), seen.from_servers.bytes);
-            if seen.completed == seen.offered {
+            let from = sum(&seen.clients, |one| one.arrived_from_endpoint.packets);
+            assert_eq!(from, sum(&seen.servers, |one| one.arrived_at_endpoint.packets));
+            assert_eq!(from, seen.arrived_at_servers.packets);
+            assert_eq!(
+                sum(&seen.servers, |one| one.arrived_from_endpoint.frame_bytes),
+                seen.arrived_at_clients.frame_bytes
+            );
+            assert_eq!(
+                sum(&seen.clients, |one| one.arrived_at_endpoint.frame_bytes),
+                seen.arrived_at_clients.frame_bytes
+            );
+            if seen.completed == seen.started {
                 // SYN, request, FIN, ACK; SYN+ACK, reply, FIN+ACK: 66 bytes each without text.
-                assert_eq!(seen.from_clients.packets, 4 * seen.completed);
-                assert_eq!(seen.from_clients.bytes, (4 * 66 + 40) * seen.completed);
-                assert_eq!(seen.from_servers.bytes, (3 * 66 + 48) * seen.completed);
+                assert_eq!(seen.arrived_at_servers.packets, 4 * seen.completed);
+                assert_eq!(seen.arrived_at_servers.frame_bytes, (4 * 66 + 40) * seen.completed);
+                assert_eq!(seen.arrived_at_clients.frame_bytes, (3 * 66 + 48) * seen.completed);
             }
             trials += 1;
         }
@@ -110,12 +116,12 @@ fn a_gateway_with_one_arm_tells_of_the_shorter_way_only_where_it_may() {
     let record = common::run_study(&study).unwrap();
     for subject in ["direct", "gateway", "arm"] {
         assert!(
-            of(&record, subject).all(|trial| trial.observations.redirects_sent == 0),
+            of(&record, subject).all(|trial| trial.observations.redirects_sent_since_setup == 0),
             "{subject}"
         );
     }
     let told: Vec<u64> =
-        of(&record, "telling").map(|trial| trial.observations.redirects_sent).collect();
+        of(&record, "telling").map(|trial| trial.observations.redirects_sent_since_setup).collect();
     assert!(told.iter().all(|sent| *sent > 0), "{told:?}");
     // Clients and servers are told, and nobody else: each message arrives at one of them.
     let heard: u64 = of(&record, "telling").map(|trial| connections(trial).icmp).sum();

@@ -90,7 +90,7 @@ fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
     for (kind, planned, probe) in [
         (TrialKind::RoundTrip, 50, "icmp"),
         (TrialKind::RoundTrip, 50, "udp"),
-        (TrialKind::Response, 5, "shell"),
+        (TrialKind::FirewallProcessResponse, 5, "shell"),
     ] {
         for load in ["idle", "frames"] {
             let trial = asked(&record, "none", probe, load);
@@ -102,8 +102,11 @@ fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
                 trial.rejection_reason
             );
             assert_eq!((trial.kind, found.planned, found.lost_requests()), (kind, planned, 0));
-            assert_eq!(found.latency.count, planned);
-            assert!(found.latency.duration_at_quantile(0.0).unwrap() > 0.0, "an answer takes time");
+            assert_eq!(found.latency_from_planned_time.count, planned);
+            assert!(
+                found.latency_from_planned_time.duration_at_quantile(0.0).unwrap() > 0.0,
+                "an answer takes time"
+            );
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
             assert_eq!(trial.unaccounted_packets(), 0);
         }

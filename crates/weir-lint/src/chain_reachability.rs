@@ -48,7 +48,7 @@ pub(crate) struct CatchAllRule {
 }
 
 /// Chains that no packet leaves undecided, by name, with the rule that decides what others leave.
-pub(crate) type TerminatingRuleByChain<'a> = HashMap<&'a str, Option<(usize, usize)>>;
+pub(crate) type OptionalTerminatingRuleByChain<'a> = HashMap<&'a str, Option<(usize, usize)>>;
 
 /// The rule of each chain after which no packet continues: it has no tests and decides, or leads
 /// into a chain that no packet leaves undecided.
@@ -76,7 +76,7 @@ pub(crate) fn find_catch_all_rules(
 /// The rule that decides, where the rule leads into a chain that no packet leaves undecided.
 fn decider_of_callee_ignoring_tests(
     rule: &Rule,
-    closed: &TerminatingRuleByChain<'_>,
+    closed: &OptionalTerminatingRuleByChain<'_>,
 ) -> Option<(usize, usize)> {
     *closed.get(&**rule.target.jump_target()?)?
 }
@@ -87,8 +87,8 @@ pub(crate) fn find_terminating_chains<'a>(
     family: Family,
     table: &'a Table,
     graph: &ChainGraph<'_>,
-) -> TerminatingRuleByChain<'a> {
-    let mut closed: TerminatingRuleByChain<'_> = HashMap::new();
+) -> OptionalTerminatingRuleByChain<'a> {
+    let mut closed: OptionalTerminatingRuleByChain<'_> = HashMap::new();
     for at in graph.all_callees_first() {
         let chain = &table.chains[at];
         let is = terminating_rule_of_chain(chain, at, family, &closed);
@@ -101,7 +101,7 @@ fn terminating_rule_of_chain(
     chain: &Chain,
     at: usize,
     family: Family,
-    closed: &TerminatingRuleByChain<'_>,
+    closed: &OptionalTerminatingRuleByChain<'_>,
 ) -> Option<(usize, usize)> {
     for (i, rule) in chain.rules.iter().enumerate() {
         let into = decider_of_callee_ignoring_tests(rule, closed);

@@ -23,7 +23,7 @@ pub struct CheckReport {
     /// The tables that are so large that the search for shadowed, redundant and overlapping rules
     /// ended early: some of these may be missing.
     pub unfinished_tables: Vec<IncompletelySearchedTable>,
-    /// Boxes and index nodes that were examined: see [`LintOptions::examined_boxes_max`].
+    /// Boxes and index nodes that were examined: see [`LintOptions::examined_boxes_max_per_ruleset`].
     pub examined_box_count: u64,
 }
 
@@ -31,7 +31,8 @@ pub struct CheckReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IncompletelySearchedTable {
     /// `v4` or `v6`.
-    pub family: &'static str,
+    #[serde(rename = "family")]
+    pub family_v4_or_v6: &'static str,
     /// Table.
     pub table: &'static str,
 }
@@ -71,7 +72,7 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
     }
     all.extend(run_follow_up_lints(&context, &all));
     for finding in &mut all {
-        assign_severity(finding, options);
+        assign_severity_demoting_managed_rules(finding, options);
     }
     all.retain(|f| options.levels.effective_level(f.lint) != LintLevel::Allow);
     let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
@@ -85,16 +86,16 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
 fn list_unfinished_tables(context: &AnalyzedFirewall<'_>) -> Vec<IncompletelySearchedTable> {
     let unfinished = context.tables.iter().filter(|t| t.packet_set_flow.is_over_budget());
     let name = |t: &TableContext<'_>| IncompletelySearchedTable {
-        family: if t.family() == Family::V4 { "v4" } else { "v6" },
+        family_v4_or_v6: if t.family() == Family::V4 { "v4" } else { "v6" },
         table: t.table.name.as_str(),
     };
     unfinished.map(name).collect()
 }
 
 /// How bad a finding is. What a program wrote is a note at most, unless the caller names the lint.
-fn assign_severity(finding: &mut Finding, options: &LintOptions) {
+fn assign_severity_demoting_managed_rules(finding: &mut Finding, options: &LintOptions) {
     if let Some(LintLevel::ReportAs(severity)) =
-        options.levels.configured_or_off_level(finding.lint)
+        options.levels.level_overriding_default_severity(finding.lint)
     {
         finding.severity = severity;
     }

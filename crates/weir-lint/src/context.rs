@@ -39,7 +39,7 @@ impl<'a> AnalyzedFirewall<'a> {
         let tables = firewall.rulesets().flat_map(|r| r.tables.iter().map(move |t| (r, t)));
         let count_rules = |t: &Table| t.chains.iter().map(|c| c.rules.len() as u128).sum::<u128>();
         let all_rules: u128 = firewall.rulesets().flat_map(|r| &r.tables).map(count_rules).sum();
-        let boxes_max = u128::from(options.examined_boxes_max);
+        let boxes_max = u128::from(options.examined_boxes_max_per_ruleset);
         let tables = tables.map(|(ruleset, table)| {
             let share = boxes_max * count_rules(table) / all_rules.max(1);
             let packet_set_flow = PacketSetFlow::new(firewall, ruleset, table, share as u64);

@@ -25,7 +25,7 @@ const MAX_FIX_ROUNDS: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub struct FixOptions {
     /// Findings of these lints are fixed.
-    pub lint_ids: BTreeSet<&'static str>,
+    pub lint_ids_to_fix: BTreeSet<&'static str>,
     /// Counters of rules may be lost, or count otherwise.
     pub allow_counter_changes: bool,
     /// Chains that may be changed although another program seems to own them.
@@ -87,8 +87,10 @@ impl UnfixedReason {
 pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
     let mut check_options = options.lint_options.clone();
     // A lint that is off by default is looked for where it is named.
-    for lint in all_lints().filter(|l| options.lint_ids.contains(l.id) && !l.enabled_by_default) {
-        if check_options.levels.configured_or_off_level(lint) == Some(LintLevel::Allow) {
+    for lint in
+        all_lints().filter(|l| options.lint_ids_to_fix.contains(l.id) && !l.enabled_by_default)
+    {
+        if check_options.levels.level_overriding_default_severity(lint) == Some(LintLevel::Allow) {
             check_options.levels.set_level_of_lint(lint, LintLevel::ReportAs(lint.severity));
         }
     }
@@ -102,7 +104,7 @@ pub fn apply_fixes(firewall: &Firewall, options: &FixOptions) -> FixResult {
     };
     for _ in 0..rounds {
         let found = lint_without_grouping(&fixed.firewall, &check_options).findings;
-        let found = found.into_iter().filter(|f| options.lint_ids.contains(f.lint_id()));
+        let found = found.into_iter().filter(|f| options.lint_ids_to_fix.contains(f.lint_id()));
         let (mut now, mut left) = (Vec::new(), Vec::new());
         for f in found {
             match reason_not_to_fix(&f, options) {
@@ -184,7 +186,7 @@ fn find_lost_conntrack_demands(
 fn has_different_named_objects(before: &Firewall, after: &Firewall) -> bool {
     let [before, after] =
         [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
-    before.first_differing_object(&after).is_some()
+    before.first_object_config_or_load_difference(&after).is_some()
 }
 
 /// Leaves the findings whose fixes touch rules of a kind, which matter by being there; the firewall

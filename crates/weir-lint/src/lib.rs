@@ -47,7 +47,7 @@ pub use self::fix::{FixOptions, FixResult, UnfixedReason, apply_fixes};
 pub use self::lint::{Lint, Severity};
 pub use self::lint_levels::{LintLevel, LintLevels};
 pub use self::lint_options::LintOptions;
-pub use self::lints::LINEAR_ADDRESS_RULES_THRESHOLD;
+pub use self::lints::MAX_UNREPORTED_LINEAR_ADDRESS_RULES;
 pub use self::registry::{UnknownLint, all_lints, find_lint};
 pub use self::ruleset_counts::{
     ChainRuleCount, MatchOrTargetCount, RulesetCounts, TableRuleCount, count_ruleset,

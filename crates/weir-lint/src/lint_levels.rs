@@ -35,7 +35,7 @@ impl LintLevels {
     }
 
     /// The level that is put to a lint; `None` if its findings say themselves.
-    pub fn configured_or_off_level(&self, lint: &Lint) -> Option<LintLevel> {
+    pub fn level_overriding_default_severity(&self, lint: &Lint) -> Option<LintLevel> {
         match (self.by_lint_id.get(lint.id), self.level_for_enabled_unnamed_lints) {
             (Some(level), _) => Some(*level),
             (None, _) if !lint.enabled_by_default => Some(LintLevel::Allow),
@@ -50,6 +50,6 @@ impl LintLevels {
 
     /// The level of a lint.
     pub fn effective_level(&self, lint: &Lint) -> LintLevel {
-        self.configured_or_off_level(lint).unwrap_or(LintLevel::ReportAs(lint.severity))
+        self.level_overriding_default_severity(lint).unwrap_or(LintLevel::ReportAs(lint.severity))
     }
 }

@@ -12,7 +12,7 @@ pub struct LintOptions {
     /// Boxes and index nodes that are examined for a ruleset; tables share them by their rules. With
     /// more, nothing further is reported about a table that packets and not words decide, and it is
     /// listed in [`CheckReport::unfinished_tables`](crate::CheckReport::unfinished_tables).
-    pub examined_boxes_max: u64,
+    pub examined_boxes_max_per_ruleset: u64,
 }
 
 impl Default for LintOptions {
@@ -21,7 +21,7 @@ impl Default for LintOptions {
         LintOptions {
             counters_are_real: false,
             levels: LintLevels::default(),
-            examined_boxes_max: 100_000_000,
+            examined_boxes_max_per_ruleset: 100_000_000,
         }
     }
 }

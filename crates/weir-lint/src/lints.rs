@@ -20,7 +20,7 @@ pub(crate) mod unneeded_conntrack;
 pub(crate) mod unreachable_and_empty_chains;
 pub(crate) mod unused_and_full_sets;
 
-pub use self::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
+pub use self::linear_rule_runs::MAX_UNREPORTED_LINEAR_ADDRESS_RULES;
 use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 

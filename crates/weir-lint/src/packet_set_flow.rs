@@ -41,7 +41,7 @@ const MAX_JUMP_DEPTH: usize = 12;
 const MAX_CALLERS_FOLLOWED: usize = 16;
 /// Cuts a box out of others; whether any of them had packets of it. Those that had none are not
 /// moved: a box has hundreds of bytes.
-fn subtract_box(boxes: &mut Vec<HyperRect>, taken: &HyperRect) -> bool {
+fn subtract_box_and_report_cut(boxes: &mut Vec<HyperRect>, taken: &HyperRect) -> bool {
     let mut parts = Vec::new();
     let whole = boxes.len();
     for i in (0..whole).rev() {
@@ -196,7 +196,7 @@ impl<'a> PacketSetFlow<'a> {
             return None;
         }
         let reach = self.rule_packet_boxes(at);
-        let hot = reach.dropped_boxes.iter().map(|(cell, _)| cell);
+        let hot = reach.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell);
         let cells: Vec<HyperRect> =
             reach.matched_boxes.iter().chain(hot).chain(&reach.stateful_boxes).cloned().collect();
         if cells.len() > MAX_BOXES_PER_SET {
@@ -275,7 +275,7 @@ impl<'a> PacketSetFlow<'a> {
             let rule = (at.0, rule);
             let mut cut = false;
             self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| {
-                cut |= subtract_box(&mut left, taken);
+                cut |= subtract_box_and_report_cut(&mut left, taken);
                 left.is_empty() || left.len() > MAX_BOXES_PER_SET
             });
             if cut {
@@ -300,7 +300,7 @@ impl<'a> PacketSetFlow<'a> {
         done: &mut dyn FnMut(&HyperRect) -> bool,
     ) -> bool {
         let reach = self.rule_packet_boxes(at);
-        if reach.dropped_boxes.iter().any(|(hot, exact)| *exact && done(hot)) {
+        if reach.hotdrop_boxes_with_exactness.iter().any(|(hot, exact)| *exact && done(hot)) {
             return true;
         }
         if !reach.is_exact {
@@ -332,7 +332,8 @@ impl<'a> PacketSetFlow<'a> {
         let mut back: Vec<&HyperRect> = Vec::new();
         for (i, reach) in self.packet_boxes_of_rules[chain].iter().enumerate() {
             let rule = self.rule((chain, i));
-            let hot = reach.dropped_boxes.iter().filter(|h| h.1).map(|h| h.0.clone());
+            let hot =
+                reach.hotdrop_boxes_with_exactness.iter().filter(|h| h.1).map(|h| h.0.clone());
             let mut found: Vec<HyperRect> = hot.collect();
             match (&rule.target, self.chain_graph.chain_entered_by_rule(chain, i)) {
                 (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.is_exact => {
@@ -375,7 +376,7 @@ impl<'a> PacketSetFlow<'a> {
     fn packet_removing_rule_index(&self, chain: usize) -> &OverlapIndex {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
-                || !self.packet_boxes_of_rules[chain][rule].dropped_boxes.is_empty()
+                || !self.packet_boxes_of_rules[chain][rule].hotdrop_boxes_with_exactness.is_empty()
         };
         let index = || OverlapIndex::new(&self.packet_boxes_of_rules[chain], &takes);
         self.packet_removing_rule_indexes[chain].get_or_init(index)

@@ -53,7 +53,7 @@ impl LintLevels {
     ///
     /// # Errors
     /// [`UnknownLint`].
-    pub fn set_level_by_id_or_all(
+    pub fn set_level_by_id_or_all_enabled(
         &mut self,
         id: &str,
         level: LintLevel,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use weir_model::effect::{match_module_name, target_module_name};
+use weir_model::effect::{match_module_name, verdict_or_extension_name};
 use weir_model::{Family, Firewall, Rule, Ruleset, Target};
 
 /// The statistics of a firewall.
@@ -29,7 +29,8 @@ pub struct RulesetCounts {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableRuleCount {
     /// `v4` or `v6`.
-    pub family: &'static str,
+    #[serde(rename = "family")]
+    pub family_v4_or_v6: &'static str,
     /// Table.
     pub table: &'static str,
     /// Rules in it.
@@ -71,7 +72,7 @@ pub fn count_ruleset(firewall: &Firewall) -> RulesetCounts {
             for m in &rule.matches {
                 *matches.entry(match_module_name(m, ruleset.family).to_owned()).or_default() += 1;
             }
-            *targets.entry(target_name(&rule.target).to_owned()).or_default() += 1;
+            *targets.entry(target_name_or_jump_kind(&rule.target).to_owned()).or_default() += 1;
         }
     }
     counts.matches = sort_names_by_count(matches);
@@ -91,7 +92,12 @@ fn count_rules_per_table(ruleset: &Ruleset, counts: &mut RulesetCounts) {
         counts.rules += rules;
         counts.chains += chains.len();
         let family = if ruleset.family == Family::V4 { "v4" } else { "v6" };
-        counts.tables.push(TableRuleCount { family, table: table.name.as_str(), rules, chains });
+        counts.tables.push(TableRuleCount {
+            family_v4_or_v6: family,
+            table: table.name.as_str(),
+            rules,
+            chains,
+        });
     }
 }
 
@@ -116,8 +122,8 @@ fn base_match_options(rule: &Rule) -> impl Iterator<Item = &'static str> {
 }
 
 /// The name of a target, as in `-j ACCEPT`.
-pub(crate) fn target_name(target: &Target) -> &str {
-    target_module_name(target).unwrap_or(match target {
+pub(crate) fn target_name_or_jump_kind(target: &Target) -> &str {
+    verdict_or_extension_name(target).unwrap_or(match target {
         Target::Return => "RETURN",
         Target::Jump(_) => "jump",
         Target::Goto(_) => "goto",

@@ -315,9 +315,9 @@ fn levels_of_one_lint_win_over_those_of_all() {
         -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
     let with = |asked: &[(&str, LintLevel)]| {
         let mut levels = LintLevels::default();
-        asked
-            .iter()
-            .for_each(|(id, level)| levels.set_level_by_id_or_all(id, *level).expect("a lint"));
+        asked.iter().for_each(|(id, level)| {
+            levels.set_level_by_id_or_all_enabled(id, *level).expect("a lint")
+        });
         let options = LintOptions { levels, ..LintOptions::default() };
         let found = lint_firewall(&firewall(text, ""), &options).findings;
         found.iter().map(|f| (f.lint_id(), f.severity)).collect::<Vec<_>>()
@@ -328,7 +328,7 @@ fn levels_of_one_lint_win_over_those_of_all() {
     assert_eq!(with(&[("all", error)]), [(duplicate, Severity::Error), (never, Severity::Error)]);
     assert_eq!(with(&[("all", error), (never, LintLevel::Allow)]), [(duplicate, Severity::Error)]);
     assert_eq!(with(&[(never, error), ("all", LintLevel::Allow)]), [(never, Severity::Error)]);
-    assert!(LintLevels::default().set_level_by_id_or_all("no-such-lint", error).is_err());
+    assert!(LintLevels::default().set_level_by_id_or_all_enabled("no-such-lint", error).is_err());
 }
 
 #[test]
@@ -340,8 +340,11 @@ fn the_last_rule_that_has_fragments_put_together_is_left() {
         );
         let ids =
             all_lints().filter(|l| l.is_fixable && l.enabled_by_default).map(|l| l.id).collect();
-        let options =
-            FixOptions { lint_ids: ids, allow_counter_changes: true, ..FixOptions::default() };
+        let options = FixOptions {
+            lint_ids_to_fix: ids,
+            allow_counter_changes: true,
+            ..FixOptions::default()
+        };
         let fixed = apply_fixes(&firewall(&text, ""), &options);
         let rules =
             fixed.firewall.v4.as_ref().map_or(0, |r| r.rules_with_table_and_chain().count());
@@ -434,7 +437,7 @@ fn what_programs_write_is_a_note_unless_the_lint_is_named() {
         let mut levels = LintLevels::default();
         if let Some(id) = asked {
             levels
-                .set_level_by_id_or_all(id, LintLevel::ReportAs(Severity::Error))
+                .set_level_by_id_or_all_enabled(id, LintLevel::ReportAs(Severity::Error))
                 .expect("a lint");
         }
         let text = format!("*filter\n:FORWARD DROP [0:0]\n:INPUT DROP [0:0]\n{rules}COMMIT\n");

@@ -36,7 +36,7 @@ struct Case {
 fn cases() -> Vec<Case> {
     let mut out = Vec::new();
     for extension in ["iptables", "loadable", "ip6tables"] {
-        for path in testdata::files_with_extension(&testdata::corpus_folder(), extension) {
+        for path in testdata::files_with_extension(&testdata::corpus_folder_from_env(), extension) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let bytes = std::fs::read(&path).expect("a readable file");
             let text = String::from_utf8_lossy(&bytes);

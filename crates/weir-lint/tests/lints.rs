@@ -31,7 +31,9 @@ fn ruleset(section: &str) -> Firewall {
 /// The lints that speak, with this one among them whether it is on or off.
 fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
     let mut levels = LintLevels::default();
-    levels.set_level_by_id_or_all(lint.id, LintLevel::ReportAs(Severity::Warning)).expect("a lint");
+    levels
+        .set_level_by_id_or_all_enabled(lint.id, LintLevel::ReportAs(Severity::Warning))
+        .expect("a lint");
     let options = LintOptions { counters_are_real: true, levels, ..LintOptions::default() };
     let checked = lint_firewall(firewall, &options);
     checked.findings.iter().map(|f| f.lint_id()).collect()
@@ -90,7 +92,7 @@ fn a_lint_that_can_be_fixed_says_so() {
     for lint in all_lints().filter(|l| l.id != "jump-loop") {
         let mut levels = LintLevels::default();
         levels
-            .set_level_by_id_or_all(lint.id, LintLevel::ReportAs(Severity::Note))
+            .set_level_by_id_or_all_enabled(lint.id, LintLevel::ReportAs(Severity::Note))
             .expect("a lint");
         let options = LintOptions { counters_are_real: true, levels, ..LintOptions::default() };
         let all = lint_firewall(&ruleset(lint.page_section("Before")), &options).findings;

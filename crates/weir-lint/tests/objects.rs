@@ -208,7 +208,11 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
         let without = firewall(&estimated(without));
         for (a, b, bad) in [(&with, &without, "second"), (&without, &with, "first")] {
             match compare_firewalls(a, b, &options) {
-                Err(CompareError::OnlyOneRulesetLoads { which, object, .. }) => {
+                Err(CompareError::OneRulesetRefusedByKernel {
+                    refused_ruleset: which,
+                    missing_object: object,
+                    ..
+                }) => {
                     assert_eq!((which, &*object), (bad, "rate estimator x"));
                 }
                 other => panic!("{other:?}"),
@@ -266,7 +270,7 @@ fn a_ruleset_whose_rules_configure_an_object_in_conflict_is_not_equal_to_one_tha
 fn rules_that_make_what_others_use_are_not_fixed_away() {
     let ids = ["shadowed-rule", "rule-after-catch-all", "unreachable-chain", "empty-chain"];
     let options = FixOptions {
-        lint_ids: ids.into_iter().collect(),
+        lint_ids_to_fix: ids.into_iter().collect(),
         allow_counter_changes: true,
         ..FixOptions::default()
     };

@@ -19,14 +19,14 @@ pub struct RuleContentKey {
     /// The first half of the SHA-256 of where the rule stands and what it says.
     pub digest: u128,
     /// How many equal rules stand before it in its chain.
-    pub ordinal: u32,
+    pub equal_rules_before: u32,
 }
 
 impl fmt::Display for RuleContentKey {
     /// 32 hexadecimal digits, and the ordinal where there are equal rules before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.digest)?;
-        match self.ordinal {
+        match self.equal_rules_before {
             0 => Ok(()),
             n => write!(f, "+{n}"),
         }
@@ -45,7 +45,7 @@ pub fn compute_rule_content_keys(
         let count = seen.entry(digest).or_default();
         let ordinal = *count;
         *count += 1;
-        (RuleContentKey { digest, ordinal }, id, rule)
+        (RuleContentKey { digest, equal_rules_before: ordinal }, id, rule)
     })
 }
 

@@ -32,16 +32,16 @@ mod written_fields;
 pub use self::conntrack_demand_level::ConntrackDemand;
 pub use self::field_set::FieldSet;
 pub use self::matches::{
-    Hotdrop, MATCH_ROWS, MatchDependency, MatchRow, OPAQUE_MATCH_ROWS, UNKNOWN_MATCH_ROW,
-    match_effects, match_effects_from_rows, match_module_name,
+    Hotdrop, MATCH_ROWS, MatchDependency, MatchRow, OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS,
+    UNKNOWN_MATCH_ROW, match_effects, match_effects_from_rows, match_module_name,
 };
-pub use self::opaque_module_row::OpaqueModuleRow;
+pub use self::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 pub use self::rule_conntrack_activation::{
     is_conntrack_enabling_rule, rule_conntrack_demand, total_conntrack_demand,
 };
 pub use self::targets::{
-    IpsetWrites, OPAQUE_TARGET_ROWS, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,
-    target_effects, target_effects_from_rows, target_module_name,
+    IpsetWrites, OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS, TARGET_ROWS, TargetRow, TargetTermination,
+    UNKNOWN_TARGET_ROW, target_effects, target_effects_from_rows, verdict_or_extension_name,
 };
 pub use self::traffic_changed_sets::{ChangingSets, list_target_sets_with_write_flags};
 pub use self::written_fields::{
@@ -82,10 +82,10 @@ mod tests {
     /// A row that moved from one table to the other is in one of them only.
     #[test]
     fn a_module_with_a_row_is_not_opaque() {
-        for opaque in OPAQUE_TARGET_ROWS {
+        for opaque in OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS {
             assert!(TARGET_ROWS.iter().all(|row| row.name != opaque.name), "{}", opaque.name);
         }
-        for opaque in OPAQUE_MATCH_ROWS {
+        for opaque in OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS {
             assert!(MATCH_ROWS.iter().all(|row| row.name != opaque.name), "{}", opaque.name);
         }
     }

@@ -6,7 +6,7 @@
 //! barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
-//! a *plain* field ([`Field::always_present_number_fields`]): interpreter, diagrams, boxes, traffic and the
+//! a *plain* field ([`Field::freely_settable_number_fields`]): interpreter, diagrams, boxes, traffic and the
 //! packet language need to know nothing else about it.
 
 mod display;
@@ -76,7 +76,7 @@ pub enum RuleMergeClass {
     /// The values may be folded into one set: an exact value, a prefix or a range.
     Mergeable,
     /// May differ inside a compiled run, but never merged: bit tests.
-    MayDifferUnmerged,
+    MayDifferWithinRun,
     /// Must be equal inside a merged group.
     MustBeEqual,
 }
@@ -103,7 +103,7 @@ pub struct FieldRow {
     pub merge_class: RuleMergeClass,
     /// The value of an ordinary packet, for a *plain* field: a number that every packet has, that
     /// may have any value of its width, and that can change alone.
-    pub ordinary_value: Option<u128>,
+    pub ordinary_value_if_freely_settable: Option<u128>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "the columns of the table below")]
@@ -127,7 +127,7 @@ const fn field_row(
         iptables_option: iptables,
         nft_expression: nft,
         merge_class: merge,
-        ordinary_value: usual,
+        ordinary_value_if_freely_settable: usual,
     }
 }
 
@@ -135,20 +135,20 @@ const fn field_row(
 #[rustfmt::skip]
 pub const FIELDS: [FieldRow; 18] = {
     use Layer::{Link, Meta, Network, Transport};
-    use RuleMergeClass::{MustBeEqual, Mergeable, MayDifferUnmerged};
+    use RuleMergeClass::{MustBeEqual, Mergeable, MayDifferWithinRun};
     [
         field_row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             MustBeEqual,   None),
         field_row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             MustBeEqual,   None),
         field_row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Mergeable, None),
         field_row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Mergeable, None),
         field_row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Mergeable, None),
-        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  MayDifferUnmerged,    None),
+        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  MayDifferWithinRun,    None),
         field_row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Mergeable, None),
         field_row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Mergeable, None),
-        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         MayDifferUnmerged,    None),
+        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         MayDifferWithinRun,    None),
         field_row(Field::IcmpTypeAndCode,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Mergeable, None),
         field_row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Mergeable, None),
-        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           MayDifferUnmerged,    None),
+        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           MayDifferWithinRun,    None),
         field_row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Mergeable, Some(0)),
         field_row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Mergeable, None),
         field_row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Mergeable, None),
@@ -201,11 +201,12 @@ impl Field {
         }
     }
 
-    /// The plain fields ([`FieldRow::ordinary_value`]): those of headers, then metadata.
-    pub fn always_present_number_fields() -> impl Iterator<Item = Field> {
+    /// The plain fields ([`FieldRow::ordinary_value_if_freely_settable`]): those of headers, then metadata.
+    pub fn freely_settable_number_fields() -> impl Iterator<Item = Field> {
         let of = |meta: bool| {
             let is_plain = move |row: &&FieldRow| {
-                row.ordinary_value.is_some() && (row.layer == Layer::Meta) == meta
+                row.ordinary_value_if_freely_settable.is_some()
+                    && (row.layer == Layer::Meta) == meta
             };
             FIELDS.iter().filter(is_plain).map(|row| row.field)
         };
@@ -253,7 +254,7 @@ impl Field {
     /// The length is that of the payload, at least zero. Devices and the state of the connection
     /// are no numbers, and the protocol and the place in the datagram decide what else the packet
     /// has: these stay as they are.
-    pub fn write(self, packet: &mut Packet, value: u128) {
+    pub fn write_if_present(self, packet: &mut Packet, value: u128) {
         match self {
             Field::Saddr => packet.saddr = Addr(value),
             Field::Daddr => packet.daddr = Addr(value),
@@ -360,19 +361,24 @@ mod tests {
     #[test]
     fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
         for plain in [Field::Ttl, Field::Tos, Field::Mark] {
-            assert!(Field::always_present_number_fields().any(|field| field == plain), "{plain:?}");
+            assert!(
+                Field::freely_settable_number_fields().any(|field| field == plain),
+                "{plain:?}"
+            );
         }
         for family in [Family::V4, Family::V6] {
             let before = Packet::new(family, Addr(1), Addr(2), 17);
-            for field in Field::always_present_number_fields() {
+            for field in Field::freely_settable_number_fields() {
                 assert_eq!(
                     field.read(&before),
-                    FieldReading::Value(field.row().ordinary_value.expect("plain"))
+                    FieldReading::Value(
+                        field.row().ordinary_value_if_freely_settable.expect("plain")
+                    )
                 );
                 let max = field.max_value(family);
                 for value in [0, 1.min(max), max / 3, max] {
                     let mut after = before.clone();
-                    field.write(&mut after, value);
+                    field.write_if_present(&mut after, value);
                     for other in FIELDS.iter().map(|row| row.field) {
                         let want = match other == field {
                             true => FieldReading::Value(value),

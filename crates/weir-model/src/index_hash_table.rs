@@ -25,7 +25,10 @@ impl IndexHashTable {
 
     /// The item of that hash for which `is_same` holds.
     pub fn find(&self, hash: u64, is_same: impl Fn(u32) -> bool) -> Option<u32> {
-        self.slots.get(self.find_slot(hash, is_same)?).copied().filter(|i| *i != EMPTY_INDEX_SLOT)
+        self.slots
+            .get(self.find_used_or_free_slot(hash, is_same)?)
+            .copied()
+            .filter(|i| *i != EMPTY_INDEX_SLOT)
     }
 
     /// Puts an item in; returns the one that was the same and is replaced. `hash_of` gives the hash
@@ -39,7 +42,9 @@ impl IndexHashTable {
         if (self.used_slot_count + 1) * 2 > self.slots.len() {
             self.grow(&hash_of);
         }
-        let slot = self.find_slot(hash_of(index), is_same).expect("half of the slots are free");
+        let slot = self
+            .find_used_or_free_slot(hash_of(index), is_same)
+            .expect("half of the slots are free");
         let old = std::mem::replace(&mut self.slots[slot], index);
         if old == EMPTY_INDEX_SLOT {
             self.used_slot_count += 1;
@@ -49,7 +54,7 @@ impl IndexHashTable {
     }
 
     /// Its slot, or the free one where it would be.
-    fn find_slot(&self, hash: u64, is_same: impl Fn(u32) -> bool) -> Option<usize> {
+    fn find_used_or_free_slot(&self, hash: u64, is_same: impl Fn(u32) -> bool) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;
         let mut slot = hash as usize & mask;
         while self.slots[slot] != EMPTY_INDEX_SLOT && !is_same(self.slots[slot]) {
@@ -62,7 +67,8 @@ impl IndexHashTable {
         let larger = vec![EMPTY_INDEX_SLOT; (self.slots.len() * 2).max(8)];
         let old = std::mem::replace(&mut self.slots, larger);
         for index in old.into_iter().filter(|i| *i != EMPTY_INDEX_SLOT) {
-            let slot = self.find_slot(hash_of(index), |_| false).expect("it is larger");
+            let slot =
+                self.find_used_or_free_slot(hash_of(index), |_| false).expect("it is larger");
             self.slots[slot] = index;
         }
     }

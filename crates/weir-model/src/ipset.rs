@@ -140,7 +140,7 @@ pub enum ElementPart {
         /// Protocol number; `None` in a bitmap of ports.
         proto: Option<u8>,
         /// Port.
-        port: u16,
+        port_or_icmp_type_and_code: u16,
     },
     /// A MAC address.
     Mac(Mac),

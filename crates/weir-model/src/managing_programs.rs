@@ -38,7 +38,7 @@ pub enum ManagingProgram {
     /// CrowdSec: `CROWDSEC_CHAIN`, `crowdsec-blacklists`.
     Crowdsec,
     /// weir: the empty chain `weir:ID` that says which artefact is in force.
-    Weir,
+    WeirMarkerChain,
 }
 
 impl ManagingProgram {
@@ -55,7 +55,7 @@ impl ManagingProgram {
         ManagingProgram::Cni,
         ManagingProgram::Sshguard,
         ManagingProgram::Crowdsec,
-        ManagingProgram::Weir,
+        ManagingProgram::WeirMarkerChain,
     ];
 
     /// Its name.
@@ -72,7 +72,7 @@ impl ManagingProgram {
             ManagingProgram::Cni => "cni",
             ManagingProgram::Sshguard => "sshguard",
             ManagingProgram::Crowdsec => "crowdsec",
-            ManagingProgram::Weir => "weir",
+            ManagingProgram::WeirMarkerChain => "weir",
         }
     }
 
@@ -137,7 +137,7 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
         ("sshguard", ManagingProgram::Sshguard),
         ("crowdsec", ManagingProgram::Crowdsec),
         ("CROWDSEC", ManagingProgram::Crowdsec),
-        ("weir:", ManagingProgram::Weir),
+        ("weir:", ManagingProgram::WeirMarkerChain),
     ];
     if name == "DOCKER" {
         return Some(ManagingProgram::Docker);

@@ -375,7 +375,7 @@ pub enum ExtensionValue {
     /// A value under a mask, printed as `0x…/0x…`.
     Masked(u64, u64),
     /// `10/sec`: a count, and a unit in milliseconds (1000, 60000, 3600000, 86400000).
-    Rate(u64, u64),
+    RateCountPerMilliseconds(u64, u64),
     /// A probability in units of 2^-31.
     Probability(u32),
     /// An address.

@@ -93,9 +93,9 @@ pub enum Effect {
     /// `MARK`: `mark = (mark & !mask) ^ value` (`--set-xmark`; the other forms are spelled so).
     Mark {
         /// Bits to flip in after clearing.
-        value: u32,
+        xor_value: u32,
         /// Bits to clear.
-        mask: u32,
+        clear_mask: u32,
     },
     /// `NOTRACK`: the packet becomes UNTRACKED where it has no entry yet.
     Notrack,
@@ -113,9 +113,9 @@ pub enum Effect {
     /// `TOS --set-tos value/mask`: `tos = (tos & !mask) ^ value`.
     Tos {
         /// Bits to flip in.
-        value: u8,
+        xor_value: u8,
         /// Bits to clear.
-        mask: u8,
+        clear_mask: u8,
     },
     /// `DSCP --set-dscp`: 0 to 63.
     Dscp(u8),

@@ -55,7 +55,7 @@ impl Packet {
         let first = bytes.first().ok_or(ParseError::TooShort { bytes: 0, wanted: 20 })?;
         match first >> 4 {
             4 => parse_v4(bytes),
-            6 => parse_v6(bytes),
+            6 => parse_v6_with_fragment_header(bytes),
             v => Err(ParseError::UnknownIpVersion(v)),
         }
     }
@@ -107,7 +107,7 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
     Ok(p)
 }
 
-fn parse_v6(bytes: &[u8]) -> Result<Packet, ParseError> {
+fn parse_v6_with_fragment_header(bytes: &[u8]) -> Result<Packet, ParseError> {
     let header: [u8; 40] = read_array(bytes, 0)?;
     let total = 40 + usize::from(read_first_be16(&header[4..]));
     let short = ParseError::TooShort { bytes: bytes.len(), wanted: total };

@@ -17,11 +17,11 @@ use weir_model::{
     SetOption, SharedName, Table, Test, lower_to_tests_with_match_index, target_effects,
 };
 
-use crate::hyper_rect::{CodeAxis, CodeSet, HyperRect, header_code, highest_axis_value};
+use crate::hyper_rect::{CodeAxis, CodeSet, HyperRect, header_code, highest_present_axis_value};
 use crate::interval::{Interval, IntervalSet};
 
 /// Cells that a rule's packets are described by, at most.
-const BOXES_PER_RULE_MAX: usize = 64;
+const MAX_BOXES_BEFORE_APPROXIMATION: usize = 64;
 
 /// What a rule does to sets of packets.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct RulePacketBoxes {
     /// Exactly those.
     pub is_exact: bool,
     /// The packets that it drops immediately, and maybe more; and whether it is exactly those.
-    pub dropped_boxes: Vec<(HyperRect, bool)>,
+    pub hotdrop_boxes_with_exactness: Vec<(HyperRect, bool)>,
     /// The packets for which it evaluates a stateful or counting match.
     pub stateful_boxes: Vec<HyperRect>,
 }
@@ -158,7 +158,7 @@ impl<'a> BoxLowering<'a> {
             (CodeAxis::Iif, devices),
             (CodeAxis::Oif, devices),
             (CodeAxis::HeaderPresence, shapes),
-            (CodeAxis::CtState, states),
+            (CodeAxis::CtStateAndNat, states),
         ];
         worlds
             .into_iter()
@@ -181,7 +181,7 @@ impl<'a> BoxLowering<'a> {
                 }
                 if hotdrop != Hotdrop::Never {
                     reach
-                        .dropped_boxes
+                        .hotdrop_boxes_with_exactness
                         .extend(reach.matched_boxes.iter().map(|c| (c.clone(), false)));
                 }
                 reach.is_exact = false;
@@ -227,7 +227,7 @@ impl<'a> BoxLowering<'a> {
         let (hot, read) = (CodeSet::from_codes(hot), CodeSet::from_codes(read));
         let cells = std::mem::take(&mut reach.matched_boxes);
         let exact = reach.is_exact;
-        reach.dropped_boxes.extend(
+        reach.hotdrop_boxes_with_exactness.extend(
             cells
                 .iter()
                 .filter_map(|c| Some((c.restrict_to_codes(CodeAxis::HeaderPresence, hot)?, exact))),
@@ -266,7 +266,7 @@ impl<'a> BoxLowering<'a> {
             (Field::CtState, Predicate::AnyBit(mask)) => {
                 narrow_to_codes(
                     reach,
-                    CodeAxis::CtState,
+                    CodeAxis::CtStateAndNat,
                     build_ct_state_codes(*mask as u16),
                     negated,
                 );
@@ -288,7 +288,7 @@ impl<'a> BoxLowering<'a> {
                     field,
                     spans,
                     negated,
-                    highest_axis_value(field, self.family),
+                    highest_present_axis_value(field, self.family),
                 );
             }
             (_, Predicate::Masked { value, mask }) => {
@@ -307,8 +307,8 @@ impl<'a> BoxLowering<'a> {
         negated: bool,
     ) {
         let interval = masked_interval(value, mask, field.max_value(self.family));
-        let is_always_there =
-            matches!(field, Field::Saddr | Field::Daddr) || field.row().ordinary_value.is_some();
+        let is_always_there = matches!(field, Field::Saddr | Field::Daddr)
+            || field.row().ordinary_value_if_freely_settable.is_some();
         match interval.filter(|_| HyperRect::has_number_axis(field)) {
             Some(interval) => {
                 narrow_to_spans(
@@ -316,7 +316,7 @@ impl<'a> BoxLowering<'a> {
                     field,
                     &[interval],
                     negated,
-                    highest_axis_value(field, self.family),
+                    highest_present_axis_value(field, self.family),
                 );
             }
             // Where the test does not hold, its negation does.
@@ -440,7 +440,7 @@ fn narrow_to_spans(
         true => IntervalSet::from_intervals(spans.iter().copied()).complement(max).into_intervals(),
         false => spans.to_vec(),
     };
-    if reach.matched_boxes.len() * spans.len() > BOXES_PER_RULE_MAX {
+    if reach.matched_boxes.len() * spans.len() > MAX_BOXES_BEFORE_APPROXIMATION {
         reach.is_exact = false;
         return;
     }
@@ -472,7 +472,7 @@ fn narrow_by_either_port(reach: &mut RulePacketBoxes, spans: &[Interval], negate
         narrow_to_spans(reach, Field::Dport, spans, true, 0xffff);
         return;
     }
-    if reach.matched_boxes.len() * spans.len() * 2 > BOXES_PER_RULE_MAX {
+    if reach.matched_boxes.len() * spans.len() * 2 > MAX_BOXES_BEFORE_APPROXIMATION {
         reach.is_exact = false;
         return;
     }

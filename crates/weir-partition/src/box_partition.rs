@@ -89,7 +89,7 @@ pub struct RunBox {
     pub packets: HyperRect,
     /// Rules that match before the deciding one, in order, by index in the run. Each counts the
     /// packet, unless a jump among those before it leads to where the packet is decided.
-    pub credited_rules: Vec<usize>,
+    pub rules_matched_before_decision: Vec<usize>,
     /// What decides.
     pub decision: BoxDecision,
 }
@@ -118,7 +118,7 @@ pub struct RunBox {
 /// let table = &ruleset.tables[0];
 /// let mut lowering = BoxLowering::for_table(&firewall, &ruleset, table);
 /// let boxes = partition_run(&mut lowering, &table.chains[0].rules, BoxBudget::default()).unwrap();
-/// let decisions: Vec<_> = boxes.iter().map(|b| (&b.credited_rules[..], b.decision)).collect();
+/// let decisions: Vec<_> = boxes.iter().map(|b| (&b.rules_matched_before_decision[..], b.decision)).collect();
 /// // TCP, and the protocols below and above it.
 /// let other = (&[0][..], BoxDecision::ContinueAfterRun);
 /// assert_eq!(decisions, [(&[0][..], BoxDecision::DecidedByRule(1)), other, other]);
@@ -133,14 +133,17 @@ pub fn partition_run(
 ) -> Result<Vec<RunBox>, PartitionError> {
     let mut cutter = BoxPartitioner { finished_boxes: Vec::new(), comparisons: 0 };
     let (packets, credited) = (lowering.all_packets_with_valid_codes(), Vec::new());
-    let mut open =
-        vec![RunBox { packets, credited_rules: credited, decision: BoxDecision::ContinueAfterRun }];
+    let mut open = vec![RunBox {
+        packets,
+        rules_matched_before_decision: credited,
+        decision: BoxDecision::ContinueAfterRun,
+    }];
     for (rule, of) in rules.iter().enumerate() {
         if let Some(why) = find_barrier_reason(of, lowering.family()) {
             return Err(PartitionError::Barrier { rule, why });
         }
         let space = lowering.lower_rule(of);
-        if !has_exact_packet_boxes(&space) {
+        if !has_exact_stateless_boxes(&space) {
             return Err(PartitionError::InexactRule { rule });
         }
         open = cutter.split_by_rule(open, rule, &space, of.target.leaves_chain());
@@ -153,10 +156,10 @@ pub fn partition_run(
     Ok(cutter.finished_boxes)
 }
 
-fn has_exact_packet_boxes(space: &RulePacketBoxes) -> bool {
+fn has_exact_stateless_boxes(space: &RulePacketBoxes) -> bool {
     space.is_exact
         && space.stateful_boxes.is_empty()
-        && space.dropped_boxes.iter().all(|(_, exact)| *exact)
+        && space.hotdrop_boxes_with_exactness.iter().all(|(_, exact)| *exact)
 }
 
 struct BoxPartitioner {
@@ -174,12 +177,17 @@ impl BoxPartitioner {
         leaves: bool,
     ) -> Vec<RunBox> {
         let mut behind = Vec::with_capacity(open.len());
-        for RunBox { packets, credited_rules: credited, decision } in open {
-            self.comparisons += space.dropped_boxes.len() + space.matched_boxes.len();
+        for RunBox { packets, rules_matched_before_decision: credited, decision } in open {
+            self.comparisons +=
+                space.hotdrop_boxes_with_exactness.len() + space.matched_boxes.len();
             let mut left = vec![packets];
-            for (hot, _) in &space.dropped_boxes {
+            for (hot, _) in &space.hotdrop_boxes_with_exactness {
                 let (credited, decision) = (&credited, BoxDecision::TruncatedHeaderDrop(rule));
-                let of = |packets| RunBox { packets, credited_rules: credited.clone(), decision };
+                let of = |packets| RunBox {
+                    packets,
+                    rules_matched_before_decision: credited.clone(),
+                    decision,
+                };
                 self.finished_boxes
                     .extend(extract_parts_inside_box(&mut left, hot).into_iter().map(of));
             }
@@ -187,17 +195,27 @@ impl BoxPartitioner {
                 let inside = extract_parts_inside_box(&mut left, cell).into_iter();
                 if leaves {
                     let (credited, decision) = (&credited, BoxDecision::DecidedByRule(rule));
-                    let of =
-                        |packets| RunBox { packets, credited_rules: credited.clone(), decision };
+                    let of = |packets| RunBox {
+                        packets,
+                        rules_matched_before_decision: credited.clone(),
+                        decision,
+                    };
                     self.finished_boxes.extend(inside.map(of));
                 } else {
                     let credited = [&credited[..], &[rule]].concat();
-                    let of =
-                        |packets| RunBox { packets, credited_rules: credited.clone(), decision };
+                    let of = |packets| RunBox {
+                        packets,
+                        rules_matched_before_decision: credited.clone(),
+                        decision,
+                    };
                     behind.extend(inside.map(of));
                 }
             }
-            let of = |packets| RunBox { packets, credited_rules: credited.clone(), decision };
+            let of = |packets| RunBox {
+                packets,
+                rules_matched_before_decision: credited.clone(),
+                decision,
+            };
             behind.extend(left.into_iter().map(of));
         }
         behind

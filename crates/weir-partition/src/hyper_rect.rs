@@ -65,7 +65,7 @@ pub(crate) fn find_number_axis(field: Field) -> Option<usize> {
 
 /// The highest number on the axis of a field that a packet may have: packets put together by the
 /// device (BIG TCP) are longer than the field of the header holds.
-pub(crate) fn highest_axis_value(field: Field, family: Family) -> u128 {
+pub(crate) fn highest_present_axis_value(field: Field, family: Family) -> u128 {
     match field {
         Field::Length => u32::MAX.into(),
         _ => field.max_value(family),
@@ -85,7 +85,7 @@ pub enum CodeAxis {
     /// Output device.
     Oif,
     /// State of the connection and whether it is translated.
-    CtState,
+    CtStateAndNat,
     /// TCP flags.
     TcpFlagsByte,
     /// How the device classed the packet.
@@ -100,7 +100,7 @@ impl CodeAxis {
         CodeAxis::HeaderPresence,
         CodeAxis::Iif,
         CodeAxis::Oif,
-        CodeAxis::CtState,
+        CodeAxis::CtStateAndNat,
         CodeAxis::TcpFlagsByte,
         CodeAxis::PktType,
     ];
@@ -188,7 +188,7 @@ impl HyperRect {
     pub fn all_packets(family: Family) -> HyperRect {
         let span = |field| match field {
             Field::SourceMac => (0, MISSING_MAC_VALUE),
-            _ => (0, highest_axis_value(field, family)),
+            _ => (0, highest_present_axis_value(field, family)),
         };
         HyperRect {
             spans: NUMBER_AXIS_FIELDS.map(span),

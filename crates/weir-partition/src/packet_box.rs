@@ -10,7 +10,7 @@ use crate::hyper_rect::{
 };
 
 /// The states in the order in which [`CodeAxis::CtState`] counts them.
-const CT_STATES_BY_CODE: [u16; 5] = [
+const CT_STATES_IN_AXIS_ORDER: [u16; 5] = [
     ct_state::INVALID,
     ct_state::NEW,
     ct_state::RELATED,
@@ -47,7 +47,7 @@ impl BoxLowering<'_> {
             (CodeAxis::HeaderPresence, CodeSet::from_codes([encode_header_presence(packet)])),
             (CodeAxis::Iif, device(&packet.iif)),
             (CodeAxis::Oif, device(&packet.oif)),
-            (CodeAxis::CtState, CodeSet::from_codes([ct_state_axis_code(packet)])),
+            (CodeAxis::CtStateAndNat, CodeSet::from_codes([ct_state_axis_code(packet)])),
             (
                 CodeAxis::TcpFlagsByte,
                 CodeSet::from_codes([read_field_or_zero(packet, Field::TcpFlags) as usize]),
@@ -128,7 +128,8 @@ fn encode_header_presence(packet: &Packet) -> usize {
 
 fn ct_state_axis_code(packet: &Packet) -> usize {
     let bits = read_field_or_zero(packet, Field::CtState) as u16;
-    let state = CT_STATES_BY_CODE.iter().position(|s| bits & s != 0).expect("a packet has a state");
+    let state =
+        CT_STATES_IN_AXIS_ORDER.iter().position(|s| bits & s != 0).expect("a packet has a state");
     let bit = |of: u16, code: usize| if bits & of != 0 { code } else { 0 };
     4 * state + bit(ct_state::SNAT, 1) + bit(ct_state::DNAT, 2)
 }

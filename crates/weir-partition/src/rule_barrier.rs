@@ -23,13 +23,13 @@ pub enum BarrierReason {
     /// A match whose answer the packet does not give.
     OpaqueMatch,
     /// A match that tests a set, whose content may change.
-    AnySetMatch,
+    IpsetMatch,
     /// A target that weir does not know.
     UnknownTarget,
     /// A target whose effect depends on more than the packet.
     StatefulTarget,
     /// A target that leads to a chain which may write a header field or a device.
-    ChainMayWriteHeader,
+    ChainMayWriteRuleSelectingField,
 }
 
 impl fmt::Display for BarrierReason {
@@ -37,12 +37,12 @@ impl fmt::Display for BarrierReason {
         f.write_str(match self {
             BarrierReason::StatefulMatch => "has a stateful match",
             BarrierReason::OpaqueMatch => "has a match that the packet does not determine",
-            BarrierReason::AnySetMatch => "tests a set, whose content may change",
+            BarrierReason::IpsetMatch => "tests a set, whose content may change",
             BarrierReason::UnknownTarget => "has a target that weir does not know",
             BarrierReason::StatefulTarget => {
                 "has a target whose effect depends on more than the packet"
             }
-            BarrierReason::ChainMayWriteHeader => {
+            BarrierReason::ChainMayWriteRuleSelectingField => {
                 "leads to a chain that may change addresses, ports or interfaces"
             }
         })
@@ -59,14 +59,14 @@ impl fmt::Display for BarrierReason {
 /// assert_eq!(find_barrier_reason(&rule, Family::V4), None);
 /// let set = SetMatch { negated: false, name: "s".into(), src_directions: vec![true], options: vec![] };
 /// rule.matches.push(Match::Set(set));
-/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::AnySetMatch));
+/// assert_eq!(find_barrier_reason(&rule, Family::V4), Some(BarrierReason::IpsetMatch));
 /// ```
 pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason> {
     for t in lower_to_tests(rule, family) {
         match t {
             Test::Opaque { stateful: true, .. } => return Some(BarrierReason::StatefulMatch),
             Test::Opaque { stateful: false, .. } => return Some(BarrierReason::OpaqueMatch),
-            Test::Set { .. } => return Some(BarrierReason::AnySetMatch),
+            Test::Set { .. } => return Some(BarrierReason::IpsetMatch),
             Test::Field { .. } | Test::EitherPort { .. } | Test::Never => {}
         }
     }
@@ -111,7 +111,7 @@ impl<'t> TableBarriers<'t> {
         let written = self.written_fields.by_callee(&rule.target, &self.graph);
         let by_callee = || SELECTING_FIELDS.iter().any(|field| written.contains(*field));
         find_barrier_reason(rule, self.family)
-            .or_else(|| by_callee().then_some(BarrierReason::ChainMayWriteHeader))
+            .or_else(|| by_callee().then_some(BarrierReason::ChainMayWriteRuleSelectingField))
     }
 }
 
@@ -123,7 +123,7 @@ pub fn is_stateful_rule(rule: &Rule, family: Family) -> bool {
 }
 
 /// Whether a rule only counts, and its evaluation drops nothing.
-pub fn is_count_only_rule(rule: &Rule, family: Family) -> bool {
+pub fn only_counts_and_never_hotdrops(rule: &Rule, family: Family) -> bool {
     rule.target == Target::None && !can_drop_truncated(rule, family)
 }
 
@@ -165,6 +165,6 @@ mod tests {
             options: vec![],
         };
         in_set.matches.push(Match::Set(set));
-        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::AnySetMatch));
+        assert_eq!(find_barrier_reason(&in_set, Family::V4), Some(BarrierReason::IpsetMatch));
     }
 }

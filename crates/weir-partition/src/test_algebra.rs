@@ -124,7 +124,7 @@ impl TestAlgebra {
     }
 
     /// Whether every packet that passes the tests of `b` passes those of `a`.
-    pub fn covers(self, a: &[Test], b: &[Test]) -> bool {
+    pub fn first_covers_second(self, a: &[Test], b: &[Test]) -> bool {
         a.iter().all(|t| self.is_implied(t, b))
     }
 
@@ -145,8 +145,8 @@ impl TestAlgebra {
         let looks = p.len() < s.len() || q.len() < t.len();
         !looks
             || self.is_disjoint(p, q)
-            || (find_sole_transport_match_kind(a).is_some()
-                && find_sole_transport_match_kind(a) == find_sole_transport_match_kind(b))
+            || (unique_transport_match_kind(a).is_some()
+                && unique_transport_match_kind(a) == unique_transport_match_kind(b))
     }
 }
 
@@ -158,7 +158,7 @@ pub fn take_tests_before_transport(tests: &[Test]) -> &[Test] {
 
 /// Which kind of match asks for the transport header: they want different numbers of bytes of it.
 /// `None` if none does, or several kinds do.
-fn find_sole_transport_match_kind(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
+fn unique_transport_match_kind(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
     let mut kinds = rule.matches.iter().filter(|m| {
         matches!(
             m,

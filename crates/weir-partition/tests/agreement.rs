@@ -57,7 +57,7 @@ fn walked(interpreter: &Interpreter<'_>, packet: &Packet) -> (Vec<usize>, bool) 
 }
 
 fn said(run: &RunBox, targets: &[Target]) -> (Vec<usize>, bool) {
-    let mut rules = run.credited_rules.clone();
+    let mut rules = run.rules_matched_before_decision.clone();
     let dropped = match run.decision {
         BoxDecision::DecidedByRule(rule) => {
             rules.push(rule);
@@ -108,7 +108,7 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
             compared += 1;
             decided += usize::from(matches!(one.decision, BoxDecision::DecidedByRule(_)));
             cut += usize::from(matches!(one.decision, BoxDecision::TruncatedHeaderDrop(_)));
-            credited += one.credited_rules.len();
+            credited += one.rules_matched_before_decision.len();
         }
     }
     println!(

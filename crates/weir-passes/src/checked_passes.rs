@@ -23,8 +23,8 @@ use weir_model::{ChangingSets, Family, Firewall, IpSet, Packet, RuleIdTable, Rul
 use weir_semantics::{JourneyKind, SeededOracle};
 
 use crate::equivalence_check::{
-    self, Counterexample, EquivalenceJudge, PacketCheckOptions, ProgressFn, ProofResult,
-    U32EvaluatingOracle,
+    self, Counterexample, EquivalenceJudge, FractionDoneFn, PacketCheckOptions, ProofResult,
+    U32AndStringEvaluatingOracle,
 };
 use crate::structure_check::{self, StructureViolation};
 use crate::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions, RewrittenRuleset};
@@ -37,25 +37,25 @@ pub struct CheckedPassesOptions {
     /// What is sent through both.
     pub packet_check: PacketCheckOptions,
     /// Nothing is compared.
-    pub trust: bool,
+    pub skip_equivalence_checks: bool,
     /// Memory that a proof may take, in bytes.
     pub proof_memory_bytes: usize,
     /// Steps that all proofs together may take: see
     /// [`CompareOptions::steps_max`](weir_diagram::CompareOptions::steps_max).
     pub proof_steps_max: u64,
     /// Another proof follows that of the last pass, with the steps that are left.
-    pub another_proof_follows: bool,
+    pub reserve_steps_for_later_proof: bool,
 }
 
 impl Default for CheckedPassesOptions {
     fn default() -> Self {
         CheckedPassesOptions {
             pass: PassOptions::default(),
-            packet_check: PacketCheckOptions { seed: 1, packets: 20_000 },
-            trust: false,
+            packet_check: PacketCheckOptions { seed: 1, packets_per_family: 20_000 },
+            skip_equivalence_checks: false,
             proof_memory_bytes: 1 << 30,
             proof_steps_max: CompareOptions::default().steps_max,
-            another_proof_follows: false,
+            reserve_steps_for_later_proof: false,
         }
     }
 }
@@ -173,7 +173,7 @@ pub fn run_passes_until_first_refusal(
     firewall: &Firewall,
     passes: &[&dyn Pass],
     options: &CheckedPassesOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<CheckedPassesResult, RefusedPass> {
     let places =
         [Family::V4, Family::V6].map(|f| firewall.ruleset(f).map(RuleIdTable::from_ruleset));
@@ -192,7 +192,7 @@ pub fn run_passes_until_first_refusal(
             let done = (i as f64 + done) / passes.len() as f64;
             progress(&format!("{}: {what}", pass.name()), done);
         };
-        let more_follow = i + 1 < passes.len() || options.another_proof_follows;
+        let more_follow = i + 1 < passes.len() || options.reserve_steps_for_later_proof;
         let proof_steps_max = run.proof_budget.steps_for_next_proof(more_follow);
         let options = &CheckedPassesOptions { proof_steps_max, ..options.clone() };
         run_checked_pass(&mut run, *pass, &places, options, &mut sample, &mut show)
@@ -210,7 +210,7 @@ fn run_checked_pass(
     places: &[Option<RuleIdTable>; 2],
     options: &CheckedPassesOptions,
     sample: &mut PacketsFromPreviousPass,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<(), PassRefusalReason> {
     let count = |f: &Firewall| f.rulesets().flat_map(Ruleset::rules_with_table_and_chain).count();
     let rules = count(&run.firewall);
@@ -240,7 +240,7 @@ fn run_checked_pass(
             options: &options.pass,
             rule_ids: places,
             sets: &run.firewall.sets,
-            changing_sets: &changing_sets,
+            traffic_changed_sets: &changing_sets,
         };
         let rewritten = pass.run(ruleset, &context);
         replace_ruleset_and_add_sets(&mut after, &rewritten);
@@ -248,13 +248,13 @@ fn run_checked_pass(
     }
     if after == run.firewall {
         for (_, _, rewritten) in made {
-            record_unchanged_rules(run, rewritten.unchanged_rules);
+            add_unchanged_rules_without_duplicates(run, rewritten.unchanged_rules);
         }
         note(run, (rules, rules), None, PassEqualityEvidence::Unchanged);
         return Ok(());
     }
     check_rewrite_structure(&run.firewall, &after, &made, pass, options)?;
-    let (tried, evidence) = if options.trust {
+    let (tried, evidence) = if options.skip_equivalence_checks {
         (None, PassEqualityEvidence::Trusted)
     } else {
         check_on_packets_and_by_proof(
@@ -269,7 +269,7 @@ fn run_checked_pass(
     for (family, _, rewritten) in made {
         run.generated_sets.extend(rewritten.sets.into_iter().map(|s| (family, s)));
         run.compiled_rule_runs.extend(rewritten.compiled_rule_runs);
-        record_unchanged_rules(run, rewritten.unchanged_rules);
+        add_unchanged_rules_without_duplicates(run, rewritten.unchanged_rules);
     }
     run.deviations.extend(pass.deviation());
     note(run, (rules, count(&after)), tried, evidence);
@@ -292,7 +292,7 @@ fn check_rewrite_structure(
             options: &options.pass,
             rule_ids: places,
             sets: &after.sets,
-            changing_sets: &changing_sets,
+            traffic_changed_sets: &changing_sets,
         };
         structure_check::check_rules_and_chains_of_rewrite(
             ruleset,
@@ -315,7 +315,7 @@ fn replace_ruleset_and_add_sets(firewall: &mut Firewall, rewritten: &RewrittenRu
     firewall.sets.extend(rewritten.sets.iter().cloned());
 }
 
-fn record_unchanged_rules(run: &mut CheckedPassesResult, kept: Vec<UnchangedRule>) {
+fn add_unchanged_rules_without_duplicates(run: &mut CheckedPassesResult, kept: Vec<UnchangedRule>) {
     run.unchanged_rules.extend(kept);
     let mut seen = HashSet::new();
     run.unchanged_rules.retain(|kept| seen.insert(kept.clone()));
@@ -328,7 +328,7 @@ fn check_on_packets_and_by_proof(
     equivalence: Equivalence,
     options: &CheckedPassesOptions,
     (sample, budget): (&mut PacketsFromPreviousPass, &mut ProofBudget),
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<(MeanRulesTriedBeforeAndAfter, PassEqualityEvidence<NoProofReason>), PassRefusalReason>
 {
     progress("checking packets", 0.1);
@@ -337,7 +337,7 @@ fn check_on_packets_and_by_proof(
     });
     let next = equivalence_check::generate_firewall_check_packets(after, &options.packet_check, 1);
     let mut judge = EquivalenceJudge::new(equivalence, before, after);
-    let mut answers = U32EvaluatingOracle(SeededOracle(options.packet_check.seed));
+    let mut answers = U32AndStringEvaluatingOracle(SeededOracle(options.packet_check.seed));
     let mut packets = 0;
     // Most of the boundaries are those of the original ruleset.
     for (of, share) in [(&own, 1), (&next, 4)] {
@@ -357,7 +357,7 @@ fn check_on_packets_and_by_proof(
     let tried = Some((average(judge.rules_tried.0), average(judge.rules_tried.1)));
     progress("proving", 0.5);
     let evidence = match prove_pass(before, after, equivalence, options, budget, progress)? {
-        None => PassEqualityEvidence::Proven(packets),
+        None => PassEqualityEvidence::ProvenAndPacketsCompared(packets),
         Some(why) => PassEqualityEvidence::ComparedPackets(packets, why),
     };
     Ok((tried, evidence))
@@ -370,7 +370,7 @@ fn prove_pass(
     equivalence: Equivalence,
     options: &CheckedPassesOptions,
     budget: &mut ProofBudget,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<Option<NoProofReason>, PassRefusalReason> {
     // A diagram supports only the strict senses. If it finds no difference, that proves the others
     // as well; if it does, the difference may be what the pass changes on purpose.

@@ -38,19 +38,23 @@ pub struct CostModel {
     /// What each prefix length in a set adds: the kernel probes the hash once for each.
     pub probe_ns: f64,
     /// One lookup in an nft map, including its rule.
-    pub map_ns: f64,
+    #[serde(rename = "map_ns")]
+    pub map_rule_ns: f64,
     /// Finding a packet's connection, once per packet.
     pub conntrack_ns: f64,
     /// Searching one byte for a string.
     pub byte_ns: f64,
     /// What a copy of a rule must gain to be worth its memory.
-    pub copy_ns: f64,
+    #[serde(rename = "copy_ns")]
+    pub min_gain_per_copy_ns: f64,
     /// Rules that a run may become, as a multiple of the rules it has.
     pub copies_ratio_max: f64,
     /// A group of rules this small stays in its parent's chain.
-    pub inline_rules_max: usize,
+    #[serde(rename = "inline_rules_max")]
+    pub inlined_group_rules_max: usize,
     /// Minimum number of rules of a protocol for a separate chain.
-    pub split_rules_min: usize,
+    #[serde(rename = "split_rules_min")]
+    pub protocol_chain_rules_min: usize,
 }
 
 impl Default for CostModel {
@@ -60,13 +64,13 @@ impl Default for CostModel {
             jump_ns: 50.0,
             set_ns: 85.0,
             probe_ns: 9.5,
-            map_ns: 38.0,
+            map_rule_ns: 38.0,
             conntrack_ns: 340.0,
             byte_ns: 2.8,
-            copy_ns: 0.01,
+            min_gain_per_copy_ns: 0.01,
             copies_ratio_max: 4.0,
-            inline_rules_max: 2,
-            split_rules_min: 8,
+            inlined_group_rules_max: 2,
+            protocol_chain_rules_min: 8,
         }
     }
 }
@@ -89,7 +93,7 @@ pub struct CalibrationSlopes {
     /// For one rule that needs connections to be tracked.
     pub conntrack_rule_ns: f64,
     /// For each rule that searches forty bytes for a string.
-    pub per_string_search_ns: f64,
+    pub per_40_byte_string_search_ns: f64,
 }
 
 impl CostModel {
@@ -106,9 +110,9 @@ impl CostModel {
             probe_ns: price(
                 (slopes.per_net_set_9_lengths_ns - slopes.per_net_set_1_length_ns) / 8.0,
             ),
-            map_ns: price(slopes.per_map_ns),
+            map_rule_ns: price(slopes.per_map_ns),
             conntrack_ns: price(slopes.conntrack_rule_ns - check_ns),
-            byte_ns: price((slopes.per_string_search_ns - check_ns) / 40.0),
+            byte_ns: price((slopes.per_40_byte_string_search_ns - check_ns) / 40.0),
             ..CostModel::default()
         }
     }
@@ -162,11 +166,11 @@ mod tests {
             per_net_set_9_lengths_ns: 260.0,
             per_map_ns: 30.0,
             conntrack_rule_ns: 304.0,
-            per_string_search_ns: 44.0,
+            per_40_byte_string_search_ns: 44.0,
         };
         let cost = CostModel::from_slopes(&slopes);
         assert_eq!((cost.check_ns, cost.jump_ns, cost.set_ns), (4.0, 20.0, 90.0));
-        assert_eq!((cost.probe_ns, cost.map_ns), (20.0, 30.0));
+        assert_eq!((cost.probe_ns, cost.map_rule_ns), (20.0, 30.0));
         assert_eq!((cost.conntrack_ns, cost.byte_ns), (300.0, 1.0));
         let noise = CostModel::from_slopes(&CalibrationSlopes {
             per_check_ns: 4.0,

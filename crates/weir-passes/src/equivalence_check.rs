@@ -12,7 +12,7 @@
 mod counterexample;
 mod equivalence_judge;
 mod proof;
-mod u32_evaluating_oracle;
+mod u32_and_string_evaluating_oracle;
 
 use weir_artefact::EqualityCheckRecord;
 use weir_model::{Firewall, Packet};
@@ -23,12 +23,14 @@ pub use self::counterexample::{Counterexample, FormDifference, describe_outcome}
 pub(crate) use self::equivalence_judge::EquivalenceJudge;
 pub use self::equivalence_judge::group_merged_rules;
 pub use self::proof::{ProofResult, prove_equivalence};
-pub use self::u32_evaluating_oracle::{U32EvaluatingOracle, evaluate_u32_expression};
+pub use self::u32_and_string_evaluating_oracle::{
+    U32AndStringEvaluatingOracle, evaluate_u32_expression,
+};
 
 use crate::Equivalence;
 
 /// Called with what is being done and how much of it is done, 0.0 to 1.0.
-pub type ProgressFn<'a> = dyn FnMut(&str, f64) + 'a;
+pub type FractionDoneFn<'a> = dyn FnMut(&str, f64) + 'a;
 
 /// What is sent through both.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub struct PacketCheckOptions {
     /// Seed of random packets and of the answers to opaque matches.
     pub seed: u64,
     /// Packets for each family.
-    pub packets: usize,
+    pub packets_per_family: usize,
 }
 
 /// The first of some packets that a pass's result treats in another way, in the pass's own sense of
@@ -67,10 +69,10 @@ pub fn compare_form_on_generated_packets<'f>(
     boundaries: &[&Firewall],
     options: &PacketCheckOptions,
     mut form: impl FnMut(&Packet, JourneyKind, &Outcome<'f>, &mut dyn Oracle) -> Option<FormDifference>,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<EqualityCheckRecord, Box<Counterexample>> {
     let old = Interpreter::new(before);
-    let mut answers = U32EvaluatingOracle(SeededOracle(options.seed));
+    let mut answers = U32AndStringEvaluatingOracle(SeededOracle(options.seed));
     let mut checked = 0u64;
     let sources = [before].into_iter().chain(boundaries.iter().copied()).enumerate();
     for (i, source) in sources {
@@ -116,7 +118,7 @@ pub fn generate_firewall_check_packets(
     for ruleset in firewall.rulesets() {
         for entry in JourneyKind::ALL {
             let journey_divisor = if entry == JourneyKind::Forward { 2 } else { 4 };
-            let count = options.packets / journey_divisor / packet_count_divisor;
+            let count = options.packets_per_family / journey_divisor / packet_count_divisor;
             let traffic = TrafficOptions {
                 seed: options.seed,
                 max_packets: count,

@@ -32,7 +32,7 @@ pub use checked_passes::{
 };
 pub use cost::{CalibrationSlopes, CostModel};
 pub use editable_chain_tree::{EditableChainTree, EditableChainTreeError};
-pub use equivalence_check::{Counterexample, PacketCheckOptions, ProgressFn};
+pub use equivalence_check::{Counterexample, FractionDoneFn, PacketCheckOptions};
 pub use pass::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions};
 pub use rule_runs::AddressAxis;
 pub use weir_artefact::PassEqualityEvidence;

@@ -22,7 +22,8 @@ pub struct PacketStepCounts {
     /// Looks into sets.
     pub sets: u64,
     /// Prefix lengths probed in these looks, beyond the first of each.
-    pub probes: u64,
+    #[serde(rename = "probes")]
+    pub probes_beyond_first: u64,
     /// 1 where the packet's connection is looked for.
     pub conntrack: u64,
     /// Bytes searched for strings.
@@ -36,7 +37,7 @@ impl PacketStepCounts {
             ("rules evaluated", self.checks, cost.check_ns),
             ("jumps followed", self.jumps, cost.jump_ns),
             ("set lookups", self.sets, cost.set_ns),
-            ("prefix lengths probed", self.probes, cost.probe_ns),
+            ("prefix lengths probed", self.probes_beyond_first, cost.probe_ns),
             ("conntrack lookup", self.conntrack, cost.conntrack_ns),
             ("bytes searched", self.bytes, cost.byte_ns),
         ]
@@ -87,7 +88,7 @@ fn add_match_lookups(
             Match::Set(test) => {
                 bill.sets += 1;
                 let lengths = firewall.find_set(&test.name).map_or(1, count_prefix_lengths);
-                bill.probes += lengths.saturating_sub(1);
+                bill.probes_beyond_first += lengths.saturating_sub(1);
             }
             Match::UnmodelledInput(host) if host.module == "string" => {
                 bill.bytes += packet_bytes as u64
@@ -157,7 +158,7 @@ mod tests {
                 checks: 4,
                 jumps: 1,
                 sets: 1,
-                probes: 1,
+                probes_beyond_first: 1,
                 ..PacketStepCounts::default()
             }
         );

@@ -85,7 +85,7 @@ pub struct PassContext<'a> {
     /// All sets that there are, those of earlier passes included.
     pub sets: &'a [IpSet],
     /// The sets that rules of the firewall may change.
-    pub changing_sets: &'a ChangingSets,
+    pub traffic_changed_sets: &'a ChangingSets,
 }
 
 impl PassContext<'_> {

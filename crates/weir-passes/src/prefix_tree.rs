@@ -27,7 +27,7 @@ use std::ops::Range;
 
 use weir_artefact::manifest::{CompiledRuleRun, UnchangedRule};
 use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
-use weir_partition::{TableBarriers, is_count_only_rule};
+use weir_partition::{TableBarriers, only_counts_and_never_hotdrops};
 
 use crate::rule_runs::{self, AddressAxis, BarrierOrFreeStretch, RuleWithPrefixesAndBarrier};
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
@@ -374,7 +374,7 @@ fn reorder_count_only_rules(items: &mut [RuleWithPrefixesAndBarrier<'_>], family
         let BarrierOrFreeStretch::FreeStretch(range) = segment else { continue };
         let mut from = range.start;
         for at in range.start..=range.end {
-            let counts = at < range.end && is_count_only_rule(items[at].rule, family);
+            let counts = at < range.end && only_counts_and_never_hotdrops(items[at].rule, family);
             if counts {
                 continue;
             }

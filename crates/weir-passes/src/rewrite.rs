@@ -63,7 +63,7 @@ pub(crate) fn rewrite_chains(
 
 /// Leaves out rules that no packet reaches. One that is the last to use conntrack, or to have
 /// fragments reassembled, stays: it switches that on by being there.
-pub(crate) fn remove_listed_dead_rules(
+pub(crate) fn remove_dead_rules_keeping_conntrack_use(
     ruleset: &Ruleset,
     dead: &HashSet<OriginalRuleIndex>,
     why: &str,

@@ -44,7 +44,7 @@ impl AddressAxis {
 
     /// The prefix that a rule's header test names on this axis; `None` if there is no such test, or
     /// one that is negated or has a mask with holes.
-    pub fn find_plain_prefix_of_rule(self, rule: &Rule, family: Family) -> Option<Prefix> {
+    pub fn find_tested_plain_prefix(self, rule: &Rule, family: Family) -> Option<Prefix> {
         let m = match self {
             AddressAxis::Source => rule.base.saddr.as_ref(),
             AddressAxis::Destination => rule.base.daddr.as_ref(),
@@ -95,7 +95,7 @@ impl<'a> RuleWithPrefixesAndBarrier<'a> {
     ) -> Vec<RuleWithPrefixesAndBarrier<'a>> {
         let candidate = |rule: &'a Rule| {
             let prefix = |axis: AddressAxis| {
-                axis.find_plain_prefix_of_rule(rule, family).unwrap_or(Prefix::ALL)
+                axis.find_tested_plain_prefix(rule, family).unwrap_or(Prefix::ALL)
             };
             RuleWithPrefixesAndBarrier {
                 rule,

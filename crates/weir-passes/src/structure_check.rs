@@ -41,13 +41,13 @@ pub enum StructureViolation {
     BuiltInChainChanged(String),
     /// Conntrack is in use before and not after, or the other way round.
     #[error("the rules {} conntrack now, which changes what the nat table sees", if *.0 { "bring in" } else { "no longer use" })]
-    ConntrackUseChanged(bool),
+    ConntrackNowUsed(bool),
     /// Other rules make or configure an object that rules share by name.
     #[error("the {0} is created or configured by other rules than before")]
     SharedObjectChanged(String),
     /// Fragments are put together before and not after, or the other way round.
     #[error("the rules {} fragments put together now", if *.0 { "have" } else { "no longer have" })]
-    ReassemblyChanged(bool),
+    ReassemblyNowUsed(bool),
     /// A set of the user was changed.
     #[error("set {0} was changed")]
     UserSetChanged(String),
@@ -75,12 +75,12 @@ pub fn check_rules_and_chains_of_rewrite(
     match (on(before), on(after)) {
         (was, is) if was == is => Ok(()),
         (ConntrackDemand::Nothing, ConntrackDemand::Defragmentation) => {
-            Err(StructureViolation::ReassemblyChanged(true))
+            Err(StructureViolation::ReassemblyNowUsed(true))
         }
         (ConntrackDemand::Defragmentation, ConntrackDemand::Nothing) => {
-            Err(StructureViolation::ReassemblyChanged(false))
+            Err(StructureViolation::ReassemblyNowUsed(false))
         }
-        (_, is) => Err(StructureViolation::ConntrackUseChanged(is == ConntrackDemand::Tracking)),
+        (_, is) => Err(StructureViolation::ConntrackNowUsed(is == ConntrackDemand::Tracking)),
     }
 }
 
@@ -94,7 +94,7 @@ pub fn check_shared_objects_unchanged(
 ) -> Result<(), StructureViolation> {
     let [before, after] =
         [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
-    match before.first_differing_object(&after) {
+    match before.first_object_config_or_load_difference(&after) {
         Some(object) => Err(StructureViolation::SharedObjectChanged(object.to_string())),
         None => Ok(()),
     }

@@ -14,7 +14,9 @@ use weir_model::{
     Ruleset, Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
-use weir_passes::equivalence_check::{U32EvaluatingOracle, find_counterexample_in_packets};
+use weir_passes::equivalence_check::{
+    U32AndStringEvaluatingOracle, find_counterexample_in_packets,
+};
 use weir_passes::{
     CostModel, Equivalence, Pass, PassContext, PassOptions, passes, structure_check,
 };
@@ -314,15 +316,15 @@ fn options(pass: &dyn Pass, family: Family) -> PassOptions {
         set_ns: -100.0,
         probe_ns: 0.0,
         copies_ratio_max: 8.0,
-        inline_rules_max: 3,
-        split_rules_min: 1,
+        inlined_group_rules_max: 3,
+        protocol_chain_rules_min: 1,
         ..CostModel::default()
     };
     let mut options = PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() };
     if pass.name() == "chain_tree" {
         // Three rules are a list to the model: trees of given levels.
         options.cost.jump_ns = 1.0;
-        options.cost.inline_rules_max = 1;
+        options.cost.inlined_group_rules_max = 1;
         let most = family.addr_bits() as u8;
         options.levels = Some(vec![most - 2, most - 1]);
     }
@@ -357,7 +359,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
             options: &options,
             rule_ids: &places,
             sets: &[],
-            changing_sets: &changing,
+            traffic_changed_sets: &changing,
         };
         let made = pass.run(&before, &context);
         if made.ruleset == before {
@@ -379,7 +381,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
             &before,
             &after,
             &packets,
-            &mut U32EvaluatingOracle(SeededOracle(1)),
+            &mut U32AndStringEvaluatingOracle(SeededOracle(1)),
         );
         let why = broken.err().map(|b| b.to_string()).or(differs.map(|d| d.to_string()));
         if let Some(why) = why {

@@ -20,7 +20,7 @@ fn eager() -> CostModel {
         jump_ns: 10.0,
         set_ns: 10.0,
         probe_ns: 1.0,
-        inline_rules_max: 1,
+        inlined_group_rules_max: 1,
         ..CostModel::default()
     }
 }
@@ -113,7 +113,7 @@ const BY_NAME: [&str; 9] = [
 ];
 
 fn options() -> PassOptions {
-    let cost = CostModel { inline_rules_max: 2, ..eager() };
+    let cost = CostModel { inlined_group_rules_max: 2, ..eager() };
     PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() }
 }
 
@@ -130,7 +130,7 @@ fn each_pass_makes_what_stands_beside_its_cases() {
                     options: &options,
                     rule_ids: &places,
                     sets: &[],
-                    changing_sets: &Default::default(),
+                    traffic_changed_sets: &Default::default(),
                 },
             )
         });

@@ -21,7 +21,7 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
     );
     let pass = passes::find_pass("remove_duplicates").expect("the pass is there");
     let by = |change: fn(&mut CheckedPassesOptions)| {
-        let packet_check = PacketCheckOptions { seed: 1, packets: 400 };
+        let packet_check = PacketCheckOptions { seed: 1, packets_per_family: 400 };
         let mut options = CheckedPassesOptions { packet_check, ..CheckedPassesOptions::default() };
         options.pass.allow_counter_loss = true;
         change(&mut options);
@@ -30,7 +30,9 @@ fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() 
         assert_eq!(run.pass_reports[0].rule_counts, (2, 1));
         run.pass_reports[0].evidence.clone()
     };
-    assert!(matches!(by(|_| {}), PassEqualityEvidence::Proven(packets) if packets > 0));
+    assert!(
+        matches!(by(|_| {}), PassEqualityEvidence::ProvenAndPacketsCompared(packets) if packets > 0)
+    );
     let steps: fn(&mut CheckedPassesOptions) = |options| options.proof_steps_max = 10;
     let memory: fn(&mut CheckedPassesOptions) = |options| options.proof_memory_bytes = 0;
     for (limit, wanted) in

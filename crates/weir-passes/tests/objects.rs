@@ -40,7 +40,7 @@ fn rulesets() -> [Firewall; 3] {
 fn every_pass_keeps_the_rules_that_make_what_others_use() {
     for firewall in rulesets() {
         for pass in passes::ALL_PASSES {
-            let packet_check = PacketCheckOptions { seed: 1, packets: 100 };
+            let packet_check = PacketCheckOptions { seed: 1, packets_per_family: 100 };
             let mut options =
                 CheckedPassesOptions { packet_check, ..CheckedPassesOptions::default() };
             options.pass.allow_counter_loss = true;

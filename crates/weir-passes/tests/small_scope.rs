@@ -25,7 +25,7 @@ fn eager() -> CostModel {
         set_ns: 1.0,
         probe_ns: 1.0,
         copies_ratio_max: 8.0,
-        inline_rules_max: 1,
+        inlined_group_rules_max: 1,
         ..CostModel::default()
     }
 }
@@ -71,7 +71,7 @@ fn target(chain: usize) -> impl Strategy<Value = Target> {
         2 => Just(Target::Return),
         2 => Just(Target::None),
         2 => any::<bool>().prop_map(log),
-        1 => Just(Target::Effect(Box::new(Effect::Mark { value: 1, mask: 1 }))),
+        1 => Just(Target::Effect(Box::new(Effect::Mark { xor_value: 1, clear_mask: 1 }))),
         2 => (later..CHAINS.len()).prop_map(move |c| {
             if ends { Target::Accept } else { Target::Jump(name(c)) }
         }),

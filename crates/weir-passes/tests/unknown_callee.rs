@@ -28,7 +28,7 @@ fn forward_chain(firewall: &Firewall) -> &[Rule] {
 fn a_jump_to_a_chain_that_may_write_the_address_stays_in_place() {
     for pass in passes::ALL_PASSES {
         let run = |firewall: &Firewall| {
-            let packet_check = PacketCheckOptions { seed: 1, packets: 500 };
+            let packet_check = PacketCheckOptions { seed: 1, packets_per_family: 500 };
             let mut options =
                 CheckedPassesOptions { packet_check, ..CheckedPassesOptions::default() };
             options.pass.allow_counter_loss = true;

@@ -49,7 +49,7 @@ fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
         trial.copy_index.to_string(),
         trial.block.to_string(),
         trial.order_in_block.to_string(),
-        trial.leg.to_string(),
+        trial.abba_leg.to_string(),
         trial.repeat_count.to_string(),
     ];
     let at = axes.iter().map(|axis| {
@@ -65,13 +65,13 @@ fn trial_csv_fields(trial: &Trial, axes: &[&str]) -> Vec<String> {
         trial.expected_drops.to_string(),
         trial.unaccounted_packets().to_string(),
         trial.seconds.to_string(),
-        trial.pps.to_string(),
+        trial.correct_verdict_pps.to_string(),
         trial.rate_pps.to_string(),
         trial.added_rule_count_or_zero().to_string(),
         trial.noise.psi.to_string(),
         trial.noise.steal.to_string(),
         trial.noise.spin_ratio.to_string(),
-        trial.noise.switches.to_string(),
+        trial.noise.generator_preemptions.to_string(),
         serialized_variant_name(&trial.state),
         escape_spreadsheet_formula(trial.rejection_reason.as_deref().unwrap_or("")),
     ];
@@ -181,7 +181,10 @@ mod tests {
         for (read, written) in trials.iter().zip(&record.trials) {
             assert_eq!((read.number, &read.subject), (written.number, &written.subject));
             assert_eq!((&read.scenario, read.delivered), (&written.scenario, written.delivered));
-            assert!((read.pps / written.pps - 1.0).abs() < 1e-12 || read.pps == written.pps);
+            assert!(
+                (read.correct_verdict_pps / written.correct_verdict_pps - 1.0).abs() < 1e-12
+                    || read.correct_verdict_pps == written.correct_verdict_pps
+            );
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
     let name = format!("weir’s {} form", gain.subject.name);
     let reference = subject_label(headline.reference);
     let interval = format_interval(&gain.ratio, format_ratio_without_times_sign);
-    if gain.ratio.classify_ratio_beyond_threshold(MIN_REPORTED_RELATIVE_CHANGE)
+    if gain.ratio.classify_significant_ratio_above(MIN_REPORTED_RELATIVE_CHANGE)
         == RatioDifference::None
     {
         return HeadlineParts {
@@ -70,9 +70,12 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
 fn headline_from_claims(model: &ReportModel<'_>) -> HeadlineParts {
     let claims = &model.record.run.claims;
     let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
-    let [whole, shape, not] =
-        [ClaimOutcome::Reproduced, ClaimOutcome::ReproducedInShape, ClaimOutcome::NotReproduced]
-            .map(of);
+    let [whole, shape, not] = [
+        ClaimOutcome::Reproduced,
+        ClaimOutcome::ReproducedInShape,
+        ClaimOutcome::NotReproducedOrUndecided,
+    ]
+    .map(of);
     let decided = whole + shape + not;
     if model.accepted_trials().next().is_none() || decided == 0 {
         return HeadlineParts {
@@ -217,7 +220,7 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>)
             reasons.push((TrustLevel::Noisy, reason));
         }
     }
-    let given_up = run.counts.given_up;
+    let given_up = run.counts.accepted_despite_disturbance;
     if given_up as f64 > 0.05 * model.accepted_trials().count() as f64 {
         reasons.push((
             TrustLevel::Noisy,
@@ -255,7 +258,7 @@ fn note_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, Str
     else {
         return;
     };
-    let scheduling = &model.record.run.environment.scheduling;
+    let scheduling = &model.record.run.environment.generator_scheduling_policy;
     // With priority, other tasks wait, including the kernel's own threads of that core.
     let who = if scheduling.starts_with("fifo") {
         "Other tasks waited for the generator, which had priority,"
@@ -296,7 +299,7 @@ mod tests {
     fn a_gain_that_trials_cannot_see_is_not_claimed() {
         let mut record = sample_records::sample_record();
         for trial in &mut record.trials {
-            trial.pps = 1000.0;
+            trial.correct_verdict_pps = 1000.0;
         }
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
         assert!(sentence.contains("do not differ: 1.00× [1.00, 1.00]"), "{sentence}");
@@ -308,7 +311,7 @@ mod tests {
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 in shape.");
-        record.run.claims[0].outcome = ClaimOutcome::NotReproduced;
+        record.run.claims[0].outcome = ClaimOutcome::NotReproducedOrUndecided;
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
         assert_eq!(sentence, "1 of 2 claims hold, 1 not.");
         record.run.claims.clear();

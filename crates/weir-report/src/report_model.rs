@@ -71,8 +71,9 @@ impl<'a> ReportModel<'a> {
             axis.values.len() > 1 && axis.values.iter().all(|value| value.as_number().is_some())
         };
         let axis = run.axes.iter().find(numeric);
-        let reference = run.subjects.iter().find(|subject| !subject.baseline && !subject.weir);
-        let baseline = run.subjects.iter().find(|subject| subject.baseline);
+        let reference =
+            run.subjects.iter().find(|subject| !subject.loads_no_rules && !subject.weir);
+        let baseline = run.subjects.iter().find(|subject| subject.loads_no_rules);
         let quantity = main_quantity(record);
         let mut model = ReportModel {
             record,

@@ -17,12 +17,12 @@ pub(crate) fn sample_subject(name: &str, baseline: bool, weir: bool) -> RunSubje
         name: name.to_owned(),
         title: if weir { format!("weir {name}") } else { name.to_owned() },
         about: "Made up for a test.".to_owned(),
-        baseline,
+        loads_no_rules: baseline,
         weir,
         load: format!("load-{name} $RULESET"),
         lets_through_pps: 0,
         lacking: None,
-        limit: None,
+        excluded_points_and_reason: None,
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn build_record_with_sizes(
                     }
                 }
             }
-            for subject in subjects.iter().filter(|subject| !subject.baseline) {
+            for subject in subjects.iter().filter(|subject| !subject.loads_no_rules) {
                 let scenario = Scenario::default().with_coordinate("rules", *size);
                 trials.push(build_load_or_add_trial(
                     &trials,
@@ -100,7 +100,7 @@ pub(crate) fn sample_connections_record() -> RunRecord {
         };
         trial.observations.table = Some(table);
         trial.results = TrialResults::Connections(Box::new(ConnectionCounts {
-            offered: 300,
+            started: 300,
             completed: 300,
             progress: samples.clone(),
             ..ConnectionCounts::empty(ConnectionClose::Fin)
@@ -143,7 +143,7 @@ fn sample_rate_trial(
             DropCount { counter: "device".to_owned(), packets: offered - delivered },
             DropCount { counter: "rules".to_owned(), packets: 0 },
         ],
-        pps,
+        correct_verdict_pps: pps,
         ..build_trial_without_results(trials, TrialKind::Rate, scenario, subject, block, leg)
     }
 }
@@ -178,13 +178,13 @@ fn build_trial_without_results(
     Trial {
         number: trials.len() as u64,
         block,
-        leg,
+        abba_leg: leg,
         seconds: 1.0,
         noise: TrialNoise {
             psi: 0.02 * trial_jitter(trials.len() + 7),
             steal: 0.0,
             spin_ratio: trial_jitter(trials.len() + 9).max(1.0),
-            switches: 1,
+            generator_preemptions: 1,
         },
         ..Trial::new(kind, scenario.clone(), &subject.name)
     }
@@ -270,7 +270,7 @@ fn sample_paper() -> Paper {
             number: "figure 0".to_owned(),
             title: "Packets per second".to_owned(),
             quantity: Quantity::Pps,
-            to: Some(1024),
+            last_axis_value: Some(1024),
         }],
     }
 }
@@ -285,7 +285,7 @@ fn sample_environment() -> HostEnvironment {
         cpu_model: "A processor that does not exist".to_owned(),
         cores: 2,
         core: 1,
-        scheduling: "fifo 1".to_owned(),
+        generator_scheduling_policy: "fifo 1".to_owned(),
         memory_mib: 2048,
         hypervisor: true,
         clocksource: "tsc".to_owned(),

@@ -47,7 +47,7 @@ pub(crate) fn assign_styles(subjects: &[RunSubject]) -> Vec<SeriesStyle> {
     subjects
         .iter()
         .map(|subject| {
-            if subject.baseline {
+            if subject.loads_no_rules {
                 let shape = MarkerShape::Circle;
                 return SeriesStyle {
                     color_class: "ink-none",

@@ -68,7 +68,7 @@ pub fn render_summary(record: &RunRecord) -> String {
 
 /// Why a subject was not measured, or not everywhere.
 fn explain_unmeasured_subject(record: &RunRecord, subject: &RunSubject) -> Option<String> {
-    if let Some(why) = subject.lacking.as_ref().or(subject.limit.as_ref()) {
+    if let Some(why) = subject.lacking.as_ref().or(subject.excluded_points_and_reason.as_ref()) {
         return Some(why.clone());
     }
     let mut trials = record.trials.iter().filter(|t| t.subject == subject.name).peekable();
@@ -125,10 +125,15 @@ mod tests {
     #[test]
     fn what_is_left_out_is_named_with_its_reason() {
         let mut record = sample_records::sample_record();
-        record.run.subjects.iter_mut().for_each(|s| (s.lacking, s.limit) = (None, None));
+        record
+            .run
+            .subjects
+            .iter_mut()
+            .for_each(|s| (s.lacking, s.excluded_points_and_reason) = (None, None));
         assert!(!render_summary(&record).contains("left out"), "{}", render_summary(&record));
         let name = record.run.subjects[3].name.clone();
-        record.run.subjects[2].limit = Some("nothing to measure at rules=8".to_owned());
+        record.run.subjects[2].excluded_points_and_reason =
+            Some("nothing to measure at rules=8".to_owned());
         record.run.subjects[1].lacking = Some("bpftool is not installed".to_owned());
         for trial in record.trials.iter_mut().filter(|trial| trial.subject == name) {
             trial.state = TrialState::Failed;

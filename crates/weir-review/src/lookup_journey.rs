@@ -27,7 +27,8 @@ pub struct TableLookupResult {
     /// What counted it, in order: `filter/FORWARD/3`, `filter/FORWARD/policy`.
     pub credited: Vec<String>,
     /// Rules that the packet could reach.
-    pub rules: usize,
+    #[serde(rename = "rules")]
+    pub reachable_rules: usize,
     /// Rules of these that look-ups do not judge alone.
     pub evaluated_rules: usize,
     /// How many look-ups the packet took.
@@ -106,7 +107,7 @@ pub fn look_up_journey(
             table: table.as_str(),
             verdict: verdict_words(verdict),
             credited: walk.credited.iter().map(|id| id.path_in_family()).collect(),
-            rules: program.reachable_rule_count(),
+            reachable_rules: program.reachable_rule_count(),
             evaluated_rules: program.rules_evaluated_after_lookup().len(),
             lookups: walk.lookup_count,
             evaluations: walk.evaluation_count,
@@ -120,7 +121,15 @@ pub fn render_lookup_journey(engine: Engine, tables: &[TableLookupResult]) -> St
     let mut text =
         format!("by look-ups with the engine {}, equal in every table:\n", engine.name());
     for table in tables {
-        let TableLookupResult { hook, table, verdict, lookups, evaluations, rules, .. } = table;
+        let TableLookupResult {
+            hook,
+            table,
+            verdict,
+            lookups,
+            evaluations,
+            reachable_rules: rules,
+            ..
+        } = table;
         let plural = if *lookups == 1 { "" } else { "s" };
         let _ = writeln!(
             text,

@@ -80,7 +80,7 @@ pub struct LookupWalkResult<'f> {
     /// The packet after it.
     pub packet: Packet,
     /// What the evaluated rules did; the hits are theirs and those of sets alone.
-    log: TraversalLog<'f>,
+    evaluated_rules_log: TraversalLog<'f>,
 }
 
 /// In what look-ups and the interpreter differ: an error of weir.
@@ -142,7 +142,7 @@ pub fn walk_by_lookups<'f>(
         lookup_count: outcome.lookup_count,
         evaluation_count: outcome.evaluation_count,
         packet,
-        log: rules.log,
+        evaluated_rules_log: rules.log,
     }
 }
 
@@ -160,11 +160,14 @@ pub fn find_lookup_difference(
         (by_lookups.verdict != verdict, LookupDifference::Verdict),
         (!credited.eq(by_lookups.credited.iter().cloned()), LookupDifference::CreditedRules),
         (
-            !list_element_hits(&by_lookups.log).eq(list_element_hits(log)),
+            !list_element_hits(&by_lookups.evaluated_rules_log).eq(list_element_hits(log)),
             LookupDifference::SetElements,
         ),
-        (by_lookups.log.effects != log.effects, LookupDifference::Effects),
-        (by_lookups.log.questions != log.questions, LookupDifference::OracleQuestions),
+        (by_lookups.evaluated_rules_log.effects != log.effects, LookupDifference::Effects),
+        (
+            by_lookups.evaluated_rules_log.questions != log.questions,
+            LookupDifference::OracleQuestions,
+        ),
         (by_lookups.packet != *packet, LookupDifference::Packet),
     ];
     differences.into_iter().find(|d| d.0).map(|d| d.1)

@@ -80,7 +80,7 @@ impl Review {
             if let ComparisonVerdict::ReassemblyDiffers(f) = &part.verdict {
                 let (with, without) =
                     if f.is_first_ruleset_reassembling { (before, after) } else { (after, before) };
-                review.why = Some(format!(
+                review.explanation = Some(format!(
                     "only {} has fragments reassembled before its rules, because of {} ({}); {} \
                      sees them individually",
                     with.name,
@@ -98,7 +98,7 @@ impl Review {
             before: before.name.to_owned(),
             after: after.name.to_owned(),
             compared: "effects",
-            equal: comparison.is_equal(),
+            proven_equal: comparison.is_equal(),
             changes,
             parts,
             counters: None,
@@ -113,7 +113,7 @@ fn summarize_family_path_comparison(part: &FamilyPathComparison) -> FamilyPathRe
         family: lowercase_family_name(part.family),
         path: part.path.to_string(),
         answer: "equal",
-        why: None,
+        explanation: None,
         share: Some(0.0),
         headers: Some(0.0),
         packets_agreed: None,
@@ -123,11 +123,11 @@ fn summarize_family_path_comparison(part: &FamilyPathComparison) -> FamilyPathRe
         ComparisonVerdict::Equal => {}
         ComparisonVerdict::ReassemblyDiffers(_) => review.answer = "differs",
         ComparisonVerdict::DiffersOnPacket { why, .. } => {
-            (review.answer, review.why) = ("differs", Some(why.clone()));
+            (review.answer, review.explanation) = ("differs", Some(why.clone()));
             (review.share, review.headers) = (None, None);
         }
         ComparisonVerdict::Undecided { why } => {
-            (review.answer, review.why) = ("unknown", Some(why.clone()));
+            (review.answer, review.explanation) = ("unknown", Some(why.clone()));
             (review.share, review.headers) = (None, None);
         }
         ComparisonVerdict::Differs(differs) => {
@@ -181,8 +181,8 @@ impl FamilyPathReviewer<'_> {
             let mut review =
                 self.build_treatment_change(kind, &change.regions, &change.corner_cases);
             (review.share, review.headers) = (Some(change.share), Some(change.packet_count));
-            review.before = Some(verdict_words(change.before));
-            review.after = Some(verdict_words(change.after));
+            review.verdict_before = Some(verdict_words(change.before));
+            review.verdict_after = Some(verdict_words(change.after));
             out.push((review, find_first_region_witness(&change.regions)));
         }
         if let Some(effects) = &differs.effect_change {
@@ -221,8 +221,8 @@ impl FamilyPathReviewer<'_> {
             example: Some(packet),
         };
         TreatmentChange {
-            before: is_verdict.then(|| verdict_words(before)),
-            after: is_verdict.then(|| verdict_words(after)),
+            verdict_before: is_verdict.then(|| verdict_words(before)),
+            verdict_after: is_verdict.then(|| verdict_words(after)),
             regions: vec![region],
             ..self.build_treatment_change(kind, &[], &[])
         }
@@ -238,8 +238,8 @@ impl FamilyPathReviewer<'_> {
             kind,
             family: lowercase_family_name(self.path_comparison.family),
             path: self.path_comparison.path.to_string(),
-            before: None,
-            after: None,
+            verdict_before: None,
+            verdict_after: None,
             share: None,
             headers: None,
             regions: regions.iter().map(|region| self.review_region(region)).collect(),

@@ -64,7 +64,10 @@ pub fn parse_connmark_target(extension: &ExtensionTarget) -> Option<ConnmarkOp> 
 }
 
 /// Does what `CONNMARK` does. Whether a mark may have changed.
-pub(crate) fn apply_connmark(extension: &ExtensionTarget, packet: &mut Packet) -> bool {
+pub(crate) fn apply_connmark_reporting_change(
+    extension: &ExtensionTarget,
+    packet: &mut Packet,
+) -> bool {
     if !packet.ct.has_entry() {
         return false;
     }

@@ -5,15 +5,19 @@ use weir_model::target::{Effect, TtlOperation};
 use weir_model::{CtState, Field, FieldReading, Packet};
 use weir_packet::ConntrackInfo;
 
-use crate::connmark::apply_connmark;
+use crate::connmark::apply_connmark_reporting_change;
 
 /// What a target does to a packet, but for the values that are not known.
 ///
 /// Whether a field may have changed.
-pub(crate) fn apply_effect(effect: &Effect, packet: &mut Packet) -> bool {
+pub(crate) fn apply_effect_reporting_change(effect: &Effect, packet: &mut Packet) -> bool {
     match effect {
-        Effect::Mark { value, mask } => packet.mark = (packet.mark & !mask) ^ value,
-        Effect::Tos { value, mask } => packet.tos = (packet.tos & !mask) ^ value,
+        Effect::Mark { xor_value: value, clear_mask: mask } => {
+            packet.mark = (packet.mark & !mask) ^ value
+        }
+        Effect::Tos { xor_value: value, clear_mask: mask } => {
+            packet.tos = (packet.tos & !mask) ^ value
+        }
         Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
         Effect::Ttl { op, value } => {
             packet.ttl = match op {
@@ -34,7 +38,9 @@ pub(crate) fn apply_effect(effect: &Effect, packet: &mut Packet) -> bool {
             }
             packet.ct = ConntrackInfo::from_state(CtState::New);
         }
-        Effect::Other(e) if e.module == "CONNMARK" => return apply_connmark(e, packet),
+        Effect::Other(e) if e.module == "CONNMARK" => {
+            return apply_connmark_reporting_change(e, packet);
+        }
         Effect::Notrack | Effect::CtNotrack { .. } | Effect::Classify { .. } | Effect::Other(_) => {
             return false;
         }
@@ -54,6 +60,6 @@ pub(crate) fn read_field_or_zero(field: Field, packet: &Packet) -> u128 {
 /// packet no target is known that changes it.
 pub(crate) fn write_field_unless_pkttype(field: Field, value: u128, packet: &mut Packet) {
     if field != Field::PktType {
-        field.write(packet, value);
+        field.write_if_present(packet, value);
     }
 }

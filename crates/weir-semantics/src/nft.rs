@@ -253,7 +253,7 @@ impl<'n> NftWalker<'n, '_> {
                 Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
                     self.result.effects.push(NftPacketEffect::Effect(e));
-                    effects::apply_effect(e, self.packet);
+                    effects::apply_effect_reporting_change(e, self.packet);
                 }
                 Statement::Reject(word) => {
                     self.result.effects.push(NftPacketEffect::Reject(word));

@@ -71,7 +71,7 @@ pub enum ConnectionFact {
     NatTableAlreadyTraversed,
     /// The host replies to another packet (REJECT, an ICMP error): the reply has that packet's
     /// entry when it enters the raw table.
-    HostReplyInheritsEntry,
+    HostReplyInheritsConntrackEntry,
 }
 
 impl ConnectionFact {
@@ -94,11 +94,11 @@ pub struct NatQuestion<'a> {
 
 /// Answers what the packet's fields do not say.
 ///
-/// Only [`answer`](Oracle::answer_rule_question) must be written; the other methods have defaults
+/// Only [`match_holds_or_target_ends_traversal`](Oracle::match_holds_or_target_ends_traversal) must be written; the other methods have defaults
 /// that say what is taken for granted.
 pub trait Oracle {
     /// Whether a match of `rule` is true, or whether its unknown target ends the traversal.
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool;
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool;
 
     /// Whether evaluating a match drops the packet immediately, for a reason that no field says
     /// ([`Hotdrop::Perhaps`](weir_model::Hotdrop)); or whether a target that may do so drops it.
@@ -165,7 +165,7 @@ pub trait Oracle {
 pub struct AlwaysFalseOracle;
 
 impl Oracle for AlwaysFalseOracle {
-    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, _: &OracleQuestion<'_>) -> bool {
         false
     }
 }
@@ -175,7 +175,7 @@ impl Oracle for AlwaysFalseOracle {
 pub struct RuleAnswersTrueOracle;
 
 impl Oracle for RuleAnswersTrueOracle {
-    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, _: &OracleQuestion<'_>) -> bool {
         true
     }
 }
@@ -186,7 +186,7 @@ impl Oracle for RuleAnswersTrueOracle {
 pub struct SeededOracle(pub u64);
 
 impl Oracle for SeededOracle {
-    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, q: &OracleQuestion<'_>) -> bool {
         let mut h = DefaultHasher::new();
         (self.0, &q.rule.credited_originals, q.content_digest, q.shared_object_config_digest)
             .hash(&mut h);
@@ -248,7 +248,7 @@ pub struct PerRuleAnswerOracle {
 }
 
 impl Oracle for PerRuleAnswerOracle {
-    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, q: &OracleQuestion<'_>) -> bool {
         let known = q.rule.credited_originals.first().and_then(|id| self.answers_by_rule.get(id));
         known.copied().unwrap_or(self.default_answer)
     }

@@ -338,7 +338,7 @@ fn read_element_key_part_values(parts: &[ElementPart]) -> [u128; 3] {
     for (value, part) in key.iter_mut().zip(parts) {
         *value = match part {
             ElementPart::AddrOrPrefix { addr, .. } => addr.0,
-            ElementPart::ProtoAndPort { proto, port } => {
+            ElementPart::ProtoAndPort { proto, port_or_icmp_type_and_code: port } => {
                 u128::from(proto.unwrap_or(0)) << 16 | u128::from(*port)
             }
             ElementPart::Mac(mac) => mac.iter().fold(0, |n, b| n << 8 | u128::from(*b)),

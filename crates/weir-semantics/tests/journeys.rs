@@ -124,7 +124,7 @@ fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
 struct Chooses;
 
 impl Oracle for Chooses {
-    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, _: &OracleQuestion<'_>) -> bool {
         false
     }
 

@@ -12,7 +12,7 @@ use weir_testkit::verdict_cases::{PacketCase, RulesetWithPacketCases, read_verdi
 struct Says(bool);
 
 impl Oracle for Says {
-    fn answer_rule_question(&mut self, _: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, _: &OracleQuestion<'_>) -> bool {
         self.0
     }
 }
@@ -70,7 +70,7 @@ fn check(
         let seen: Vec<String> = outcome.hits.iter().map(|h| hit_word(firewall, h)).collect();
         same("hits", &seen, hits)?;
     }
-    if let Some(effects) = &sent.effects {
+    if let Some(effects) = &sent.targets_with_effect {
         same("effects", &effect_words(&outcome), effects)?;
     }
     if let Some(tried) = sent.tried {

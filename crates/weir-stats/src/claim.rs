@@ -151,7 +151,8 @@ pub enum ClaimOutcome {
     /// The same direction, not the same size.
     ReproducedInShape,
     /// Not seen here.
-    NotReproduced,
+    #[serde(rename = "not_reproduced")]
+    NotReproducedOrUndecided,
     /// This machine cannot decide it.
     NeedsHardware,
     /// The preset did not measure what the test needs.
@@ -163,7 +164,7 @@ impl fmt::Display for ClaimOutcome {
         f.write_str(match self {
             ClaimOutcome::Reproduced => "reproduced",
             ClaimOutcome::ReproducedInShape => "qualitatively reproduced",
-            ClaimOutcome::NotReproduced => "not reproduced",
+            ClaimOutcome::NotReproducedOrUndecided => "not reproduced",
             ClaimOutcome::NeedsHardware => "needs hardware",
             ClaimOutcome::NotMeasured => "not measured",
         })
@@ -211,7 +212,7 @@ pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord
         None => ClaimOutcome::NotMeasured,
         Some(estimate) if within.contains_interval(estimate) => ClaimOutcome::Reproduced,
         Some(estimate) if shape.contains_interval(estimate) => ClaimOutcome::ReproducedInShape,
-        Some(_) => ClaimOutcome::NotReproduced,
+        Some(_) => ClaimOutcome::NotReproducedOrUndecided,
     };
     ClaimRecord { claim: claim.clone(), outcome, estimate }
 }
@@ -270,7 +271,7 @@ mod tests {
             subject: subject.to_owned(),
             scenario: point(rules),
             block,
-            pps: 1e9 / ns(rules as f64),
+            correct_verdict_pps: 1e9 / ns(rules as f64),
             ..trial(1, 1, &[])
         };
         (0..4).flat_map(|block| sizes.map(|rules| at(block, rules))).collect()
@@ -310,8 +311,8 @@ mod tests {
         };
         assert_eq!(outcome(1.0), ClaimOutcome::Reproduced);
         assert_eq!(outcome(1.3), ClaimOutcome::ReproducedInShape);
-        assert_eq!(outcome(2.0), ClaimOutcome::NotReproduced);
-        assert_eq!(outcome(0.3), ClaimOutcome::NotReproduced);
+        assert_eq!(outcome(2.0), ClaimOutcome::NotReproducedOrUndecided);
+        assert_eq!(outcome(0.3), ClaimOutcome::NotReproducedOrUndecided);
     }
 
     #[test]
@@ -329,7 +330,7 @@ mod tests {
         };
         assert_eq!(outcome(0.9e6, 16), ClaimOutcome::Reproduced);
         assert_eq!(outcome(1.5e6, 16), ClaimOutcome::ReproducedInShape);
-        assert_eq!(outcome(3e6, 16), ClaimOutcome::NotReproduced);
+        assert_eq!(outcome(3e6, 16), ClaimOutcome::NotReproducedOrUndecided);
         assert_eq!(outcome(0.9e6, 17), ClaimOutcome::NotMeasured);
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::duration_distribution::DurationDistribution;
-use crate::endpoint_counts::{EndpointCounts, TrafficVolume};
+use crate::endpoint_counts::{ArrivedTraffic, EndpointCounts};
 
 /// How connections end, which defines when one is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,7 +36,8 @@ pub struct SubstituteClientReport {
     /// quantiles that it reports. httperf's have a resolution of 0.1 ms; wrk corrects its own for
     /// requests that it could not send in time. Empty if it reports none.
     #[serde(default, skip_serializing_if = "DurationDistribution::is_empty")]
-    pub reported: DurationDistribution,
+    #[serde(rename = "reported")]
+    pub response_times: DurationDistribution,
 }
 
 /// Connections that did not get over one step.
@@ -58,29 +59,36 @@ pub struct ConnectionCounts {
     /// How they end.
     pub close: ConnectionClose,
     /// Connections that the client began. Of a program: its replies and errors.
-    pub offered: u64,
+    #[serde(rename = "offered")]
+    pub started: u64,
     /// Connections whose every packet arrived as it had to be, at both ends. Of a program: its
     /// replies, of which there are several on a connection that is kept.
     pub completed: u64,
     /// The others, by the step that failed. Less than 0: packets were duplicated.
     pub failed: Vec<ConnectionFailureCount>,
     /// Packets of the trial that arrived with wrong numbers or contents.
-    pub invalid: u64,
+    #[serde(rename = "invalid")]
+    pub invalid_packets: u64,
     /// RST segments of strangers: what `REJECT --reject-with tcp-reset` sends.
-    pub resets: u64,
+    #[serde(rename = "resets")]
+    pub foreign_resets: u64,
     /// ICMP messages.
     pub icmp: u64,
     /// Connections of the rate that the client could not open in time.
-    pub given_up: u64,
+    #[serde(rename = "given_up")]
+    pub skipped_behind_schedule: u64,
     /// Connections whose first packet reached the server with another address than its client's.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub translated: u64,
+    #[serde(rename = "translated")]
+    pub nat_translated_connections: u64,
     /// Packets of clients that arrived at servers.
-    #[serde(default, skip_serializing_if = "TrafficVolume::is_zero")]
-    pub from_clients: TrafficVolume,
+    #[serde(default, skip_serializing_if = "ArrivedTraffic::is_zero")]
+    #[serde(rename = "from_clients")]
+    pub arrived_at_servers: ArrivedTraffic,
     /// Packets of servers that arrived at clients.
-    #[serde(default, skip_serializing_if = "TrafficVolume::is_zero")]
-    pub from_servers: TrafficVolume,
+    #[serde(default, skip_serializing_if = "ArrivedTraffic::is_zero")]
+    #[serde(rename = "from_servers")]
+    pub arrived_at_clients: ArrivedTraffic,
     /// Each client's part, where there are at most 16 of them and of servers; else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<EndpointCounts>,
@@ -130,16 +138,16 @@ impl ConnectionCounts {
     pub fn empty(close: ConnectionClose) -> ConnectionCounts {
         ConnectionCounts {
             close,
-            offered: 0,
+            started: 0,
             completed: 0,
             failed: Vec::new(),
-            invalid: 0,
-            resets: 0,
+            invalid_packets: 0,
+            foreign_resets: 0,
             icmp: 0,
-            given_up: 0,
-            translated: 0,
-            from_clients: TrafficVolume::default(),
-            from_servers: TrafficVolume::default(),
+            skipped_behind_schedule: 0,
+            nat_translated_connections: 0,
+            arrived_at_servers: ArrivedTraffic::default(),
+            arrived_at_clients: ArrivedTraffic::default(),
             clients: Vec::new(),
             servers: Vec::new(),
             progress: Vec::new(),
@@ -152,16 +160,16 @@ impl ConnectionCounts {
 
     /// Complete connections per second in the first third of a trial of so many seconds.
     pub fn first_third_connection_rate(&self, seconds: f64) -> Option<f64> {
-        self.connection_rate_between_seconds(0.0, seconds / 3.0)
+        self.connection_rate_between_nearest_samples(0.0, seconds / 3.0)
     }
 
     /// Complete connections per second in its last third.
     pub fn last_third_connection_rate(&self, seconds: f64) -> Option<f64> {
-        self.connection_rate_between_seconds(seconds * 2.0 / 3.0, seconds)
+        self.connection_rate_between_nearest_samples(seconds * 2.0 / 3.0, seconds)
     }
 
     /// Between the samples that come next to both moments; `None` if they are the same.
-    fn connection_rate_between_seconds(&self, from: f64, to: f64) -> Option<f64> {
+    fn connection_rate_between_nearest_samples(&self, from: f64, to: f64) -> Option<f64> {
         let nearest = |moment: f64| {
             let distance = |sample: &&(f64, u64)| (sample.0 - moment).abs();
             self.progress.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
@@ -178,7 +186,7 @@ impl ConnectionCounts {
 
     /// Mean time of a reply as its own client counts it, nanoseconds.
     pub fn mean_reply_ns_reported_or_own(&self) -> Option<f64> {
-        let reported = self.client.as_ref().map(|client| &client.reported);
+        let reported = self.client.as_ref().map(|client| &client.response_times);
         let of_client = reported.filter(|reported| reported.count > 0).unwrap_or(&self.whole);
         (of_client.count > 0).then_some(of_client.mean_ns)
     }
@@ -191,7 +199,7 @@ impl ConnectionCounts {
     /// Connections that are neither complete nor failed: never anything but 0.
     pub fn unaccounted_connections(&self) -> i64 {
         let failed: i64 = self.failed.iter().map(|failure| failure.connections).sum();
-        self.offered as i64 - self.completed as i64 - failed
+        self.started as i64 - self.completed as i64 - failed
     }
 }
 
@@ -223,7 +231,9 @@ pub(crate) mod tests {
             ..ConnectionCounts::empty(ConnectionClose::Fin)
         };
         assert_eq!(own.mean_reply_ns_reported_or_own(), Some(500.0));
-        let asked = |reported| Some(SubstituteClientReport { name: "wrk".to_owned(), reported });
+        let asked = |reported| {
+            Some(SubstituteClientReport { name: "wrk".to_owned(), response_times: reported })
+        };
         let said = ConnectionCounts { client: asked(spectrum(70.0)), ..own.clone() };
         assert_eq!(said.mean_reply_ns_reported_or_own(), Some(70.0));
         let silent = ConnectionCounts { client: asked(DurationDistribution::default()), ..own };

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// Packets that arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrafficVolume {
+pub struct ArrivedTraffic {
     /// How many.
     pub packets: u64,
     /// Their bytes, Ethernet headers included.
-    pub bytes: u64,
+    #[serde(rename = "bytes")]
+    pub frame_bytes: u64,
 }
 
 /// One client, or one server. What it sent is counted at the other end, so all of this arrived.
@@ -17,26 +18,28 @@ pub struct EndpointCounts {
     /// Connections of its that were completed.
     pub connections: u64,
     /// Connections, packets and bytes from it.
-    pub from: TrafficVolume,
+    #[serde(rename = "from")]
+    pub arrived_from_endpoint: ArrivedTraffic,
     /// Connections, packets and bytes to it.
-    pub to: TrafficVolume,
+    #[serde(rename = "to")]
+    pub arrived_at_endpoint: ArrivedTraffic,
 }
 
-impl TrafficVolume {
+impl ArrivedTraffic {
     pub(crate) fn is_zero(&self) -> bool {
-        *self == TrafficVolume::default()
+        *self == ArrivedTraffic::default()
     }
 
     /// Adds what another core counted.
-    pub fn add(&mut self, other: TrafficVolume) {
+    pub fn add(&mut self, other: ArrivedTraffic) {
         self.packets += other.packets;
-        self.bytes += other.bytes;
+        self.frame_bytes += other.frame_bytes;
     }
 }
 
 /// Share of all connections of the endpoint with the fewest completed; `None` if endpoints were not
 /// distinguished, or none was completed.
-pub fn min_endpoint_connection_share(members: &[EndpointCounts]) -> Option<f64> {
+pub fn min_endpoint_share_of_all_connections(members: &[EndpointCounts]) -> Option<f64> {
     let all: u64 = members.iter().map(|member| member.connections).sum();
     let fewest = members.iter().map(|member| member.connections).min()?;
     (all > 0).then(|| fewest as f64 / all as f64)
@@ -49,9 +52,9 @@ mod tests {
     #[test]
     fn the_least_share_is_that_of_one_member() {
         let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
-        assert_eq!(min_endpoint_connection_share(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
-        assert_eq!(min_endpoint_connection_share(&[of(7), of(0)]), Some(0.0));
-        assert_eq!(min_endpoint_connection_share(&[of(0)]), None);
-        assert_eq!(min_endpoint_connection_share(&[]), None);
+        assert_eq!(min_endpoint_share_of_all_connections(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
+        assert_eq!(min_endpoint_share_of_all_connections(&[of(7), of(0)]), Some(0.0));
+        assert_eq!(min_endpoint_share_of_all_connections(&[of(0)]), None);
+        assert_eq!(min_endpoint_share_of_all_connections(&[]), None);
     }
 }

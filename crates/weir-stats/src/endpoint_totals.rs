@@ -42,8 +42,8 @@ impl PerEndpointTotals {
 
 fn add_endpoint_counts(sum: &mut EndpointCounts, other: &EndpointCounts) {
     sum.connections += other.connections;
-    sum.from.add(other.from);
-    sum.to.add(other.to);
+    sum.arrived_from_endpoint.add(other.arrived_from_endpoint);
+    sum.arrived_at_endpoint.add(other.arrived_at_endpoint);
 }
 
 fn add_all_endpoint_counts(sums: &mut Vec<EndpointCounts>, others: &[EndpointCounts]) {

@@ -44,7 +44,7 @@ pub use connection_counts::{
     ConnectionClose, ConnectionCounts, ConnectionFailureCount, SubstituteClientReport,
 };
 pub use duration_distribution::{DurationDistribution, Quantile};
-pub use endpoint_counts::{EndpointCounts, TrafficVolume};
+pub use endpoint_counts::{ArrivedTraffic, EndpointCounts};
 pub use error::RecordError;
 pub use estimate::{Estimate, RatioDifference};
 pub use machine_observations::{ConntrackTableObservation, CoreNetworkLoad, MachineObservations};

@@ -18,7 +18,8 @@ pub struct MachineObservations {
     pub interrupts: BTreeMap<String, u64>,
     /// Softirqs on the trial's core (`/proc/softirqs`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub softirqs: BTreeMap<String, u64>,
+    #[serde(rename = "softirqs")]
+    pub trial_core_softirqs: BTreeMap<String, u64>,
     /// What each core took of the network's work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreNetworkLoad>,
@@ -26,7 +27,8 @@ pub struct MachineObservations {
     /// sends at most nine to a sender, then again after 20 s of silence (`ip_rt_send_redirect` in
     /// net/ipv4/route.c), so most trials see none of them.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub redirects_sent: u64,
+    #[serde(rename = "redirects_sent")]
+    pub redirects_sent_since_setup: u64,
     /// The firewall's `/proc/net/snmp`, `netstat` and `snmp6`: `Ip.InReceives`, …
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub snmp: BTreeMap<String, u64>,
@@ -40,7 +42,8 @@ pub struct MachineObservations {
     pub kernel_log: Vec<String>,
     /// Load average of the last minute, at the end.
     #[serde(default)]
-    pub load_average: f64,
+    #[serde(rename = "load_average")]
+    pub one_minute_load_average: f64,
 }
 
 /// What one core did during a trial.
@@ -57,7 +60,7 @@ pub struct CoreNetworkLoad {
 
 impl CoreNetworkLoad {
     /// What it did since `before`, where that was something. The kernel counts in 32 bits.
-    pub fn delta_since(&self, before: &[CoreNetworkLoad]) -> Option<CoreNetworkLoad> {
+    pub fn nonzero_delta_since(&self, before: &[CoreNetworkLoad]) -> Option<CoreNetworkLoad> {
         let grown = |now: u64, before: u64| u64::from((now as u32).wrapping_sub(before as u32));
         let first = before.iter().find(|other| other.core == self.core)?;
         let packets = grown(self.packets, first.packets);
@@ -123,7 +126,7 @@ impl ConntrackTableObservation {
 
     /// Memory of one connection, extensions and slab overhead included; `None` if the trial added
     /// too few for other users of slabs, and room that they had left, not to matter.
-    pub fn bytes_per_connection(&self) -> Option<f64> {
+    pub fn slab_bytes_per_added_entry(&self) -> Option<f64> {
         const MIN_CONNECTIONS_FOR_MEMORY_ESTIMATE: u64 = 100_000;
         let added = self.after.checked_sub(self.before)?;
         (added >= MIN_CONNECTIONS_FOR_MEMORY_ESTIMATE)
@@ -143,12 +146,15 @@ mod tests {
             slab_growth_bytes: 80_000_000,
             ..ConntrackTableObservation::default()
         };
-        assert_eq!(table.bytes_per_connection(), Some(400.0));
+        assert_eq!(table.slab_bytes_per_added_entry(), Some(400.0));
         assert_eq!(
-            ConntrackTableObservation { after: 500, ..table.clone() }.bytes_per_connection(),
+            ConntrackTableObservation { after: 500, ..table.clone() }.slab_bytes_per_added_entry(),
             None
         );
-        assert_eq!(ConntrackTableObservation { after: 0, ..table }.bytes_per_connection(), None);
+        assert_eq!(
+            ConntrackTableObservation { after: 0, ..table }.slab_bytes_per_added_entry(),
+            None
+        );
     }
 
     #[test]
@@ -157,7 +163,7 @@ mod tests {
         let before = [core(0, 5), core(1, 0xffff_ffff)];
         let cores = [core(0, 35), core(1, 9), core(2, 9)];
         let cores: Vec<CoreNetworkLoad> =
-            cores.iter().filter_map(|one| one.delta_since(&before)).collect();
+            cores.iter().filter_map(|one| one.nonzero_delta_since(&before)).collect();
         assert_eq!(cores, [core(0, 30), core(1, 10)], "a core that was not there is left out");
         let collected = MachineObservations { cores, ..MachineObservations::default() };
         assert_eq!(collected.busiest_core_packet_share(), Some(0.75));

@@ -18,7 +18,8 @@ pub enum ProbeKind {
     /// UDP echo through the firewall and back.
     Udp,
     /// A shell on the firewall, which does a little work for each line.
-    Shell,
+    #[serde(rename = "shell")]
+    ShellOnFirewall,
     /// One bulk TCP stream through the firewall.
     #[serde(rename = "stream")]
     BulkTcpStream,
@@ -43,7 +44,7 @@ impl ProbeKind {
         match self {
             ProbeKind::Icmp => "icmp",
             ProbeKind::Udp => "udp",
-            ProbeKind::Shell => "shell",
+            ProbeKind::ShellOnFirewall => "shell",
             ProbeKind::BulkTcpStream => "stream",
         }
     }
@@ -70,7 +71,8 @@ pub struct ProbeResult {
     /// How long it waited for answers after the last question, seconds.
     pub grace_seconds: f64,
     /// From the planned time of a question, not that at which it left, until its answer was read.
-    pub latency: DurationDistribution,
+    #[serde(rename = "latency")]
+    pub latency_from_planned_time: DurationDistribution,
 }
 
 impl ProbeResult {

@@ -23,7 +23,7 @@ pub use self::overlay_axis::{QuantityUnit, RunOverlayYAxis};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BetterDirection {
     /// A rate, or what is neither good nor bad.
-    More,
+    MoreOrNeutral,
     /// Times and memory.
     Less,
 }
@@ -95,46 +95,46 @@ define_quantities! {
     /// Packets per second with their expected verdict at overload: forwarded, or dropped by the
     /// rules.
     Pps {
-        kind: Rate, title: "packets/s", better: More,
-        read_value: |t| Some(t.pps),
+        kind: Rate, title: "packets/s", better: MoreOrNeutral,
+        read_value: |t| Some(t.correct_verdict_pps),
         compared_as: "rate",
         run_overlay: Count("packets/s, forwarded"),
     }
     /// Nanoseconds of one core per packet takes on its whole way, generator and sink included.
     NsPerPacket {
         kind: Rate, title: "time per packet", better: Less,
-        read_value: |t| (t.pps > 0.0).then(|| 1e9 / t.pps),
+        read_value: |t| (t.correct_verdict_pps > 0.0).then(|| 1e9 / t.correct_verdict_pps),
     }
     /// Packets per second that arrived although rules must drop such packets: what a limit accepts.
     LeakedPps {
-        kind: Rate, title: "packets/s let through", better: More,
+        kind: Rate, title: "packets/s let through", better: MoreOrNeutral,
         read_value: |t| divide_count_by_trial_seconds(t.leaked, t),
     }
     /// Packets per second that arrived and were to arrive: of a mix, the legal ones alone.
     LegalPps {
-        kind: Rate, title: "legal packets/s", better: More,
+        kind: Rate, title: "legal packets/s", better: MoreOrNeutral,
         read_value: |t| divide_count_by_trial_seconds(t.delivered, t),
     }
     /// Share of the packets to drop that arrived all the same.
     LeakedShare {
-        kind: Rate, title: "share of packets to be dropped that arrived", better: More,
+        kind: Rate, title: "share of packets to be dropped that arrived", better: MoreOrNeutral,
         read_value: |t| share_of_total(t.leaked, t.expected_drops),
     }
     /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
     IcmpAnswersRatio {
-        kind: Rate, title: "ICMP replies per packet", better: More,
+        kind: Rate, title: "ICMP replies per packet", better: MoreOrNeutral,
         read_value: |t| {
             share_of_total(snmp_counter_or_zero(t, "Icmp.OutDestUnreachs"), t.delivered)
         },
     }
     /// Share of packets lost at overload, of those that had to arrive.
     LostShare {
-        kind: Rate, title: "loss", better: More,
+        kind: Rate, title: "loss", better: MoreOrNeutral,
         read_value: |t| Some(t.unexpected_loss_ratio()),
     }
     /// Share of packets lost at a set rate.
     LossRatio {
-        kind: Paced, title: "loss", better: More,
+        kind: Paced, title: "loss", better: MoreOrNeutral,
         read_value: |t| Some(t.unexpected_loss_ratio()),
     }
     /// Seconds to load a ruleset at once.
@@ -146,7 +146,7 @@ define_quantities! {
     }
     /// Kernel memory that a loaded ruleset takes, bytes.
     LoadMemoryBytes {
-        kind: Load, title: "memory of the loaded ruleset", better: More,
+        kind: Load, title: "memory of the loaded ruleset", better: MoreOrNeutral,
         read_value: |t| t.observations.load_memory_bytes.map(|bytes| bytes as f64),
     }
     /// Seconds to add one rule to those in force.
@@ -156,69 +156,69 @@ define_quantities! {
     }
     /// Complete TCP connections per second, request and reply validated, closed by FIN.
     ConnectionsPerSecond {
-        kind: Connections, title: "connections per second", better: More,
+        kind: Connections, title: "connections per second", better: MoreOrNeutral,
         read_value: completed_connections_per_second,
         compared_as: "connections",
         run_overlay: Count("connections/s"),
     }
     /// The same with RST at the end.
     ConnectionsResetPerSecond {
-        kind: ConnectionsReset, title: "connections per second (RST)", better: More,
+        kind: ConnectionsReset, title: "connections per second (RST)", better: MoreOrNeutral,
         read_value: completed_connections_per_second,
         compared_as: "connections",
         run_overlay: Count("connections/s, ended by RST"),
     }
     /// TCP connections opened per second, nothing sent on them.
     HandshakesPerSecond {
-        kind: Handshakes, title: "handshakes per second", better: More,
+        kind: Handshakes, title: "handshakes per second", better: MoreOrNeutral,
         read_value: completed_connections_per_second,
         compared_as: "handshakes",
         run_overlay: Count("handshakes/s"),
     }
     /// Share of connections, closed by FIN, that failed.
     ConnectionFailureRatio {
-        kind: Connections, title: "failed connections", better: More,
+        kind: Connections, title: "failed connections", better: MoreOrNeutral,
         read_value: failed_connection_share,
     }
     /// Packets per second that arrived at either end of connections closed by FIN.
     ConnectionPackets {
-        kind: Connections, title: "packets/s of connections", better: More,
-        read_value: |t| Some(t.pps),
+        kind: Connections, title: "packets/s of connections", better: MoreOrNeutral,
+        read_value: |t| Some(t.correct_verdict_pps),
     }
     /// SYNs per second of a flood during connections closed by FIN.
     FloodPps {
-        kind: Connections, title: "SYNs per second of a flood", better: More,
+        kind: Connections, title: "SYNs per second of a flood", better: MoreOrNeutral,
         read_value: |t| divide_count_by_trial_seconds(t.expected_drops, t),
     }
     /// Share of them that reached the servers.
     FloodArrivedShare {
-        kind: Connections, title: "share of the flood that arrived", better: More,
+        kind: Connections, title: "share of the flood that arrived", better: MoreOrNeutral,
         read_value: |t| share_of_total(t.leaked, t.expected_drops),
     }
     /// Replies per second to connections between sockets of the kernel, of all clients together, or
     /// to the client that a subject names in their place.
     SocketsPerSecond {
-        kind: Sockets, title: "replies per second", better: More,
+        kind: Sockets, title: "replies per second", better: MoreOrNeutral,
         read_value: completed_connections_per_second,
         run_overlay: Count("replies/s"),
     }
     /// Share of those connections that failed.
     SocketFailureRatio {
-        kind: Sockets, title: "failed connections of sockets", better: More,
+        kind: Sockets, title: "failed connections of sockets", better: MoreOrNeutral,
         read_value: failed_connection_share,
     }
     /// Share of them for which the client had no port left.
     NoPortRatio {
-        kind: Sockets, title: "share of connections without a port", better: More,
+        kind: Sockets, title: "share of connections without a port", better: MoreOrNeutral,
         read_value: |t| {
             let all = t.connection_counts()?;
             let without = all.failed_connections_of_kind("address not available") as f64;
-            (all.offered > 0).then(|| without / all.offered as f64)
+            (all.started > 0).then(|| without / all.started as f64)
         },
     }
     /// Packets that entered the firewall, by either device, for each reply.
     PacketsPerReply {
-        kind: Sockets, title: "packets per reply", better: More,
+        kind: Sockets, title: "packets per reply", better: MoreOrNeutral,
         read_value: |t| share_of_total(t.offered, t.connection_counts()?.completed),
     }
     /// Mean time of a reply as its own client counts it, nanoseconds: weir's sockets from when the
@@ -241,27 +241,27 @@ define_quantities! {
     }
     /// Connections per second that the clients' ports allow.
     PortsAllow {
-        kind: Sockets, title: "connections per second that ports allow", better: More,
+        kind: Sockets, title: "connections per second that ports allow", better: MoreOrNeutral,
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("ports"),
     }
     /// Connections per second that their descriptors allow where each lasts to its limit.
     DescriptorsAllow {
-        kind: Sockets, title: "connections per second that descriptors allow", better: More,
+        kind: Sockets, title: "connections per second that descriptors allow", better: MoreOrNeutral,
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("descriptors"),
     }
     /// The same of the memory for their buffers.
     BuffersAllow {
-        kind: Sockets, title: "connections per second that buffers allow", better: More,
+        kind: Sockets, title: "connections per second that buffers allow", better: MoreOrNeutral,
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("buffers"),
     }
     /// Complete connections per second in the first third of a trial.
     EarlyConnections {
-        kind: Connections, title: "connections per second, first third", better: More,
+        kind: Connections, title: "connections per second, first third", better: MoreOrNeutral,
         read_value: |t| t.connection_counts()?.first_third_connection_rate(t.seconds),
     }
     /// Those of the last third over those of the first.
     LateOverEarly {
-        kind: Connections, title: "connections per second, last third over first", better: More,
+        kind: Connections, title: "connections per second, last third over first", better: MoreOrNeutral,
         read_value: |t| {
             let all = t.connection_counts()?;
             let early = all.first_third_connection_rate(t.seconds).filter(|rate| *rate > 0.0)?;
@@ -270,63 +270,63 @@ define_quantities! {
     }
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
-        kind: Connections, title: "smallest share of connections of a client", better: More,
-        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.clients),
+        kind: Connections, title: "smallest share of connections of a client", better: MoreOrNeutral,
+        read_value: |t| endpoint_counts::min_endpoint_share_of_all_connections(&t.connection_counts()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
-        kind: Connections, title: "smallest share of connections of a server", better: More,
-        read_value: |t| endpoint_counts::min_endpoint_connection_share(&t.connection_counts()?.servers),
+        kind: Connections, title: "smallest share of connections of a server", better: MoreOrNeutral,
+        read_value: |t| endpoint_counts::min_endpoint_share_of_all_connections(&t.connection_counts()?.servers),
     }
     /// Bits per second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
-        kind: Connections, title: "bits/s from clients", better: More,
-        read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.from_clients.bytes, t),
+        kind: Connections, title: "bits/s from clients", better: MoreOrNeutral,
+        read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.arrived_at_servers.frame_bytes, t),
     }
     /// The same of servers, that arrived at clients.
     BitsFromServers {
-        kind: Connections, title: "bits/s from servers", better: More,
-        read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.from_servers.bytes, t),
+        kind: Connections, title: "bits/s from servers", better: MoreOrNeutral,
+        read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.arrived_at_clients.frame_bytes, t),
     }
     /// Packets per second of clients that arrived at servers.
     PacketsFromClients {
-        kind: Connections, title: "packets/s from clients", better: More,
-        read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.from_clients.packets, t),
+        kind: Connections, title: "packets/s from clients", better: MoreOrNeutral,
+        read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.arrived_at_servers.packets, t),
     }
     /// The same of servers, that arrived at clients.
     PacketsFromServers {
-        kind: Connections, title: "packets/s from servers", better: More,
-        read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.from_servers.packets, t),
+        kind: Connections, title: "packets/s from servers", better: MoreOrNeutral,
+        read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.arrived_at_clients.packets, t),
     }
     /// ICMP redirects that the firewall has sent since it was set up.
     RedirectsSent {
-        kind: Connections, title: "ICMP redirects sent", better: More,
-        read_value: |t| t.connection_counts().map(|_| t.observations.redirects_sent as f64),
+        kind: Connections, title: "ICMP redirects sent", better: MoreOrNeutral,
+        read_value: |t| t.connection_counts().map(|_| t.observations.redirects_sent_since_setup as f64),
     }
     /// Share of all packets of connections that the busiest core took.
     BusiestCoreShare {
-        kind: Connections, title: "share of packets on the busiest core", better: More,
+        kind: Connections, title: "share of packets on the busiest core", better: MoreOrNeutral,
         read_value: |t| t.connection_counts().and_then(|_| t.observations.busiest_core_packet_share()),
     }
     /// Share of connections whose server saw another address than its client's.
     TranslatedShare {
-        kind: Connections, title: "share of connections translated", better: More,
-        read_value: |t| share_of_total(t.connection_counts()?.translated, t.connection_counts()?.offered),
+        kind: Connections, title: "share of connections translated", better: MoreOrNeutral,
+        read_value: |t| share_of_total(t.connection_counts()?.nat_translated_connections, t.connection_counts()?.started),
     }
     /// Most entries in the connection table during a trial of connections.
     TableEntries {
-        kind: Connections, title: "entries in the connection table", better: More,
+        kind: Connections, title: "entries in the connection table", better: MoreOrNeutral,
         read_value: |t| Some(t.observations.table.as_ref()?.peak_entries() as f64),
     }
     /// Entries at the end of such a trial over the most there were.
     TableEndShare {
-        kind: Connections, title: "entries at the end over the maximum", better: More,
+        kind: Connections, title: "entries at the end over the maximum", better: MoreOrNeutral,
         read_value: |t| t.observations.table.as_ref()?.end_to_peak_entry_ratio(),
     }
     /// Share of its time after which the table was within 2 % of its most.
     TableFullShare {
         kind: Connections, title: "share of the time until the table reaches its \
-             maximum", better: More,
+             maximum", better: MoreOrNeutral,
         read_value: |t| {
             let full = t.observations.table.as_ref()?.seconds_until_near_peak()?;
             (t.seconds > 0.0).then(|| full / t.seconds)
@@ -334,29 +334,29 @@ define_quantities! {
     }
     /// Connections in the table at the same time.
     ConnectionsHeld {
-        kind: Concurrent, title: "connections held", better: More,
+        kind: Concurrent, title: "connections held", better: MoreOrNeutral,
         read_value: |t| Some(t.observations.table.as_ref()?.peak_entries() as f64),
     }
     /// Share of the planned connections of which all three packets arrived.
     HeldShare {
-        kind: Concurrent, title: "share of connections held", better: More,
-        read_value: |t| share_of_total(t.connection_counts()?.completed, t.connection_counts()?.offered),
+        kind: Concurrent, title: "share of connections held", better: MoreOrNeutral,
+        read_value: |t| share_of_total(t.connection_counts()?.completed, t.connection_counts()?.started),
     }
     /// Kernel memory of one of them, bytes.
     BytesPerConnection {
         kind: Concurrent, title: "memory per connection", better: Less,
-        read_value: |t| t.observations.table.as_ref()?.bytes_per_connection(),
+        read_value: |t| t.observations.table.as_ref()?.slab_bytes_per_added_entry(),
         compared_as: "memory per connection",
         run_overlay: Count("bytes per connection"),
     }
     /// Shortest time of an echo, from when it was planned, nanoseconds.
     RoundTripNsMin {
-        kind: RoundTrip, title: "shortest round trip, ns", better: More,
+        kind: RoundTrip, title: "shortest round trip, ns", better: MoreOrNeutral,
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.0),
     }
     /// Mean time of an echo.
     RoundTripNsMean {
-        kind: RoundTrip, title: "mean round trip, ns", better: More,
+        kind: RoundTrip, title: "mean round trip, ns", better: MoreOrNeutral,
         read_value: |t| probe_latency_distribution(t).filter(|all| all.count > 0).map(|all| all.mean_ns),
     }
     /// Median time of an echo.
@@ -366,43 +366,43 @@ define_quantities! {
     }
     /// Time that 99 of 100 echoes do not exceed.
     RoundTripNsP99 {
-        kind: RoundTrip, title: "round trip, 99th percentile, ns", better: More,
+        kind: RoundTrip, title: "round trip, 99th percentile, ns", better: MoreOrNeutral,
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.99),
     }
     /// Longest time of an echo.
     RoundTripNsMax {
-        kind: RoundTrip, title: "longest round trip, ns", better: More,
+        kind: RoundTrip, title: "longest round trip, ns", better: MoreOrNeutral,
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(1.0),
     }
     /// Share of echoes that did not return.
     RoundTripLossRatio {
-        kind: RoundTrip, title: "lost echoes", better: More,
+        kind: RoundTrip, title: "lost echoes", better: MoreOrNeutral,
         read_value: |t| share_of_total(t.probe_result()?.lost_requests(), t.probe_result()?.planned),
     }
     /// Median response time of a process on the firewall, from the request, nanoseconds.
     ResponseNsP50 {
-        kind: Response, title: "median response of a process, ns", better: Less,
+        kind: FirewallProcessResponse, title: "median response of a process, ns", better: Less,
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.5),
     }
     /// Time that 99 of 100 of its answers do not exceed.
     ResponseNsP99 {
-        kind: Response, title: "response of a process, 99th percentile, ns", better: More,
+        kind: FirewallProcessResponse, title: "response of a process, 99th percentile, ns", better: MoreOrNeutral,
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.99),
     }
     /// Longest time until it answers.
     ResponseNsMax {
-        kind: Response, title: "longest response of a process, ns", better: More,
+        kind: FirewallProcessResponse, title: "longest response of a process, ns", better: MoreOrNeutral,
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(1.0),
     }
     /// The machine's load average of the last minute, read while a process on the firewall was
     /// probed.
     LoadAverage {
-        kind: Response, title: "load average", better: More,
-        read_value: |t| Some(t.observations.load_average),
+        kind: FirewallProcessResponse, title: "load average", better: MoreOrNeutral,
+        read_value: |t| Some(t.observations.one_minute_load_average),
     }
     /// Bytes per second that a program received of one bulk TCP stream.
     StreamBytesPerSecond {
-        kind: Stream, title: "bytes/s of one TCP stream", better: More,
+        kind: Stream, title: "bytes/s of one TCP stream", better: MoreOrNeutral,
         read_value: |t| {
             let stream = t.bulk_tcp_stream_result()?;
             (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
@@ -410,7 +410,7 @@ define_quantities! {
     }
     /// Segments of that stream that were sent again.
     StreamRetransmits {
-        kind: Stream, title: "segments retransmitted", better: More,
+        kind: Stream, title: "segments retransmitted", better: MoreOrNeutral,
         read_value: |t| Some(t.bulk_tcp_stream_result()?.retransmits as f64),
     }
 }
@@ -472,7 +472,7 @@ impl Quantity {
             // Their rate is the plan's.
             TrialKind::Sockets => Quantity::ReplyNsP50,
             TrialKind::RoundTrip => Quantity::RoundTripNsP50,
-            TrialKind::Response => Quantity::ResponseNsP50,
+            TrialKind::FirewallProcessResponse => Quantity::ResponseNsP50,
             TrialKind::Stream => Quantity::StreamBytesPerSecond,
         })
     }

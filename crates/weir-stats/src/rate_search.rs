@@ -20,7 +20,8 @@ pub struct SearchGoal {
     /// Share of the time at a load that may be bad: 0 as RFC 2544 has it, 0.5 as the draft advises.
     pub exceed_ratio: f64,
     /// Trials at a load until it is decided.
-    pub trials: u32,
+    #[serde(rename = "trials")]
+    pub max_trials_per_rate: u32,
     /// Width of the last interval, as a share of its upper end.
     pub width: f64,
 }
@@ -28,10 +29,10 @@ pub struct SearchGoal {
 impl SearchGoal {
     /// No loss in any trial (RFC 2544).
     pub const ZERO_LOSS: SearchGoal =
-        SearchGoal { loss_ratio: 0.0, exceed_ratio: 0.0, trials: 1, width: 0.01 };
+        SearchGoal { loss_ratio: 0.0, exceed_ratio: 0.0, max_trials_per_rate: 1, width: 0.01 };
     /// Half a percent of loss, which half of the trials may exceed (the draft's recommendation).
     pub const HALF_PERCENT_MEDIAN_LOSS: SearchGoal =
-        SearchGoal { loss_ratio: 0.005, exceed_ratio: 0.5, trials: 3, width: 0.01 };
+        SearchGoal { loss_ratio: 0.005, exceed_ratio: 0.5, max_trials_per_rate: 3, width: 0.01 };
 }
 
 /// What a search found.
@@ -69,7 +70,8 @@ pub struct SearchTrial {
     /// Load that was offered, packets per second.
     pub rate_pps: f64,
     /// Share of it that was lost, or could not be offered in time.
-    pub loss_ratio: f64,
+    #[serde(rename = "loss_ratio")]
+    pub lost_or_unoffered_ratio: f64,
 }
 
 /// What the trials at one load say.
@@ -124,7 +126,7 @@ fn run_trials_to_classify_rate<E>(
     trial: &mut dyn FnMut(f64) -> Result<f64, E>,
     count: &mut u32,
 ) -> Result<RateClass, E> {
-    let trials = goal.trials.max(1);
+    let trials = goal.max_trials_per_rate.max(1);
     let may_be_bad = (f64::from(trials) * goal.exceed_ratio).floor() as u32;
     let (mut good, mut bad, mut worst_loss) = (0, 0, 0.0_f64);
     loop {

@@ -108,7 +108,8 @@ pub struct RemeasuredPaperFigure {
     pub quantity: Quantity,
     /// Last value of the axis that the paper has; all of ours without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<u64>,
+    #[serde(rename = "to")]
+    pub last_axis_value: Option<u64>,
 }
 
 /// How long and how often a study is measured.
@@ -141,7 +142,8 @@ pub struct HostEnvironment {
     /// Which of them generated, forwarded and received.
     pub core: u32,
     /// Scheduling of the generator: `fifo 1`, or `other` with the reason.
-    pub scheduling: String,
+    #[serde(rename = "scheduling")]
+    pub generator_scheduling_policy: String,
     /// Memory, MiB.
     pub memory_mib: u64,
     /// Hypervisor, where the processor says that there is one.
@@ -195,7 +197,8 @@ pub struct RunSubject {
     /// What it does, one sentence.
     pub about: String,
     /// Loads no rules: the line that nothing can be above.
-    pub baseline: bool,
+    #[serde(rename = "baseline")]
+    pub loads_no_rules: bool,
     /// Made by weir.
     pub weir: bool,
     /// The command that loads a ruleset.
@@ -208,7 +211,8 @@ pub struct RunSubject {
     pub lacking: Option<String>,
     /// Points from which it was excluded on purpose, with the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
+    #[serde(rename = "limit")]
+    pub excluded_points_and_reason: Option<String>,
 }
 
 /// Packets that a limit of `pps` may accept in `seconds`: those of its rate, and those of a bucket
@@ -263,7 +267,8 @@ pub struct TrialCounts {
     pub failed: u64,
     /// Trials that were accepted although they were disturbed, because the cap of repeats was
     /// reached: many of them make a run noisy.
-    pub given_up: u64,
+    #[serde(rename = "given_up")]
+    pub accepted_despite_disturbance: u64,
 }
 
 /// A value that a paper states in its text or a table; never one read off a curve.

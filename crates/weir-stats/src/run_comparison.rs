@@ -67,7 +67,7 @@ pub fn compare_runs(
     for quantity in Quantity::list_traffic_first().into_iter().filter(is_compared) {
         for (subject, scenario) in measured_points(first, quantity) {
             let logs = |record| {
-                compute_baseline_relative_logs(record, quantity, &subject, &scenario, absolute)
+                log_block_values_over_baseline(record, quantity, &subject, &scenario, absolute)
             };
             let (Some(before), Some(after)) = (logs(first), logs(second)) else { continue };
             let blocks = before.len().min(after.len());
@@ -143,7 +143,7 @@ fn measured_points(record: &RunRecord, quantity: Quantity) -> Vec<(String, Scena
 
 /// Logarithms of a point's values, one a block; `None` for the subject that others are taken
 /// against.
-fn compute_baseline_relative_logs(
+fn log_block_values_over_baseline(
     record: &RunRecord,
     quantity: Quantity,
     subject: &str,
@@ -154,7 +154,7 @@ fn compute_baseline_relative_logs(
         TrialSelection::of_first_copy(quantity, subject, scenario).block_means(&record.trials);
     let subjects = &record.run.subjects;
     // A study of routing only has no other subject for comparison.
-    let baseline = subjects.iter().find(|subject| subject.baseline && subjects.len() > 1);
+    let baseline = subjects.iter().find(|subject| subject.loads_no_rules && subjects.len() > 1);
     let base = match baseline {
         Some(base) if !absolute && !quantity.is_lower_better() => {
             if base.name == subject {
@@ -193,7 +193,8 @@ pub struct AaTestResult {
     /// Points of all repetitions, and those that each differ at 5 %.
     pub points: usize,
     /// Points different by themselves.
-    pub points_different: usize,
+    #[serde(rename = "points_different")]
+    pub points_different_uncorrected: usize,
 }
 
 /// Repetitions of twenty that may come out different at 5 % before the method is in doubt.
@@ -233,7 +234,8 @@ pub fn evaluate_aa_test_of_block_groups(
 ) -> AaTestResult {
     let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
     let length = (blocks / repetitions.max(1)).max(1);
-    let mut result = AaTestResult { repetitions: 0, different: 0, points: 0, points_different: 0 };
+    let mut result =
+        AaTestResult { repetitions: 0, different: 0, points: 0, points_different_uncorrected: 0 };
     let copies = |place| trial_selection::pair_second_and_first_by_block(trials, subject, place);
     let places: Vec<_> = trial_selection::list_second_copy_quantity_scenarios(trials)
         .into_iter()
@@ -251,7 +253,8 @@ pub fn evaluate_aa_test_of_block_groups(
         result.different +=
             usize::from(find_significant_after_holm(&ps, SIGNIFICANCE_LEVEL).contains(&true));
         result.points += ps.len();
-        result.points_different += ps.iter().filter(|p| **p < SIGNIFICANCE_LEVEL).count();
+        result.points_different_uncorrected +=
+            ps.iter().filter(|p| **p < SIGNIFICANCE_LEVEL).count();
     }
     result
 }
@@ -275,7 +278,7 @@ mod tests {
                         block,
                         subject: "nft".to_owned(),
                         scenario: Scenario::default().with_coordinate("rules", rules),
-                        pps: noisy(1e6 * speed),
+                        correct_verdict_pps: noisy(1e6 * speed),
                         ..trial(1, 1, &[])
                     });
                 }

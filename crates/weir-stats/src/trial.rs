@@ -34,7 +34,8 @@ pub struct Trial {
     /// Place in its block's order.
     pub order_in_block: u32,
     /// 0 in forward order, 1 in reverse order (ABBA).
-    pub leg: u32,
+    #[serde(rename = "leg")]
+    pub abba_leg: u32,
     /// How often this trial was repeated before, because it was disturbed.
     pub repeat_count: u32,
     /// Packets that the generator handed to the firewall's device; 0 for loads. For connections,
@@ -55,7 +56,8 @@ pub struct Trial {
     pub seconds: f64,
     /// Packets per second with their expected verdict: delivered, or dropped by the rules; 0 for
     /// loads.
-    pub pps: f64,
+    #[serde(rename = "pps")]
+    pub correct_verdict_pps: f64,
     /// Requested rate, packets (or connections) per second; 0: unlimited.
     pub rate_pps: f64,
     /// What it measured in addition to these sums.
@@ -129,7 +131,7 @@ impl Trial {
             copy_index: 0,
             block: 0,
             order_in_block: 0,
-            leg: 0,
+            abba_leg: 0,
             repeat_count: 0,
             offered: 0,
             delivered: 0,
@@ -138,7 +140,7 @@ impl Trial {
             expected_drops: 0,
             drop_counts: Vec::new(),
             seconds: 0.0,
-            pps: 0.0,
+            correct_verdict_pps: 0.0,
             rate_pps: 0.0,
             results: TrialResults::PacketSumsOrLoadTime,
             observations: MachineObservations::default(),
@@ -182,7 +184,7 @@ impl From<SerializedTrial> for Trial {
             copy_index: text.copy,
             block: text.block,
             order_in_block: text.order,
-            leg: text.leg,
+            abba_leg: text.abba_leg,
             repeat_count: text.repeat,
             offered: text.offered,
             delivered: text.delivered,
@@ -191,7 +193,7 @@ impl From<SerializedTrial> for Trial {
             expected_drops: text.to_drop,
             drop_counts: text.dropped,
             seconds: text.seconds,
-            pps: text.pps,
+            correct_verdict_pps: text.correct_verdict_pps,
             rate_pps: text.rate_pps,
             observations: text.collected,
             noise: text.noise,
@@ -212,7 +214,7 @@ impl From<Trial> for SerializedTrial {
             copy: trial.copy_index,
             block: trial.block,
             order: trial.order_in_block,
-            leg: trial.leg,
+            abba_leg: trial.abba_leg,
             repeat: trial.repeat_count,
             offered: trial.offered,
             delivered: trial.delivered,
@@ -221,7 +223,7 @@ impl From<Trial> for SerializedTrial {
             to_drop: trial.expected_drops,
             dropped: trial.drop_counts,
             seconds: trial.seconds,
-            pps: trial.pps,
+            correct_verdict_pps: trial.correct_verdict_pps,
             rate_pps: trial.rate_pps,
             collected: trial.observations,
             noise: trial.noise,
@@ -260,7 +262,7 @@ pub(crate) mod tests {
                 })
                 .collect(),
             seconds: 1.0,
-            pps: delivered as f64,
+            correct_verdict_pps: delivered as f64,
             ..Trial::new(TrialKind::Rate, Scenario::default(), "none")
         }
     }

@@ -17,7 +17,7 @@ pub struct TrialSelection<'a> {
     /// 0, or 1 for the second one of the A/A pair.
     pub copy_index: u32,
     /// The point, or a part of one.
-    pub scenario: &'a Scenario,
+    pub partial_scenario: &'a Scenario,
 }
 
 impl<'a> TrialSelection<'a> {
@@ -27,7 +27,7 @@ impl<'a> TrialSelection<'a> {
         subject: &'a str,
         scenario: &'a Scenario,
     ) -> TrialSelection<'a> {
-        TrialSelection { quantity, subject, copy_index: 0, scenario }
+        TrialSelection { quantity, subject, copy_index: 0, partial_scenario: scenario }
     }
 
     /// The accepted trials that it means.
@@ -40,7 +40,7 @@ impl<'a> TrialSelection<'a> {
     ) -> impl Iterator<Item = &'t Trial> {
         let wanted = *self;
         let at_point = move |trial: &Trial| {
-            wanted.scenario.0.iter().all(|(axis, value)| {
+            wanted.partial_scenario.0.iter().all(|(axis, value)| {
                 trial.scenario.coordinate(axis).is_none_or(|there| there == value)
             })
         };
@@ -162,7 +162,13 @@ mod tests {
     fn rate(subject: &str, rules: u64, block: u32, pps: f64) -> Trial {
         let scenario =
             Scenario::default().with_coordinate("rules", rules).with_coordinate("source", "near");
-        Trial { subject: subject.to_owned(), scenario, block, pps, ..trial(1, 1, &[]) }
+        Trial {
+            subject: subject.to_owned(),
+            scenario,
+            block,
+            correct_verdict_pps: pps,
+            ..trial(1, 1, &[])
+        }
     }
 
     #[test]
@@ -239,7 +245,7 @@ mod tests {
     /// A trial of connections in which `completed` were.
     fn connecting(copy: u32, block: u32, completed: u64) -> Trial {
         let connections = ConnectionCounts {
-            offered: completed,
+            started: completed,
             completed,
             ..ConnectionCounts::empty(ConnectionClose::Fin)
         };

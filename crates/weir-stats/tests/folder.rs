@@ -57,13 +57,13 @@ fn trial() -> Trial {
         Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "near");
     Trial {
         order_in_block: 3,
-        leg: 1,
+        abba_leg: 1,
         offered: 10,
         delivered: 8,
         expected_drops: 2,
         drop_counts: vec![DropCount { counter: "rules".to_owned(), packets: 2 }],
         seconds: 0.1,
-        pps: 80.0,
+        correct_verdict_pps: 80.0,
         noise: TrialNoise { spin_ratio: 1.0, ..TrialNoise::default() },
         ..Trial::new(TrialKind::Rate, scenario, "none")
     }

@@ -38,7 +38,7 @@ impl LoadedStudy {
     fn check_aa_subject(&self, name: &Spanned<String>) -> Result<(), StudyError> {
         let name = name.get_ref();
         self.check_subject_client(name, 0)?;
-        let is_baseline = self.subjects.0[name].baseline;
+        let is_baseline = self.subjects.0[name].loads_no_rules;
         let idle = (is_baseline && self.study.traffic.is_none()).then(|| {
             "is a `baseline`: it loads nothing, and the study has no `[traffic]`".to_owned()
         });

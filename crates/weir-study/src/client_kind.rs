@@ -58,7 +58,7 @@ impl ClientKind {
             ClientKind::Wrk => "wrk",
             ClientKind::WrkKept => "wrk-kept",
         };
-        Some(weir_stats::SubstituteClientReport { name: name.to_owned(), reported })
+        Some(weir_stats::SubstituteClientReport { name: name.to_owned(), response_times: reported })
     }
 }
 

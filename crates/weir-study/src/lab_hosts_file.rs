@@ -41,7 +41,8 @@ struct LabHostsDefinition {
 #[serde(deny_unknown_fields)]
 pub struct TesterInterfaces {
     /// Not built yet.
-    host: Option<Spanned<String>>,
+    #[serde(rename = "host")]
+    unsupported_remote_host: Option<Spanned<String>>,
     /// The interface that leads to the firewall's input.
     pub input: Spanned<String>,
     /// The interface that leads to the firewall's output.
@@ -108,7 +109,7 @@ impl LabHostsFile {
 
     fn refuse_contradictory_host_settings(&self) -> Result<(), StudyError> {
         let LabHostsFile { tester: ends, firewall, .. } = self;
-        if let Some(host) = &ends.host {
+        if let Some(host) = &ends.unsupported_remote_host {
             let message = "ends on another machine are not implemented: start weir on that machine";
             return Err(self.error_at_value(host, message));
         }
@@ -138,10 +139,11 @@ impl LabHostsFile {
 /// With the study's file and line: what it does that works on one machine only so far.
 fn check_study_supports_hosts(loaded: &LoadedStudy) -> Result<(), StudyError> {
     let study = &loaded.study;
-    let line = |table: &str| loaded.key_offset(&[table]);
+    let line = |table: &str| loaded.key_or_enclosing_table_offset(&[table]);
     let workload = study.workload_features();
     let lacks = workload.remote_hosts.err();
-    let has_shell = study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::Shell));
+    let has_shell =
+        study.probe.as_ref().is_some_and(|p| p.kinds.contains(&ProbeKind::ShellOnFirewall));
     let traffic = lacks.map(|why| (line("traffic"), workload.name.to_owned(), why));
     let shell = has_shell
         .then(|| (line("probe"), "`[probe]` by a shell".to_owned(), NOT_IMPLEMENTED_OVER_HOSTS));

@@ -44,11 +44,11 @@ impl LoadedStudy {
 
     /// What is wrong at a key of the study.
     pub(crate) fn study_error_at_key(&self, path: &[&str], message: String) -> StudyError {
-        self.study_error_at_offset(self.key_offset(path), message)
+        self.study_error_at_offset(self.key_or_enclosing_table_offset(path), message)
     }
 
     /// Offset of a key of the study, or of the innermost table of its path that is there.
-    pub(crate) fn key_offset(&self, path: &[&str]) -> usize {
+    pub(crate) fn key_or_enclosing_table_offset(&self, path: &[&str]) -> usize {
         let mut prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
         prefixes.find_map(|path| find_key_offset(&self.text, path)).unwrap_or(0)
     }

@@ -50,7 +50,11 @@ impl ProbePlan {
 
     /// Questions a second of a kind.
     pub fn requests_per_second(&self, kind: ProbeKind) -> u32 {
-        if kind == ProbeKind::Shell { self.lines_per_second } else { self.rate_per_second }
+        if kind == ProbeKind::ShellOnFirewall {
+            self.lines_per_second
+        } else {
+            self.rate_per_second
+        }
     }
 
     /// The probe trials after the `planned` ones of a block: each point and subject in forward
@@ -59,7 +63,9 @@ impl ProbePlan {
         let is_probed = |trial: &&PlannedTrial| {
             let subject_copy = &trial.subject_copy;
             let named = self.subjects.iter().any(|name| *name.get_ref() == subject_copy.subject);
-            trial.leg == 0 && subject_copy.copy_index == 0 && (named || self.subjects.is_empty())
+            trial.abba_leg == 0
+                && subject_copy.copy_index == 0
+                && (named || self.subjects.is_empty())
         };
         let mut probes = Vec::new();
         for trial in planned.iter().filter(is_probed) {
@@ -88,7 +94,8 @@ impl ProbeKindAndLoad {
     pub fn from_planned_trial(trial: &PlannedTrial) -> Option<ProbeKindAndLoad> {
         let is_on =
             |axis, name: &str| trial.scenario.coordinate(axis) == Some(&Coordinate::from(name));
-        let kinds = [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::Shell, ProbeKind::BulkTcpStream];
+        let kinds =
+            [ProbeKind::Icmp, ProbeKind::Udp, ProbeKind::ShellOnFirewall, ProbeKind::BulkTcpStream];
         let loads = [BackgroundLoad::Idle, BackgroundLoad::Frames, BackgroundLoad::BulkTcpStream];
         let kind = kinds.into_iter().find(|kind| is_on(PROBE_KIND_AXIS, kind.name()))?;
         let load = loads.into_iter().find(|load| is_on(BACKGROUND_LOAD_AXIS, load.name()))?;
@@ -109,7 +116,7 @@ mod tests {
             subject_copy,
             block: 0,
             order_in_block: 0,
-            leg: 0,
+            abba_leg: 0,
         };
         assert_eq!(ProbeKindAndLoad::from_planned_trial(&plain), None);
         let scenario = plain
@@ -119,7 +126,10 @@ mod tests {
         let asking = ProbeKindAndLoad::from_planned_trial(&PlannedTrial { scenario, ..plain });
         assert_eq!(
             asking,
-            Some(ProbeKindAndLoad { kind: ProbeKind::Shell, load: BackgroundLoad::Frames })
+            Some(ProbeKindAndLoad {
+                kind: ProbeKind::ShellOnFirewall,
+                load: BackgroundLoad::Frames
+            })
         );
     }
 

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 /// Where programs are found.
 #[derive(Clone, Debug)]
 pub struct ProgramSearchPath {
-    folders: Vec<PathBuf>,
+    path_env_folders: Vec<PathBuf>,
 }
 
 impl ProgramSearchPath {
     /// Looks in the folders of `path`, as the environment's `PATH` has it.
     pub fn new(path: &std::ffi::OsStr) -> ProgramSearchPath {
-        ProgramSearchPath { folders: std::env::split_paths(path).collect() }
+        ProgramSearchPath { path_env_folders: std::env::split_paths(path).collect() }
     }
 
     /// Whether a program of that name is there.
     pub fn has_program(&self, name: &str) -> bool {
-        self.folders.iter().any(|folder| folder.join(name).is_file())
+        self.path_env_folders.iter().any(|folder| folder.join(name).is_file())
     }
 }

@@ -118,7 +118,8 @@ pub struct NoiseLimits {
     /// Largest share of stalled time, where the generator does not run before everything else.
     pub psi: f64,
     /// Most times that the generator may be taken off its core.
-    pub switches: u64,
+    #[serde(rename = "switches")]
+    pub generator_preemptions: u64,
     /// How often a disturbed trial is repeated.
     pub repeats: u32,
 }
@@ -127,7 +128,13 @@ impl Default for NoiseLimits {
     fn default() -> NoiseLimits {
         // Shared virtual processors change their speed by a quarter from one second to the next,
         // with nothing else to be seen; what is repeated then meets the same again.
-        NoiseLimits { spin_ratio: 1.3, steal: 0.08, psi: 0.25, switches: 20, repeats: 2 }
+        NoiseLimits {
+            spin_ratio: 1.3,
+            steal: 0.08,
+            psi: 0.25,
+            generator_preemptions: 20,
+            repeats: 2,
+        }
     }
 }
 

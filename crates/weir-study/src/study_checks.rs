@@ -41,7 +41,7 @@ impl LoadedStudy {
         }
         for (name, preset) in &study.presets {
             for (axis, values) in &preset.axes {
-                let at = self.key_offset(&["presets", name, "axes", axis]);
+                let at = self.key_or_enclosing_table_offset(&["presets", name, "axes", axis]);
                 self.check_axis_exists(axis, at)?;
                 for value in values {
                     self.check_axis_value_exists(axis, value, at)?;
@@ -59,7 +59,8 @@ impl LoadedStudy {
     /// Whether an axis of the traffic is there, and has values that its field gives a meaning.
     fn check_traffic_axis(&self, axis: &TrafficAxis<'_>) -> Result<(), StudyError> {
         let TrafficAxis { name, traffic_field, offset, allowed_numbers } = axis;
-        let at = offset.unwrap_or_else(|| self.key_offset(&["traffic", traffic_field]));
+        let at = offset
+            .unwrap_or_else(|| self.key_or_enclosing_table_offset(&["traffic", traffic_field]));
         self.check_axis_exists(name, at)?;
         let Some(allowed_numbers) = allowed_numbers else { return Ok(()) };
         let is_one = |value: &Coordinate| {

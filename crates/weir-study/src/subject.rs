@@ -40,7 +40,8 @@ pub struct Subject {
     pub about: String,
     /// Loads no rules at all.
     #[serde(default)]
-    pub baseline: bool,
+    #[serde(rename = "baseline")]
+    pub loads_no_rules: bool,
     /// Made by weir.
     #[serde(default)]
     pub weir: bool,
@@ -80,7 +81,8 @@ pub struct Subject {
     /// Several cores work at once. Their losses are counted without a lock (`veth_xdp_xmit` in
     /// drivers/net/veth.c), and where two add to the same counter one of them may be lost.
     #[serde(default)]
-    pub many_cores: bool,
+    #[serde(rename = "many_cores")]
+    pub runs_on_several_cores: bool,
     /// Its rules drop everything that a study of loopback sends.
     #[serde(default)]
     pub drops_all: bool,

@@ -32,7 +32,7 @@ pub struct PlannedTrial {
     /// Place in the pass.
     pub order_in_block: u32,
     /// 0 in forward order, 1 in reverse order.
-    pub leg: u32,
+    pub abba_leg: u32,
 }
 
 /// All points of a grid, in the order of its axes.
@@ -50,7 +50,7 @@ pub fn list_grid_points(axes: &BTreeMap<String, Vec<Coordinate>>) -> Vec<Scenari
 }
 
 /// One block: every point with the variants that `variants` says, there and back.
-pub fn plan_block(
+pub fn plan_abba_block(
     points: &[Scenario],
     variants: impl Fn(&Scenario) -> Vec<SubjectCopy>,
     block: u32,
@@ -73,7 +73,7 @@ pub fn plan_block(
                 subject_copy: subject_copy.clone(),
                 block,
                 order_in_block: order,
-                leg,
+                abba_leg: leg,
             });
         }
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_point_goes_there_and_back() {
-        let steps = plan_block(&list_grid_points(&axes()), variants, 0, 1);
+        let steps = plan_abba_block(&list_grid_points(&axes()), variants, 0, 1);
         assert_eq!(steps.len(), 4 * 3 * 2);
         for point in steps.chunks(6) {
             assert!(point.iter().all(|step| step.scenario == point[0].scenario));
@@ -112,7 +112,10 @@ mod tests {
                 point.iter().rev().map(|step| &step.subject_copy).collect();
             let forward: Vec<&SubjectCopy> = point.iter().map(|step| &step.subject_copy).collect();
             assert_eq!(forward, mirrored);
-            assert_eq!(point.iter().map(|step| step.leg).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
+            assert_eq!(
+                point.iter().map(|step| step.abba_leg).collect::<Vec<_>>(),
+                [0, 0, 0, 1, 1, 1]
+            );
         }
         let orders: Vec<u32> = steps.iter().map(|step| step.order_in_block).collect();
         assert_eq!(orders, (0..24).collect::<Vec<_>>());
@@ -121,13 +124,16 @@ mod tests {
     #[test]
     fn blocks_differ_and_seeds_repeat() {
         let points = list_grid_points(&axes());
-        assert_eq!(plan_block(&points, variants, 0, 1), plan_block(&points, variants, 0, 1));
+        assert_eq!(
+            plan_abba_block(&points, variants, 0, 1),
+            plan_abba_block(&points, variants, 0, 1)
+        );
         let names = |steps: Vec<PlannedTrial>| -> Vec<(Scenario, SubjectCopy)> {
             steps.into_iter().map(|step| (step.scenario, step.subject_copy)).collect()
         };
         assert_ne!(
-            names(plan_block(&points, variants, 0, 1)),
-            names(plan_block(&points, variants, 1, 1))
+            names(plan_abba_block(&points, variants, 0, 1)),
+            names(plan_abba_block(&points, variants, 1, 1))
         );
     }
 }

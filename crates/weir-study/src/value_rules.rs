@@ -46,11 +46,11 @@ pub(crate) enum ValueRule {
     /// A table in which these two keys have different texts.
     DifferentTexts(&'static str, &'static str),
     /// A table with at least one of these numbers, which do not descend.
-    Interval(&'static str, &'static str),
+    AtLeastOneOrderedBound(&'static str, &'static str),
     /// A table whose first interval contains its second one; both have a `min`, a `max` or both.
-    IntervalContains(&'static str, &'static str),
+    FirstIntervalContainsSecond(&'static str, &'static str),
     /// A table in which the second number, if both are there, is above the first.
-    Ascending(&'static str, &'static str),
+    StrictlyAscendingPair(&'static str, &'static str),
 }
 
 /// Numbers from `min` to `max`, both included.
@@ -275,7 +275,7 @@ fn check_table(rule: &ValueRule, table: &DeTable<'_>) -> Result<(), PlaceAndReas
                 _ => Ok(()),
             }
         }
-        ValueRule::Interval(first, second) => match (number(first), number(second)) {
+        ValueRule::AtLeastOneOrderedBound(first, second) => match (number(first), number(second)) {
             (None, None) if place(first).is_none() && place(second).is_none() => {
                 Err((None, format!("an interval needs `{first}`, `{second}` or both")))
             }
@@ -285,7 +285,7 @@ fn check_table(rule: &ValueRule, table: &DeTable<'_>) -> Result<(), PlaceAndReas
             )),
             _ => Ok(()),
         },
-        ValueRule::IntervalContains(outer, inner) => {
+        ValueRule::FirstIntervalContainsSecond(outer, inner) => {
             let end = |table_key: &str, end: &str| {
                 number_of_value(table.get(table_key)?.get_ref().get(end)?.get_ref())
             };
@@ -298,7 +298,7 @@ fn check_table(rule: &ValueRule, table: &DeTable<'_>) -> Result<(), PlaceAndReas
             let message = || format!("`{outer}` must contain `{inner}`: it is the wider interval");
             if is_inside { Ok(()) } else { Err((place(outer), message())) }
         }
-        ValueRule::Ascending(first, second) => match (number(first), number(second)) {
+        ValueRule::StrictlyAscendingPair(first, second) => match (number(first), number(second)) {
             (Some(low), Some(high)) if low >= high => Err((
                 place(second),
                 format!("`{second}` is {high}: it must be above `{first}`, which is {low}"),
@@ -347,7 +347,10 @@ mod tests {
         },
         ValueRuleAtPath { path: "names", rule: ValueRule::DistinctElements { or_none: false } },
         ValueRuleAtPath { path: "claims", rule: ValueRule::DistinctInKey("id") },
-        ValueRuleAtPath { path: "claims.[].within", rule: ValueRule::Interval("min", "max") },
+        ValueRuleAtPath {
+            path: "claims.[].within",
+            rule: ValueRule::AtLeastOneOrderedBound("min", "max"),
+        },
         ValueRuleAtPath {
             path: "claims.[].within.*",
             rule: ValueRule::Number(NumberRange { min: -1e9, max: 1e9, or_zero: false }),

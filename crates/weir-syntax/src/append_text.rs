@@ -27,7 +27,7 @@ fn append_ascii(out: &mut String, ascii: &[u8]) {
 }
 
 /// Appends `0x…` in lower case.
-pub(crate) fn append_hex(out: &mut String, value: u64) {
+pub(crate) fn append_0x_hex(out: &mut String, value: u64) {
     out.push_str("0x");
     let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
     for i in (0..digits).rev() {
@@ -37,7 +37,7 @@ pub(crate) fn append_hex(out: &mut String, value: u64) {
 }
 
 /// Appends `0x…` with zeros in front up to `digits`.
-pub(crate) fn append_zero_padded_hex(out: &mut String, value: u64, digits: u32) {
+pub(crate) fn append_0x_hex_of_width(out: &mut String, value: u64, digits: u32) {
     out.push_str("0x");
     for i in (0..digits).rev() {
         let digit = (value >> (4 * i)) & 15;
@@ -187,8 +187,8 @@ mod tests {
     fn numbers() {
         assert_eq!(shown(|s| append_decimal(s, 0)), "0");
         assert_eq!(shown(|s| append_decimal(s, u64::MAX)), u64::MAX.to_string());
-        assert_eq!(shown(|s| append_hex(s, 0)), "0x0");
-        assert_eq!(shown(|s| append_hex(s, 0xfe0)), "0xfe0");
+        assert_eq!(shown(|s| append_0x_hex(s, 0)), "0x0");
+        assert_eq!(shown(|s| append_0x_hex(s, 0xfe0)), "0xfe0");
     }
 
     #[test]

@@ -146,7 +146,9 @@ impl<'t> PacketWordsParser<'t> {
             "meta" => {}
             "pkttype" => self.parse_pkttype(word)?,
             "fragment" => self.parse_fragment_clause(word)?,
-            "truncated" => self.draft.bytes_before_truncation = Some(self.parse_number(word, 19)?),
+            "truncated" => {
+                self.draft.truncated_transport_bytes = Some(self.parse_number(word, 19)?)
+            }
             "length" => {
                 let from = self.position;
                 let length = self.parse_number::<u32>(word, 65_535)?;
@@ -179,7 +181,7 @@ impl<'t> PacketWordsParser<'t> {
     ) -> PacketParseResult<bool> {
         let name = if word.text == "hoplimit" { "ttl" } else { word.text };
         let mut fields =
-            Field::always_present_number_fields().filter(|field| field.row().layer == layer);
+            Field::freely_settable_number_fields().filter(|field| field.row().layer == layer);
         let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
         let value: u64 = self.parse_number(word, field.max_value(family) as u64)?;
         self.draft.given_number_fields.push((field, value.into()));
@@ -472,7 +474,9 @@ impl<'t> PacketWordsParser<'t> {
     fn parse_fragment_clause(&mut self, keyword: PacketWord<'t>) -> PacketParseResult<()> {
         let word = self.expect_word_after(keyword, "offset N, or first")?;
         match word.text {
-            "offset" => self.draft.fragment_offset = Some(self.parse_number(word, 8191)?),
+            "offset" => {
+                self.draft.fragment_offset_in_8_byte_units = Some(self.parse_number(word, 8191)?)
+            }
             "more" | "first" => self.draft.more_fragments = true,
             _ => {
                 let help = "fragment offset N (in units of eight bytes), fragment more, \

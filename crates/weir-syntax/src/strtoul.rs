@@ -36,7 +36,7 @@ pub(crate) fn parse_number_in_range(text: &str, min: u64, max: u64) -> Option<u6
 /// The same for a module that calls `strtoul` itself, which takes a minus.
 ///
 /// Below zero the value wraps around: the tool takes another number than is written, weir none.
-pub(crate) fn parse_plain_strtoul_in_range(text: &str, min: u64, max: u64) -> Option<u64> {
+pub(crate) fn parse_strtoul_refusing_negative(text: &str, min: u64, max: u64) -> Option<u64> {
     match text.trim_start_matches(STRTOUL_BLANKS).strip_prefix('-') {
         Some(digits) if digits.starts_with(|c: char| c.is_ascii_digit()) => {
             parse_number_in_range(digits, 0, 0).filter(|_| min == 0)
@@ -99,10 +99,10 @@ mod tests {
     fn minus_zero_is_a_number_of_strtoul_alone() {
         assert_eq!(parse_number_in_range("0", 0, 99), Some(0));
         assert_eq!(parse_number_in_range("-0", 0, 99), None);
-        assert_eq!(parse_plain_strtoul_in_range("-0", 0, 99), Some(0));
-        assert_eq!(parse_plain_strtoul_in_range(" -0x0", 0, 99), Some(0));
-        assert_eq!(parse_plain_strtoul_in_range("+7", 0, 99), Some(7));
-        assert_eq!(parse_plain_strtoul_in_range("-7", 0, 99), None);
+        assert_eq!(parse_strtoul_refusing_negative("-0", 0, 99), Some(0));
+        assert_eq!(parse_strtoul_refusing_negative(" -0x0", 0, 99), Some(0));
+        assert_eq!(parse_strtoul_refusing_negative("+7", 0, 99), Some(7));
+        assert_eq!(parse_strtoul_refusing_negative("-7", 0, 99), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum AdversarialShape {
     /// Marks after two u32 tests.
     U32Marks,
     /// Chains that each lead to two others, after tests of marks and u32, and change marks.
-    MarkFanOut,
+    MarkJumpsToNextTwoChains,
     /// Negated multiport tests of fifteen ports.
     NegatedMultiports,
     /// Rules over many fields, with overlapping values.
@@ -27,7 +27,7 @@ pub enum AdversarialShape {
     /// Tests of sets that rules change.
     ChangingSets,
     /// Chains that each jump twice to the next one.
-    DeepChains,
+    TwiceJumpedChains,
     /// Translations whose results later rules test.
     Nat,
     /// Marks of packets and connections, copied and flipped, and the time to live.
@@ -42,11 +42,11 @@ impl AdversarialShape {
         AdversarialShape::LimitedLogs,
         AdversarialShape::LimitedMarks,
         AdversarialShape::U32Marks,
-        AdversarialShape::MarkFanOut,
+        AdversarialShape::MarkJumpsToNextTwoChains,
         AdversarialShape::NegatedMultiports,
         AdversarialShape::ManyFields,
         AdversarialShape::ChangingSets,
-        AdversarialShape::DeepChains,
+        AdversarialShape::TwiceJumpedChains,
         AdversarialShape::Nat,
         AdversarialShape::CopiedMarks,
         AdversarialShape::StatefulVerdicts,
@@ -154,7 +154,9 @@ impl ShapeWriter {
             AdversarialShape::U32Marks => {
                 self.append_generated_rules(size, MANGLE_TABLE_INDEX, ShapeWriter::u32_mark_rule)
             }
-            AdversarialShape::MarkFanOut => self.write_mark_fan_out(size.min(60)),
+            AdversarialShape::MarkJumpsToNextTwoChains => {
+                self.write_mark_jumps_to_next_two_chains(size.min(60))
+            }
             AdversarialShape::NegatedMultiports => self.append_generated_rules(
                 size,
                 FILTER_TABLE_INDEX,
@@ -164,7 +166,7 @@ impl ShapeWriter {
                 self.append_generated_rules(size, FILTER_TABLE_INDEX, ShapeWriter::many_fields_rule)
             }
             AdversarialShape::ChangingSets => self.write_changing_sets(size),
-            AdversarialShape::DeepChains => self.write_deep_chains(size.min(60)),
+            AdversarialShape::TwiceJumpedChains => self.write_twice_jumped_chains(size.min(60)),
             AdversarialShape::Nat => self.write_nat(size),
             AdversarialShape::CopiedMarks => {
                 self.append_generated_rules(size, MANGLE_TABLE_INDEX, ShapeWriter::copied_mark_rule)
@@ -337,7 +339,7 @@ impl ShapeWriter {
         first..self.next_chain_number
     }
 
-    fn write_mark_fan_out(&mut self, count: usize) {
+    fn write_mark_jumps_to_next_two_chains(&mut self, count: usize) {
         let chains = self.declare_chains(MANGLE_TABLE_INDEX, count);
         self.append_rule("FORWARD", MANGLE_TABLE_INDEX, &format!("-j c{}", chains.start));
         for chain in chains.clone() {
@@ -365,7 +367,7 @@ impl ShapeWriter {
         format!("0x{bit:x}/0x{bit:x}")
     }
 
-    fn write_deep_chains(&mut self, depth: usize) {
+    fn write_twice_jumped_chains(&mut self, depth: usize) {
         let chains = self.declare_chains(FILTER_TABLE_INDEX, depth);
         self.append_rule("FORWARD", FILTER_TABLE_INDEX, &format!("-j c{}", chains.start));
         for chain in chains.clone() {

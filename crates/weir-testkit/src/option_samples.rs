@@ -21,9 +21,11 @@ pub struct ModuleOptionSamples {
     second_values_refused: OptionValuesByName,
     /// Words of errors with which weir alone refuses a rule, because the tool silently reads
     /// another value than the rule says.
-    pub refused_by_weir_alone: Vec<String>,
+    #[serde(rename = "refused-by-weir-alone")]
+    pub weir_only_error_words: Vec<String>,
     /// Rules over the range of an option's values.
-    rule: Vec<RuleTemplateWithValueRange>,
+    #[serde(rename = "rule")]
+    value_range_rules: Vec<RuleTemplateWithValueRange>,
 }
 
 type OptionValuesByName = BTreeMap<String, Vec<String>>;
@@ -111,7 +113,10 @@ pub fn read_all_option_samples() -> Vec<(bool, String, ModuleOptionSamples)> {
 /// If a file is not of the format.
 #[track_caller]
 pub fn read_value_range_rules() -> Vec<RuleTemplateWithValueRange> {
-    read_all_option_samples().into_iter().flat_map(|(.., samples)| samples.rule).collect()
+    read_all_option_samples()
+        .into_iter()
+        .flat_map(|(.., samples)| samples.value_range_rules)
+        .collect()
 }
 
 fn samples_folder(is_target: bool) -> std::path::PathBuf {

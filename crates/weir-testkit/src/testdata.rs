@@ -38,7 +38,7 @@ pub fn testdata_files_with_extension(folder: &str, extension: &str) -> Vec<PathB
 ///
 /// # Panics
 /// Where it is not given.
-pub fn corpus_folder() -> PathBuf {
+pub fn corpus_folder_from_env() -> PathBuf {
     let folder = std::env::var_os("WEIR_CORPUS");
     folder.expect("WEIR_CORPUS names a folder: run `make test-corpus DIR=…`").into()
 }

@@ -34,7 +34,8 @@ pub struct RulesetWithPacketCases {
     /// The deviations that some form shows with these packets, by their identifiers in
     /// `docs/semantics.md`.
     #[serde(default)]
-    pub deviations: Vec<String>,
+    #[serde(rename = "deviations")]
+    pub shown_deviation_ids: Vec<String>,
     /// The packets.
     pub packet: Vec<PacketCase>,
 }
@@ -46,14 +47,15 @@ pub struct PacketCase {
     /// In the words of `weir explain --packet`.
     pub words: String,
     /// `forward`, `input` or `output`.
-    #[serde(default = "default_journey_kind")]
+    #[serde(default = "default_journey_forward")]
     pub entry: String,
     /// `accept`, `drop`, `reject`, `divert`, `unknown` or `expired`.
     pub verdict: String,
     /// Everything counted, in order: `filter/FORWARD/1`, `filter/FORWARD/policy`, `set/name/1`.
     pub hits: Option<Vec<String>>,
     /// Names of the targets that did something, in order.
-    pub effects: Option<Vec<String>>,
+    #[serde(rename = "effects")]
+    pub targets_with_effect: Option<Vec<String>>,
     /// How the packet leaves: words that must be true of it, e.g. `mark 0x1`.
     pub leaves: Option<String>,
     /// What matches that the packet does not answer are taken to say.
@@ -67,7 +69,7 @@ fn default_family() -> String {
     "v4".to_owned()
 }
 
-fn default_journey_kind() -> String {
+fn default_journey_forward() -> String {
     "forward".to_owned()
 }
 

@@ -54,7 +54,7 @@ const MAX_IDLE_ROUNDS: usize = 3;
 /// Tries for each rule, until it is reached.
 const TRIES_PER_RULE: usize = 6;
 /// Rules in a row that the same helped, after which only one in so many is sent to make sure.
-const TRUSTED_HINT_STREAK_RULES: usize = 8;
+const HINT_STREAK_BEFORE_SAMPLED_CHECKS: usize = 8;
 
 struct BoundaryPacketMaker<'a> {
     reach_hints: ChainReachHints<'a>,
@@ -133,13 +133,13 @@ impl<'a> BoundaryPacketMaker<'a> {
         let TrafficOptions {
             include_fragments: fragments,
             include_truncated: truncated,
-            extra_ct_states: states,
+            include_untested_ct_states: states,
             ..
         } = *self.options;
         let allowed = AllowedShapesAndCtStates {
             include_fragments: fragments,
             include_truncated: truncated,
-            extra_ct_states: states,
+            include_untested_ct_states: states,
         };
         let hop = constraints.is_ttl_decremented_at_hook(hook).into();
         let mut all = generate_mutations(
@@ -152,7 +152,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         );
         // The same order in every round, so that each round is another change.
         let place = (reached.table_hook_index << 56 | reached.chain_index << 28) as u64
-            | u64::from(reached.number_in_chain);
+            | u64::from(reached.rulenum_from_1);
         Rng::new(self.options.seed ^ place).shuffle(&mut all[1..]);
         all.get(round % all.len())?.apply_to_constraints(&mut constraints);
         constraints.build_packet(&self.packet_defaults, &mut self.rng)
@@ -167,7 +167,7 @@ impl<'a> BoundaryPacketMaker<'a> {
         let hook = paths.table_hook_paths[reached.table_hook_index].hook;
         let mut constraints =
             PacketConstraints::new(self.ruleset.family, self.options.journey_kind);
-        let way = paths.pick_jump_path(reached, &mut self.rng);
+        let way = paths.pick_jump_path_nearest_first(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
             if !constraints.require_lowered_tests_of_rule(
                 rule,
@@ -192,7 +192,8 @@ impl<'a> BoundaryPacketMaker<'a> {
         let place = (reached.table_hook_index, reached.chain_index);
         let (known, row) =
             self.reach_hints.successful_hints.get(&place).copied().unwrap_or_default();
-        let sure = row >= TRUSTED_HINT_STREAK_RULES && !self.rng.one_in(TRUSTED_HINT_STREAK_RULES);
+        let sure = row >= HINT_STREAK_BEFORE_SAMPLED_CHECKS
+            && !self.rng.one_in(HINT_STREAK_BEFORE_SAMPLED_CHECKS);
         let mut helps = vec![
             DeviceOrReturnRuleHint { use_unnamed_oif: true, ..DeviceOrReturnRuleHint::default() },
             DeviceOrReturnRuleHint {

@@ -27,7 +27,7 @@ pub(crate) enum FragmentOrTruncation {
     /// A later fragment, at this offset in units of eight bytes.
     LaterFragment(u16),
     /// Cut after so many bytes of the transport header.
-    TruncatedHeader(usize),
+    TruncatedTransportHeader(usize),
 }
 
 /// Constraints on a packet.
@@ -200,7 +200,7 @@ impl PacketConstraints {
                 let predicate = Predicate::Masked { value: addr.0 & mask, mask };
                 self.field_tests.push((side(Field::Saddr, Field::Daddr), predicate, false));
             }
-            ElementPart::ProtoAndPort { proto, port } => {
+            ElementPart::ProtoAndPort { proto, port_or_icmp_type_and_code: port } => {
                 if let Some(proto) = proto {
                     self.field_tests.push((Field::Proto, single((*proto).into()), false));
                 }
@@ -253,7 +253,8 @@ impl PacketConstraints {
         defaults: &DefaultDevicesAndMaxBytes,
         rng: &mut Rng,
     ) -> Option<Packet> {
-        let proto = self.solve_field(Field::Proto, self.choose_default_proto(rng), rng)? as u8;
+        let proto =
+            self.solve_field(Field::Proto, self.choose_proto_for_tested_fields(rng), rng)? as u8;
         let (saddr, daddr) = (
             random_documentation_addr(self.family, true, rng),
             random_documentation_addr(self.family, false, rng),
@@ -269,9 +270,9 @@ impl PacketConstraints {
         if self.journey_kind != JourneyKind::Input {
             p.oif = self.solve_device_field(Field::Oif, &defaults.oif)?;
         }
-        for field in Field::always_present_number_fields().chain([Field::PktType]) {
-            let usual = field.row().ordinary_value.unwrap_or(0);
-            field.write(&mut p, self.solve_field(field, usual, rng)?);
+        for field in Field::freely_settable_number_fields().chain([Field::PktType]) {
+            let usual = field.row().ordinary_value_if_freely_settable.unwrap_or(0);
+            field.write_if_present(&mut p, self.solve_field(field, usual, rng)?);
         }
         p.ct = self.solve_conntrack_info(rng)?;
         p.transport = self.build_transport(proto, rng)?;
@@ -282,7 +283,7 @@ impl PacketConstraints {
     }
 
     /// The protocol that the tested fields need, where the protocol itself is not tested.
-    fn choose_default_proto(&self, rng: &mut Rng) -> u128 {
+    fn choose_proto_for_tested_fields(&self, rng: &mut Rng) -> u128 {
         if self.has_test_or_forced_value(Field::IcmpTypeAndCode) {
             return if self.family == Family::V4 { 1 } else { 58 };
         }
@@ -376,7 +377,7 @@ impl PacketConstraints {
                 p.payload.resize(24, 0);
                 p.transport = Transport::NoParsedHeader;
             }
-            FragmentOrTruncation::TruncatedHeader(bytes) => {
+            FragmentOrTruncation::TruncatedTransportHeader(bytes) => {
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
                 // Headers that no field models (ESP, AH) are ordinary bytes.
@@ -399,7 +400,10 @@ impl PacketConstraints {
         rng: &mut Rng,
     ) -> Option<()> {
         if !self.has_test_or_forced_value(Field::Length)
-            || matches!(self.fragment_or_truncation, FragmentOrTruncation::TruncatedHeader(_))
+            || matches!(
+                self.fragment_or_truncation,
+                FragmentOrTruncation::TruncatedTransportHeader(_)
+            )
         {
             return Some(());
         }

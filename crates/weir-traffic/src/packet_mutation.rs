@@ -42,7 +42,7 @@ impl PacketMutation {
 pub(crate) struct AllowedShapesAndCtStates {
     pub include_fragments: bool,
     pub include_truncated: bool,
-    pub extra_ct_states: bool,
+    pub include_untested_ct_states: bool,
 }
 
 /// All changes worth trying on a rule, the unchanged packet first.
@@ -107,11 +107,14 @@ pub(crate) fn generate_mutations(
     }
     if allowed.include_truncated && header {
         out.extend(
-            [FragmentOrTruncation::TruncatedHeader(2), FragmentOrTruncation::TruncatedHeader(7)]
-                .map(PacketMutation::FragmentOrTruncate),
+            [
+                FragmentOrTruncation::TruncatedTransportHeader(2),
+                FragmentOrTruncation::TruncatedTransportHeader(7),
+            ]
+            .map(PacketMutation::FragmentOrTruncate),
         );
     }
-    if allowed.extra_ct_states {
+    if allowed.include_untested_ct_states {
         use ct_state::{DNAT, ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
         let all = [NEW, ESTABLISHED, RELATED, INVALID, UNTRACKED, NEW | DNAT];
         out.extend(all.map(|s| PacketMutation::SetField(Field::CtState, s.into())));
@@ -195,7 +198,7 @@ fn push_sampled_element_mutations(
                     let predicate = Predicate::Masked { value: addr.0 & mask, mask };
                     (side(Field::Saddr, Field::Daddr), predicate)
                 }
-                ElementPart::ProtoAndPort { port, .. } => {
+                ElementPart::ProtoAndPort { port_or_icmp_type_and_code: port, .. } => {
                     let port = u128::from(*port);
                     (side(Field::Sport, Field::Dport), Predicate::InSpans(vec![(port, port)]))
                 }

@@ -100,7 +100,7 @@ impl RulesetValuePool {
                 self.add_predicate_values(Field::Saddr, &predicate);
                 self.add_predicate_values(Field::Daddr, &predicate);
             }
-            ElementPart::ProtoAndPort { port, .. } => {
+            ElementPart::ProtoAndPort { port_or_icmp_type_and_code: port, .. } => {
                 let port = u128::from(*port);
                 self.add_predicate_values(Field::Dport, &Predicate::InSpans(vec![(port, port)]));
             }
@@ -180,20 +180,23 @@ impl RulesetValuePool {
         }
         // Only what rules test is drawn: a new row of the table changes no packet of a seed.
         let is_tested = |field: &Field| self.value_spans.contains_key(field);
-        for field in Field::always_present_number_fields().filter(is_tested) {
+        for field in Field::freely_settable_number_fields().filter(is_tested) {
             // Few packets carry metadata.
             if field.row().layer == Layer::Meta && !rng.one_in(4) {
                 continue;
             }
-            let value =
-                self.draw_rule_or_usual_value(field, field.row().ordinary_value.unwrap_or(0), rng);
+            let value = self.draw_rule_or_usual_value(
+                field,
+                field.row().ordinary_value_if_freely_settable.unwrap_or(0),
+                rng,
+            );
             // A router does not forward a packet with less.
             let least = if field == Field::Ttl { 2 } else { 0 };
-            field.write(&mut p, value.max(least));
+            field.write_if_present(&mut p, value.max(least));
         }
         p.transport = self.draw_transport(proto, rng);
         p.payload = vec![0; rng.below(64)];
-        if options.extra_ct_states {
+        if options.include_untested_ct_states {
             let states = [CtState::New, CtState::Established, CtState::Related, CtState::Invalid];
             p.ct = ConntrackInfo::from_state(if rng.one_in(2) {
                 CtState::New

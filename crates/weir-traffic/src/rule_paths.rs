@@ -15,7 +15,7 @@ pub(crate) struct ReachableRule<'r> {
     pub chain_index: usize,
     pub rule: &'r Rule,
     /// Number from 1.
-    pub number_in_chain: u32,
+    pub rulenum_from_1: u32,
 }
 
 /// One table at one hook, and how its chains are reached.
@@ -73,7 +73,7 @@ impl<'r> RulePaths<'r> {
                 table_hook_index: walk,
                 chain_index: chain,
                 rule,
-                number_in_chain,
+                rulenum_from_1: number_in_chain,
             }));
         }
         self.table_hook_paths.push(TableHookPaths {
@@ -90,7 +90,11 @@ impl<'r> RulePaths<'r> {
     }
 
     /// The jumps that lead to a chain, nearest first; if there are several paths, one of them.
-    pub fn pick_jump_path(&self, reached: &ReachableRule<'r>, rng: &mut Rng) -> Vec<&'r Rule> {
+    pub fn pick_jump_path_nearest_first(
+        &self,
+        reached: &ReachableRule<'r>,
+        rng: &mut Rng,
+    ) -> Vec<&'r Rule> {
         let jumps = &self.table_hook_paths[reached.table_hook_index].jumps_to_chain;
         let mut way = Vec::new();
         let mut chain = reached.chain_index;

@@ -16,7 +16,7 @@ pub struct TrafficOptions {
     /// Truncated transport headers among them.
     pub include_truncated: bool,
     /// Include conntrack states other than those that the rules test.
-    pub extra_ct_states: bool,
+    pub include_untested_ct_states: bool,
     /// Longest packet, in bytes from the network header on.
     pub packet_bytes_max: usize,
 }
@@ -29,7 +29,7 @@ impl Default for TrafficOptions {
             journey_kind: JourneyKind::Forward,
             include_fragments: true,
             include_truncated: true,
-            extra_ct_states: true,
+            include_untested_ct_states: true,
             packet_bytes_max: 1500,
         }
     }

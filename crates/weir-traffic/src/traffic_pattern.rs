@@ -34,7 +34,8 @@ pub enum TrafficPattern {
     Zipf,
     /// Their addresses are from the same /16 (IPv6: /48) as addresses of the rules, but no rule
     /// and no set lists them.
-    Miss,
+    #[serde(rename = "miss")]
+    NearMiss,
     /// Their addresses are far from all addresses of the rules: not even in the same /8 (IPv6:
     /// /32) as one of them, where one is left.
     Far,
@@ -46,7 +47,7 @@ impl TrafficPattern {
         TrafficPattern::AllMatchAtEnd,
         TrafficPattern::Uniform,
         TrafficPattern::Zipf,
-        TrafficPattern::Miss,
+        TrafficPattern::NearMiss,
         TrafficPattern::Far,
     ];
 
@@ -56,7 +57,7 @@ impl TrafficPattern {
             TrafficPattern::AllMatchAtEnd => "all-match-at-end",
             TrafficPattern::Uniform => "uniform",
             TrafficPattern::Zipf => "zipf",
-            TrafficPattern::Miss => "miss",
+            TrafficPattern::NearMiss => "miss",
             TrafficPattern::Far => "far",
         }
     }
@@ -85,7 +86,7 @@ pub struct PacketPatternOptions {
 impl Default for PacketPatternOptions {
     fn default() -> Self {
         PacketPatternOptions {
-            pattern: TrafficPattern::Miss,
+            pattern: TrafficPattern::NearMiss,
             family: Family::V4,
             seed: 1,
             max_packets: 4096,
@@ -121,9 +122,11 @@ pub fn generate_pattern_packets(
     let paths = RulePaths::new(ruleset, options.journey_kind);
     match options.pattern {
         TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_packets(&paths),
-        TrafficPattern::Uniform => maker.generate_weighted_packets(&paths, |_| 1.0),
-        TrafficPattern::Zipf => maker.generate_weighted_packets(&paths, |rank| 1.0 / rank as f64),
-        TrafficPattern::Miss => maker.generate_unlisted_addr_packets(true),
+        TrafficPattern::Uniform => maker.generate_packets_weighted_by_random_rank(&paths, |_| 1.0),
+        TrafficPattern::Zipf => {
+            maker.generate_packets_weighted_by_random_rank(&paths, |rank| 1.0 / rank as f64)
+        }
+        TrafficPattern::NearMiss => maker.generate_unlisted_addr_packets(true),
         TrafficPattern::Far => maker.generate_unlisted_addr_packets(false),
     }
     maker.generated_packets
@@ -160,7 +163,11 @@ impl<'a> PatternPacketMaker<'a> {
 
     /// Packets that satisfy rules, picked by weight; a rule that none of its packets reaches is
     /// omitted after a few tries.
-    fn generate_weighted_packets(&mut self, paths: &RulePaths<'_>, weight: impl Fn(usize) -> f64) {
+    fn generate_packets_weighted_by_random_rank(
+        &mut self,
+        paths: &RulePaths<'_>,
+        weight: impl Fn(usize) -> f64,
+    ) {
         let mut rules: Vec<&ReachableRule<'_>> =
             paths.rules.iter().filter(|r| r.rule.target.is_terminating()).collect();
         self.rng.shuffle(&mut rules);
@@ -193,7 +200,7 @@ impl<'a> PatternPacketMaker<'a> {
     ) -> Option<Packet> {
         let hook = paths.table_hook_paths[reached.table_hook_index].hook;
         let mut constraints = self.fixed_device_and_proto_constraints();
-        let way = paths.pick_jump_path(reached, &mut self.rng);
+        let way = paths.pick_jump_path_nearest_first(reached, &mut self.rng);
         for rule in way.into_iter().chain([reached.rule]) {
             if !constraints.require_lowered_tests_of_rule(
                 rule,
@@ -315,9 +322,9 @@ impl<'a> PatternPacketMaker<'a> {
             Addr(addr)
         };
         let ListedAddrs {
-            source_nets: sources,
-            destination_nets: destinations,
-            short_prefix_nets: tops,
+            source_slash16_or_48_nets: sources,
+            destination_slash16_or_48_nets: destinations,
+            slash8_or_32_nets: tops,
             ..
         } = &self.listed_addrs;
         (one(sources, tops), one(destinations, tops))
@@ -352,10 +359,10 @@ struct ListedAddrs {
     nets_by_mask: HashMap<u128, HashSet<u128>>,
     addr_spans: Vec<(u128, u128)>,
     /// /16s (IPv6: /48s) of listed sources and destinations.
-    source_nets: Vec<u128>,
-    destination_nets: Vec<u128>,
+    source_slash16_or_48_nets: Vec<u128>,
+    destination_slash16_or_48_nets: Vec<u128>,
     /// /8s (IPv6: /32s) of all.
-    short_prefix_nets: HashSet<u128>,
+    slash8_or_32_nets: HashSet<u128>,
 }
 
 impl ListedAddrs {
@@ -364,9 +371,9 @@ impl ListedAddrs {
             family,
             nets_by_mask: HashMap::new(),
             addr_spans: Vec::new(),
-            source_nets: Vec::new(),
-            destination_nets: Vec::new(),
-            short_prefix_nets: HashSet::new(),
+            source_slash16_or_48_nets: Vec::new(),
+            destination_slash16_or_48_nets: Vec::new(),
+            slash8_or_32_nets: HashSet::new(),
         };
         let rules =
             firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
@@ -394,7 +401,9 @@ impl ListedAddrs {
                 listed.add_predicate_addrs(&predicate, true, true);
             }
         }
-        for nets in [&mut listed.source_nets, &mut listed.destination_nets] {
+        for nets in
+            [&mut listed.source_slash16_or_48_nets, &mut listed.destination_slash16_or_48_nets]
+        {
             nets.sort_unstable();
             nets.dedup();
         }
@@ -416,12 +425,12 @@ impl ListedAddrs {
         };
         let net = value & self.family.netmask(wide);
         if source {
-            self.source_nets.push(net);
+            self.source_slash16_or_48_nets.push(net);
         }
         if destination {
-            self.destination_nets.push(net);
+            self.destination_slash16_or_48_nets.push(net);
         }
-        self.short_prefix_nets.insert(value & self.family.netmask(top));
+        self.slash8_or_32_nets.insert(value & self.family.netmask(top));
     }
 
     fn has_addr_in_narrow_net(&self, addr: u128) -> bool {

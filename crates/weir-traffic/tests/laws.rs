@@ -51,8 +51,9 @@ fn tests() -> impl Strategy<Value = Rule> {
 }
 
 fn target(chains_below: usize) -> impl Strategy<Value = Target> {
-    let mark =
-        (0u32..4).prop_map(|value| Target::Effect(Box::new(Effect::Mark { value, mask: 0xff })));
+    let mark = (0u32..4).prop_map(|value| {
+        Target::Effect(Box::new(Effect::Mark { xor_value: value, clear_mask: 0xff }))
+    });
     let chain = move |n: usize| format!("c{}", n % chains_below.max(1));
     let mut targets = vec![
         (2, Just(Target::None).boxed()),

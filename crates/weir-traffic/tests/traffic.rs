@@ -121,7 +121,7 @@ fn what_is_not_wanted_is_not_made() {
     let plain = TrafficOptions {
         include_fragments: false,
         include_truncated: false,
-        extra_ct_states: false,
+        include_untested_ct_states: false,
         ..all
     };
     let made = traffic(&f, &plain);
@@ -196,7 +196,7 @@ fn a_pattern_ends_where_it_says() {
 #[test]
 fn misses_are_near_and_far_is_far() {
     let listed = [0x0a01_0001, 0x0a01_0002, 0x0a02_0003];
-    for (p, _) in pattern(TrafficPattern::Miss) {
+    for (p, _) in pattern(TrafficPattern::NearMiss) {
         assert!([0x0a01, 0x0a02].contains(&(p.saddr.0 >> 16)), "{:x}", p.saddr.0);
         assert!(!listed.contains(&p.saddr.0));
     }

@@ -288,7 +288,7 @@ impl CreditCounters {
     /// Reads the counters that packets of these families can count in.
     fn read_counters_of_families(&mut self, families: &[Family]) -> Result<(), VerifyError> {
         for table in self.iptables_tables.iter_mut().filter(|t| families.contains(&t.family)) {
-            let counts = table.counters.read_counters()?;
+            let counts = table.counters.read_counters_if_not_replaced()?;
             self.readings[table.first_reading_index..table.first_reading_index + counts.len()]
                 .copy_from_slice(&counts);
         }

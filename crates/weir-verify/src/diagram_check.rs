@@ -12,9 +12,9 @@ const DIAGRAM_STEPS_MAX: u64 = 100_000_000;
 pub(crate) type DiagramDisagreementOrSkipReason = Result<Option<String>, &'static str>;
 
 /// The diagrams of a ruleset, where they are wanted.
-pub(crate) struct FamilyDiagrams<'f>(Vec<(Family, Option<DiagramLookup<'f>>)>);
+pub(crate) struct DiagramLookupByFamily<'f>(Vec<(Family, Option<DiagramLookup<'f>>)>);
 
-impl<'f> FamilyDiagrams<'f> {
+impl<'f> DiagramLookupByFamily<'f> {
     pub fn build_diagrams(firewall: &'f Firewall, wanted: bool) -> Self {
         let families = firewall.rulesets().map(|r| r.family).filter(|_| wanted);
         let made = families.map(|f| {
@@ -28,7 +28,7 @@ impl<'f> FamilyDiagrams<'f> {
                 ),
             )
         });
-        FamilyDiagrams(made.collect())
+        DiagramLookupByFamily(made.collect())
     }
 
     /// Evaluates a packet's journey, and the diagram for the same journey.

@@ -3,7 +3,7 @@
 //! These matches read bytes that the model does not represent. Their effect is computed from the
 //! bytes, as the modules in net/netfilter do; `effects` in the tests compares it with the kernel.
 
-use weir_model::effect::{Hotdrop, match_effects, target_module_name};
+use weir_model::effect::{Hotdrop, match_effects, verdict_or_extension_name};
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{CtState, Family, Match, Packet, Target};
 use weir_packet::Transport;
@@ -60,7 +60,7 @@ pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, Str
 
 /// Whether a target itself drops a packet.
 pub(crate) fn target_drops_packet(target: &Target, packet: &Packet) -> Result<bool, String> {
-    match target_module_name(target) {
+    match verdict_or_extension_name(target) {
         // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
         Some("TCPMSS") => Ok(packet.fragment.offset == 0
             && is_truncated_tcp(&packet_bytes_after_network_header(packet))),
@@ -82,7 +82,7 @@ pub(crate) fn can_match_drop_given_packet(m: &Match, packet: &Packet) -> bool {
         Hotdrop::Never => false,
         Hotdrop::OnTruncatedHeader if cut || matches!(packet.proto, 33 | 50 | 51) => true,
         Hotdrop::OnTruncatedHeader => false,
-        Hotdrop::Unpredictable | Hotdrop::DespiteMatch => {
+        Hotdrop::Unpredictable | Hotdrop::MatchMayAlsoDrop => {
             match_drops_packet(m, packet) != Ok(false)
         }
     }

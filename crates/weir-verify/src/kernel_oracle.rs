@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::effect::{target_effects, target_module_name};
+use weir_model::effect::{target_effects, verdict_or_extension_name};
 use weir_model::rule_match::{ExtensionValue, UnmodelledInputMatch};
 use weir_model::target::{ExtensionTarget, NatTarget};
 use weir_model::{Addr, Effect, Family, Field, Match, OriginalRuleIndex, Target};
@@ -18,7 +18,7 @@ use weir_semantics::{
 
 use crate::hotdrop_prediction;
 use crate::packet_batch::PacketPath;
-use crate::testbed::LINK_ADDRS_AS_NUMBERS;
+use crate::testbed::FIREWALL_LINK_ADDRS;
 
 /// What one packet is answered.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct KernelOracle<'a> {
     /// counter of the rule that asked.
     pub needs_kernel_answer: bool,
     /// Rules on which nothing depends but their own counter, taken as true.
-    pub uncertain_rules: Vec<OriginalRuleIndex>,
+    pub rules_uncertain_in_own_counter_only: Vec<OriginalRuleIndex>,
     /// What is taken for granted of rules on which more depends, until counters contradict.
     guessed_answers: Option<&'a LastKernelAnswerByRule>,
     /// Answers to what the counters leave open, in the order of the questions; then `false`.
@@ -63,7 +63,7 @@ impl<'a> KernelOracle<'a> {
             daddr_and_journey_on_arrival: arrived,
             rule_counts: counted,
             needs_kernel_answer: open,
-            uncertain_rules: maybe,
+            rules_uncertain_in_own_counter_only: maybe,
             guessed_answers,
             scripted_answers: script,
             open_question_count: left_open,
@@ -88,7 +88,7 @@ impl<'a> KernelOracle<'a> {
 }
 
 impl Oracle for KernelOracle<'_> {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         if let Some(Match::UnmodelledInput(host)) = question.match_in_question()
             && let Some(answer) = evaluate_host_dependent_match(host, question.packet, self.path)
         {
@@ -109,7 +109,7 @@ impl Oracle for KernelOracle<'_> {
         }
         match id {
             Some(id) if affects_only_own_counter(question) && !may_later_match_drop(question) => {
-                self.uncertain_rules.push(*id);
+                self.rules_uncertain_in_own_counter_only.push(*id);
                 true
             }
             _ => {
@@ -148,7 +148,7 @@ impl Oracle for KernelOracle<'_> {
             NatTarget::Masquerade(_) => 1,
             NatTarget::Dnat(_) | NatTarget::Snat(_) | NatTarget::Netmap(..) => return None,
         };
-        let addr = LINK_ADDRS_AS_NUMBERS[translation.packet.family as usize][link];
+        let addr = FIREWALL_LINK_ADDRS[translation.packet.family as usize][link];
         Some((Addr(addr), None))
     }
 
@@ -251,7 +251,8 @@ fn has_mss_option(options: &[u8]) -> bool {
 fn affects_only_own_counter(question: &OracleQuestion<'_>) -> bool {
     let target = &question.rule.target;
     // Jumps and RETURN do nothing to a packet, but decide which rules it reaches.
-    let continues_with_next_rule = *target == Target::None || target_module_name(target).is_some();
+    let continues_with_next_rule =
+        *target == Target::None || verdict_or_extension_name(target).is_some();
     question.subject != QuestionSubject::Target
         && continues_with_next_rule
         && target_effects(target).has_no_effect_on_later_rules()
@@ -328,7 +329,7 @@ fn evaluate_addrtype(
 /// inet_addr_type: the local table, then UNICAST.
 fn classify_addrtype(addr: Addr, path: &PacketPath) -> Option<&'static str> {
     let first = (addr.0 >> 24) as u8;
-    let own = LINK_ADDRS_AS_NUMBERS[Family::V4 as usize].contains(&addr.0);
+    let own = FIREWALL_LINK_ADDRS[Family::V4 as usize].contains(&addr.0);
     Some(match first {
         // Only these two are always broadcasts; the rest of 0.0.0.0/8 is routed like any other
         // network since Linux 5.3.

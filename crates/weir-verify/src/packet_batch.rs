@@ -145,7 +145,7 @@ impl BatchMaker {
         entry: JourneyKind,
         lengths: &mut HashSet<usize>,
     ) -> PreparedPacket {
-        packet_numbering::write_number_to_identification(&mut packet, number);
+        packet_numbering::write_number_to_packet_ident(&mut packet, number);
         if entry != JourneyKind::Output && packet.smac.is_none() {
             packet.smac = Some(NEIGHBOUR_MAC);
         }
@@ -260,7 +260,7 @@ mod tests {
     use weir_model::field::{FIELDS, Layer};
     use weir_packet::{Addr, FragmentOffsetAndFlags};
 
-    use crate::packet_numbering::{PACKET_NUMBER_MAX, depends_on_identification};
+    use crate::packet_numbering::{PACKET_NUMBER_MAX, depends_on_packet_ident};
 
     fn udp(family: Family, sport: u16) -> Packet {
         let mut p = Packet::new(family, Addr(1), Addr(2), 17);
@@ -326,7 +326,7 @@ mod tests {
                     let numbered = &prepared.packet;
                     assert_eq!(find_fields_changed_in_frame(numbered, &prepared.frame), []);
                     let fields = FIELDS.iter().map(|row| row.field);
-                    for field in fields.filter(|f| !depends_on_identification(*f)) {
+                    for field in fields.filter(|f| !depends_on_packet_ident(*f)) {
                         assert_eq!(field.read(&packet), field.read(numbered), "{field:?}");
                     }
                 }

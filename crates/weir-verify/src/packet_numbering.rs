@@ -20,24 +20,24 @@ use weir_packet::Packet;
 /// Numbers of packets go from 1 to here, then begin again.
 pub(crate) const PACKET_NUMBER_MAX: u32 = 60_000;
 /// How many values are tried from the next number on, and as many after the packet's own value.
-const CANDIDATES_MAX: u32 = 256;
+const CANDIDATES_PER_START_MAX: u32 = 256;
 
 /// A test of the identification.
-type IdentificationTest = (Family, Field, Predicate);
+type IpIdentTest = (Family, Field, Predicate);
 
 /// Chooses the numbers of packets.
 #[derive(Debug)]
 pub(crate) struct PacketNumbering {
     next_number: u32,
     /// Each once, of all rules.
-    tests: HashSet<IdentificationTest>,
+    tests: HashSet<IpIdentTest>,
 }
 
 impl PacketNumbering {
     /// Numbers that no rule of the firewall can tell from a packet's own identification.
     pub fn new(firewall: &Firewall) -> PacketNumbering {
         let fields: Vec<Field> =
-            FIELDS.iter().map(|row| row.field).filter(|f| depends_on_identification(*f)).collect();
+            FIELDS.iter().map(|row| row.field).filter(|f| depends_on_packet_ident(*f)).collect();
         let mut tests = HashSet::new();
         for ruleset in firewall.rulesets().filter(|_| !fields.is_empty()) {
             for (_, _, rule) in ruleset.rules_with_table_and_chain() {
@@ -53,10 +53,7 @@ impl PacketNumbering {
         PacketNumbering::from_next_number(1, tests)
     }
 
-    pub fn from_next_number(
-        next_number: u32,
-        tests: HashSet<IdentificationTest>,
-    ) -> PacketNumbering {
+    pub fn from_next_number(next_number: u32, tests: HashSet<IpIdentTest>) -> PacketNumbering {
         PacketNumbering { next_number, tests }
     }
 
@@ -68,7 +65,7 @@ impl PacketNumbering {
                 return true;
             }
             let mut numbered = packet.clone();
-            write_number_to_identification(&mut numbered, number);
+            write_number_to_packet_ident(&mut numbered, number);
             tests.iter().all(|test| {
                 evaluate_identification_test(test, packet)
                     == evaluate_identification_test(test, &numbered)
@@ -85,8 +82,9 @@ fn choose_free_number(
     taken: &[u32],
     is_like_own: impl Fn(u32) -> bool,
 ) -> Option<u32> {
-    let consecutive = (0..CANDIDATES_MAX).map(|i| (*next - 1 + i) % PACKET_NUMBER_MAX + 1);
-    let after_own = (1..=CANDIDATES_MAX).map(|i| u32::from(own.wrapping_add(i as u16)));
+    let consecutive =
+        (0..CANDIDATES_PER_START_MAX).map(|i| (*next - 1 + i) % PACKET_NUMBER_MAX + 1);
+    let after_own = (1..=CANDIDATES_PER_START_MAX).map(|i| u32::from(own.wrapping_add(i as u16)));
     let mut candidates = consecutive.chain(after_own).chain([u32::from(own)]);
     let number = candidates.find(|n| is_like_own(*n) && !taken.contains(n))?;
     if number == *next {
@@ -96,7 +94,7 @@ fn choose_free_number(
 }
 
 /// Numbers a packet, as far as its number is in a field of [`Packet`].
-pub(crate) fn write_number_to_identification(packet: &mut Packet, number: u32) {
+pub(crate) fn write_number_to_packet_ident(packet: &mut Packet, number: u32) {
     if packet.family == Family::V4 || packet.is_fragment() {
         packet.ident = number as u16;
     }
@@ -122,7 +120,7 @@ pub(crate) fn read_packet_number(bytes: &[u8]) -> Option<u32> {
 
 /// What a test answers; `None` where the packet has no such field.
 fn evaluate_identification_test(
-    (_, field, predicate): &IdentificationTest,
+    (_, field, predicate): &IpIdentTest,
     packet: &Packet,
 ) -> Option<bool> {
     match field.read(packet) {
@@ -132,7 +130,7 @@ fn evaluate_identification_test(
 }
 
 /// Whether the value of a field depends on the identification of some packet.
-pub(crate) fn depends_on_identification(field: Field) -> bool {
+pub(crate) fn depends_on_packet_ident(field: Field) -> bool {
     [Family::V4, Family::V6].into_iter().any(|family| {
         let mut fragment = Packet::new(family, Default::default(), Default::default(), 17);
         fragment.fragment.offset = 1;

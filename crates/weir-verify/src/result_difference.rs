@@ -32,7 +32,7 @@ pub(crate) struct ExpectedResult {
     /// Ports and addresses are the kernel's choice.
     pub is_translated: bool,
     /// It is dropped in silence.
-    pub is_silently_dropped: bool,
+    pub has_drop_verdict: bool,
     /// Conntrack is kept from it.
     pub is_untracked: bool,
     /// How the diagram differs from this, if it was evaluated.
@@ -40,7 +40,7 @@ pub(crate) struct ExpectedResult {
 }
 
 impl ExpectedResult {
-    /// `uncertain_rules`: rules whose counter may count the packet or not.
+    /// `rules_uncertain_in_own_counter_only`: rules whose counter may count the packet or not.
     pub fn from_outcome(
         outcome: &Outcome<'_>,
         sent: &Packet,
@@ -67,7 +67,7 @@ impl ExpectedResult {
             byte_bounds: (sent.len() as u64, sent.len().max(outcome.packet.len()) as u64),
             packet: outcome.packet.clone(),
             is_translated: outcome.effects.iter().any(|e| is_nat(e.target)),
-            is_silently_dropped: outcome.verdict == Verdict::Drop,
+            has_drop_verdict: outcome.verdict == Verdict::Drop,
             is_untracked: has_notrack_effect(outcome),
             diagram_check: None,
         }

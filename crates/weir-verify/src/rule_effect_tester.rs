@@ -186,7 +186,8 @@ impl RuleEffectTester {
         let mut since = Vec::new();
         for ((_, table), before) in self.table_counter_readers.iter_mut().zip(&mut self.last_counts)
         {
-            let now: Vec<u64> = table.read_counters()?.iter().map(|c| c.packets).collect();
+            let now: Vec<u64> =
+                table.read_counters_if_not_replaced()?.iter().map(|c| c.packets).collect();
             since.push(now.iter().zip(before.iter()).map(|(n, b)| n.wrapping_sub(*b)).collect());
             *before = now;
         }
@@ -218,7 +219,7 @@ impl RuleEffectTester {
         let seen = self.testbed.send_batch(&batch)?;
         let counts = self.read_packet_count_deltas()?;
         let lost = seen.reached_first_hook.iter().filter(|b| !**b).count();
-        if lost > 0 && !sample.may_be_refused_by_host {
+        if lost > 0 && !sample.may_be_dropped_before_first_hook {
             return Err(VerifyError::PacketsLost { way: self.testbed.name.clone(), lost });
         }
         let mut out = Vec::new();
@@ -376,7 +377,7 @@ struct ObservedRuleOracle<'s> {
 }
 
 impl Oracle for ObservedRuleOracle<'_> {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         match question.rule.target.jump_target() {
             Some(chain) if effect_test_ruleset::is_generated_chain(chain) => {
                 effect_test_ruleset::is_on_dispatch_path(chain, self.rule_index)

@@ -22,7 +22,7 @@ use crate::observing_rules::{self, RENAMED_LOOPBACK_DEVICE, log_prefix};
 use crate::packet_batch::{PacketBatch, PacketPath};
 
 /// Addresses of the two links, by family.
-pub(crate) const LINK_ADDRS_AS_NUMBERS: [[u128; 2]; 2] =
+pub(crate) const FIREWALL_LINK_ADDRS: [[u128; 2]; 2] =
     [[0xc000_000a, 0xc000_000b], [0xfd57_6569 << 96 | 0x0a, 0xfd57_6569 << 96 | 0x0b]];
 
 const NFLOG_COPY_BYTES: u32 = 128;
@@ -334,7 +334,7 @@ fn format_link_addr_prefixes(link: usize, families: &[Family]) -> Vec<String> {
     families
         .iter()
         .map(|f| {
-            let addr = weir_packet::Addr(LINK_ADDRS_AS_NUMBERS[*f as usize][link]);
+            let addr = weir_packet::Addr(FIREWALL_LINK_ADDRS[*f as usize][link]);
             format!("{}/{}", addr.display(*f), f.addr_bits())
         })
         .collect()

@@ -19,7 +19,8 @@ pub struct VerifyReport {
     /// Packets that were compared in every firewall.
     pub compared: u64,
     /// Of those, by path: `ipv4 forward`.
-    pub compared_by_way: BTreeMap<String, u64>,
+    #[serde(rename = "compared_by_way")]
+    pub compared_by_path: BTreeMap<String, u64>,
     /// Of those, by what conntrack took them for.
     pub compared_by_state: BTreeMap<String, u64>,
     /// Of those, tried one at a time.
@@ -60,11 +61,13 @@ pub struct RulesetReport {
     /// Packets with another verdict, or another outgoing packet.
     pub verdict_differences: u64,
     /// Packets that were counted otherwise.
-    pub counter_differences: u64,
+    #[serde(rename = "counter_differences")]
+    pub packets_with_counter_difference: u64,
     /// Differences that `docs/semantics.md` names, by name.
     pub named: BTreeMap<String, u64>,
     /// How often all counters were read and compared.
-    pub counter_readings: u64,
+    #[serde(rename = "counter_readings")]
+    pub counter_read_rounds: u64,
     /// Counters of originals that were compared at each reading.
     pub counters: u64,
     /// Originals that at least one compared packet counted in.
@@ -87,7 +90,9 @@ pub struct PacketDifference {
 impl VerifyReport {
     /// Whether nothing differed, except what is named.
     pub fn has_no_unintended_difference(&self) -> bool {
-        self.ways.iter().all(|w| w.verdict_differences == 0 && w.counter_differences == 0)
+        self.ways
+            .iter()
+            .all(|w| w.verdict_differences == 0 && w.packets_with_counter_difference == 0)
             && self.diagram.as_ref().is_none_or(|d| d.differences == 0)
     }
 
@@ -135,9 +140,9 @@ impl fmt::Display for VerifyReport {
                 "  {:<8} {} verdicts and {} counters differ ({} counters read {} times, {} hit)",
                 way.name,
                 way.verdict_differences,
-                way.counter_differences,
+                way.packets_with_counter_difference,
                 way.counters,
-                way.counter_readings,
+                way.counter_read_rounds,
                 way.counters_hit
             )?;
             for (name, packets) in &way.named {

@@ -17,7 +17,7 @@ use weir_packet::{ConntrackInfo, Packet};
 use weir_semantics::Interpreter;
 
 use crate::counters::OriginalRulesAndPolicies;
-use crate::diagram_check::FamilyDiagrams;
+use crate::diagram_check::DiagramLookupByFamily;
 use crate::kernel_oracle::{KernelOracle, LastKernelAnswerByRule};
 use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath};
 use crate::packet_numbering::PacketNumbering;
@@ -55,20 +55,20 @@ impl DeterminedAndGuessedRounds {
 
 struct VerifyRun<'f> {
     interpreter: Interpreter<'f>,
-    diagrams: FamilyDiagrams<'f>,
+    diagrams: DiagramLookupByFamily<'f>,
     options: &'f VerifyOptions,
     originals: OriginalRulesAndPolicies,
     /// The original of each rule, by family.
     original_of_rule: HashMap<(Family, OriginalRuleIndex), usize>,
     /// Families in which datagrams are put together although conntrack is not in use.
-    reassembling_families: Vec<Family>,
+    families_with_defrag_rules: Vec<Family>,
     empty_testbed: Testbed,
     rulesets_under_test: Vec<RulesetUnderTest<'f>>,
     batch_maker: BatchMaker,
     report: VerifyReport,
     is_original_hit: Vec<bool>,
     /// Packets that went through the firewall without rules.
-    packets_sent: u64,
+    packets_sent_to_empty_testbed: u64,
     guessed_answers: LastKernelAnswerByRule,
     found_differences: Vec<DifferenceWithFrame>,
     /// Time that packets took which were tried one at a time, and what led to it.
@@ -86,7 +86,7 @@ pub(crate) fn run_verification(
     for dir in dirs {
         let stored = weir_artefact::read_artefact(dir)
             .map_err(|source| VerifyError::ReadArtefact { path: dir.to_path_buf(), source })?;
-        let intended = intended_differences::read_deviating_form(&stored, firewall)?;
+        let intended = intended_differences::read_form_with_journey_deviations(&stored, firewall)?;
         forms.push((stored, intended));
     }
     progress("creating namespaces and loading rulesets", 0.0);
@@ -110,13 +110,13 @@ pub(crate) fn run_verification(
         ),
         report: VerifyReport { seed: options.seed, ..VerifyReport::default() },
         is_original_hit: vec![false; originals.rule_and_policy_ids.len()],
-        packets_sent: 0,
+        packets_sent_to_empty_testbed: 0,
         guessed_answers: LastKernelAnswerByRule::new(),
         found_differences: Vec::new(),
         single_packets_time_spent: Duration::ZERO,
-        reassembling_families: test_packets::reassembling_families(firewall),
+        families_with_defrag_rules: test_packets::families_with_defrag_rules(firewall),
         interpreter,
-        diagrams: FamilyDiagrams::build_diagrams(firewall, options.check_diagrams),
+        diagrams: DiagramLookupByFamily::build_diagrams(firewall, options.check_diagrams),
         options,
         originals,
         empty_testbed: empty,
@@ -160,11 +160,12 @@ impl VerifyRun<'_> {
                     &mut packets,
                     room,
                 );
-                self.packets_sent += batch.packets.len() as u64;
+                self.packets_sent_to_empty_testbed += batch.packets.len() as u64;
                 self.send_to_empty_testbed_and_queue(&mut rounds, batch)?;
                 if rounds.packet_count() >= BATCH_PACKETS_MAX * 9 / 10 {
                     self.compare_pending_rounds(&mut rounds)?;
-                    let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
+                    let part = self.packets_sent_to_empty_testbed as f64
+                        / self.report.generated.max(1) as f64;
                     progress(&format!("{} packets compared", self.report.compared), part);
                 }
                 if stop_signal::is_stop_requested() {
@@ -184,7 +185,7 @@ impl VerifyRun<'_> {
     ) -> Result<(), VerifyError> {
         let seen = self.empty_testbed.send_batch(&batch)?;
         let tracked = self.interpreter.is_conntrack_used_by_family(batch.path.family);
-        let reassembling = self.reassembling_families.contains(&batch.path.family);
+        let reassembling = self.families_with_defrag_rules.contains(&batch.path.family);
         let (mut plain, mut guessed, mut sample) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..batch.packets.len() {
             let checked = find_observed_packet_to_compare(&batch, at, &seen, tracked, reassembling);
@@ -215,11 +216,12 @@ impl VerifyRun<'_> {
             let mut expected = ExpectedResult::from_outcome(
                 &outcome,
                 packet,
-                &known.uncertain_rules,
+                &known.rules_uncertain_in_own_counter_only,
                 &self.originals,
             );
             expected.diagram_check = looked;
-            match (known.needs_kernel_answer, known.uncertain_rules.is_empty()) {
+            match (known.needs_kernel_answer, known.rules_uncertain_in_own_counter_only.is_empty())
+            {
                 (true, _) => guessed.push((at, expected)),
                 (false, false) if self.has_ample_single_packet_budget() => sample.push(at),
                 (false, _) => plain.push((at, expected)),
@@ -297,13 +299,13 @@ impl VerifyRun<'_> {
     /// How many packets may have been tried one at a time by now: in step with all packets, so
     /// that every way has its share.
     fn single_packets_allowed_so_far(&self) -> u64 {
-        let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
+        let part = self.packets_sent_to_empty_testbed as f64 / self.report.generated.max(1) as f64;
         (self.options.single_packets_max as f64 * part) as u64
     }
 
     /// How many more may be tried now; none where they have taken their time.
     fn single_packets_left_for_now(&self) -> u64 {
-        let part = self.packets_sent as f64 / self.report.generated.max(1) as f64;
+        let part = self.packets_sent_to_empty_testbed as f64 / self.report.generated.max(1) as f64;
         if self.single_packets_time_spent > self.options.single_packets_time_limit.mul_f64(part) {
             return 0;
         }
@@ -444,7 +446,7 @@ impl VerifyRun<'_> {
         expected: &ExpectedResult,
     ) {
         self.report.compared += 1;
-        increment_named_count(&mut self.report.compared_by_way, &format_family_and_journey(path));
+        increment_named_count(&mut self.report.compared_by_path, &format_family_and_journey(path));
         increment_named_count(
             &mut self.report.compared_by_state,
             result_difference::ct_state_name(packet.ct.state),

@@ -23,7 +23,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// The files that iptables takes.
 fn sources() -> Vec<Source> {
-    let folder = testdata::corpus_folder();
+    let folder = testdata::corpus_folder_from_env();
     let files = ["iptables", "ip6tables", "loadable"]
         .map(|e| testdata::files_with_extension(&folder, e))
         .concat();

@@ -65,7 +65,7 @@ impl Total {
         let sum = |into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
             from.iter().for_each(|(k, n)| *into.entry(k.clone()).or_default() += n);
         };
-        sum(&mut self.by_way, &report.compared_by_way);
+        sum(&mut self.by_way, &report.compared_by_path);
         sum(&mut self.by_state, &report.compared_by_state);
         sum(&mut self.excluded, &report.excluded);
         if let Some(diagram) = &report.diagram {
@@ -74,7 +74,7 @@ impl Total {
         }
         for way in &report.ways {
             *self.by_form.entry(way.name.clone()).or_default() += way.compared;
-            self.counters_read += way.counter_readings * way.counters;
+            self.counters_read += way.counter_read_rounds * way.counters;
             sum(&mut self.named, &way.named);
         }
         if !report.has_no_unintended_difference() {

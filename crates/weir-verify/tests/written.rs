@@ -210,7 +210,7 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
         let pass = passes::find_pass(name).expect("a pass");
         let options = CheckedPassesOptions {
             pass: PassOptions::default(),
-            packet_check: PacketCheckOptions { seed: 1, packets: 200 },
+            packet_check: PacketCheckOptions { seed: 1, packets_per_family: 200 },
             ..CheckedPassesOptions::default()
         };
         let run = run_passes_until_first_refusal(&before, &[pass], &options, &mut |_, _| {})

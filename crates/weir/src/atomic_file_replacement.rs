@@ -23,7 +23,7 @@ pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let Some(name) = path.file_name() else { return fs::write(path, content) };
     let fresh = format!(".{}.weir-{}", name.to_string_lossy(), process::id());
     let fresh = path.with_file_name(fresh);
-    let written = write_then_rename(&fresh, path, content, existing.as_ref());
+    let written = write_then_rename_if_owner_kept(&fresh, path, content, existing.as_ref());
     if written.is_err() {
         // The error to report is the first one.
         let _ = fs::remove_file(&fresh);
@@ -39,7 +39,7 @@ pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// False, and nothing is renamed, if the fresh file cannot have the owner of the existing one.
-fn write_then_rename(
+fn write_then_rename_if_owner_kept(
     fresh: &Path,
     path: &Path,
     content: &[u8],

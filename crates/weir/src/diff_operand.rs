@@ -120,7 +120,7 @@ fn load_live_operand(files: &SourcesBesidesFileArgs, color: bool) -> Result<Diff
         texts,
         source_summary: read,
         unread_parts: mut left_out,
-        weir_nft_tables: of_weir,
+        weir_nft_family_and_table_names: of_weir,
         has_iptables_nft_rules: by_nft,
     } = live_ruleset::read_live_ruleset(files.variant)?;
     terminal::print_escaped_to_stderr(&format!("weir: --live: {read}\n"));
@@ -196,7 +196,7 @@ pub fn credit_originals_if_identical(
 ///
 /// # Errors
 /// What iptables has no words for, by name.
-pub fn merge_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Result<Firewall> {
+pub fn translate_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Result<Firewall> {
     let mut out = side.firewall.clone();
     for family in [Family::V4, Family::V6] {
         if !side.nft_tables.tables.iter().any(|t| t.family == family) {

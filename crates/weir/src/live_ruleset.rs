@@ -22,7 +22,7 @@ pub struct LiveRuleset {
     /// What is in force and was not read, a line each.
     pub unread_parts: Vec<String>,
     /// nft tables that weir wrote: family and name.
-    pub weir_nft_tables: Vec<(String, String)>,
+    pub weir_nft_family_and_table_names: Vec<(String, String)>,
     /// Whether rules of iptables-nft are among the texts.
     pub has_iptables_nft_rules: bool,
 }
@@ -68,7 +68,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
             [] => None,
             names => read_iptables_nft_rules(family, names, variant, &mut found.unread_parts)?,
         };
-        let chosen = choose_iptables_variant(family, legacy, nft, variant)?;
+        let chosen = choose_unambiguous_iptables_variant(family, legacy, nft, variant)?;
         found.unread_parts.extend(chosen.warning);
         if let Some((name, text)) = chosen.text {
             found.has_iptables_nft_rules |= chosen.variant == IptablesVariantArg::Nft;
@@ -101,7 +101,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
         format!("nft table {family} {name}: not a table of iptables-nft")
     };
     found.unread_parts.extend(tables.foreign_tables.iter().map(other));
-    found.weir_nft_tables = tables.weir_tables;
+    found.weir_nft_family_and_table_names = tables.weir_tables;
     Ok(found)
 }
 
@@ -156,7 +156,7 @@ struct ChosenVariantText {
 }
 
 /// Chooses between the variants of a family.
-fn choose_iptables_variant(
+fn choose_unambiguous_iptables_variant(
     family: Family,
     legacy: Option<(String, String)>,
     nft: Option<(String, String)>,
@@ -300,7 +300,7 @@ mod tests {
         variant: Option<IptablesVariantArg>,
     ) -> Result<(IptablesVariantArg, Option<String>)> {
         let named = |name: &str, text: Option<&str>| Some((name.to_owned(), text?.to_owned()));
-        let chosen = choose_iptables_variant(
+        let chosen = choose_unambiguous_iptables_variant(
             Family::V4,
             named("legacy", legacy),
             named("nft", nft),

@@ -67,9 +67,9 @@ pub fn load_ruleset_operand(
         for what in &found.unread_parts {
             terminal::print_escaped_to_stderr(&format!("weir: --live: not read: {what}\n"));
         }
-        if !found.weir_nft_tables.is_empty() {
+        if !found.weir_nft_family_and_table_names.is_empty() {
             let tables: Vec<String> = found
-                .weir_nft_tables
+                .weir_nft_family_and_table_names
                 .iter()
                 .map(|(family, name)| format!("{family} {name}"))
                 .collect();

@@ -20,7 +20,7 @@ pub struct LineColumnRange {
     /// Line of the end.
     pub end_line: usize,
     /// One past the last column.
-    pub end_column: usize,
+    pub end_column_exclusive: usize,
 }
 
 impl<'a> SourceLineIndex<'a> {
@@ -53,6 +53,6 @@ impl<'a> SourceLineIndex<'a> {
             Some((line, before.chars().count() + 1))
         };
         let ((line, column), (end_line, end_column)) = (of(range.start)?, of(range.end)?);
-        Some(LineColumnRange { line, column, end_line, end_column })
+        Some(LineColumnRange { line, column, end_line, end_column_exclusive: end_column })
     }
 }

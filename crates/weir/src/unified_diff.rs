@@ -6,11 +6,11 @@ use std::collections::HashMap;
 const CONTEXT_LINES: usize = 3;
 
 /// A line of the diff: ` `, `-` or `+`, its text, and how many lines of both texts came before it.
-type PositionedDiffLine<'t> = (char, &'t str, [usize; 2]);
+type DiffLineWithPrecedingCounts<'t> = (char, &'t str, [usize; 2]);
 
 /// A unified diff; empty where both texts are the same.
 pub fn render_unified_diff(names: [&str; 2], before: &str, after: &str) -> String {
-    let lines = diff_lines_greedily(before, after);
+    let lines = diff_lines_by_nearest_match(before, after);
     let changed: Vec<usize> =
         lines.iter().enumerate().filter(|(_, l)| l.0 != ' ').map(|(i, _)| i).collect();
     let Some(first) = changed.first() else { return String::new() };
@@ -27,7 +27,12 @@ pub fn render_unified_diff(names: [&str; 2], before: &str, after: &str) -> Strin
     out
 }
 
-fn push_hunk(out: &mut String, lines: &[PositionedDiffLine<'_>], from: usize, last: usize) {
+fn push_hunk(
+    out: &mut String,
+    lines: &[DiffLineWithPrecedingCounts<'_>],
+    from: usize,
+    last: usize,
+) {
     let hunk =
         &lines[from.saturating_sub(CONTEXT_LINES)..(last + CONTEXT_LINES + 1).min(lines.len())];
     let count = |sign: char| hunk.iter().filter(|l| l.0 == ' ' || l.0 == sign).count();
@@ -44,7 +49,10 @@ fn push_hunk(out: &mut String, lines: &[PositionedDiffLine<'_>], from: usize, la
 
 /// Lines in order. Not the shortest diff, but one in time that grows with the texts: where lines
 /// differ, the nearer of both next occurrences decides.
-fn diff_lines_greedily<'t>(before: &'t str, after: &'t str) -> Vec<PositionedDiffLine<'t>> {
+fn diff_lines_by_nearest_match<'t>(
+    before: &'t str,
+    after: &'t str,
+) -> Vec<DiffLineWithPrecedingCounts<'t>> {
     let (a, b): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let places = |lines: &[&'t str]| {
         let mut out: HashMap<&'t str, Vec<usize>> = HashMap::new();

@@ -100,12 +100,18 @@ fn a_killed_run_goes_on_where_it_was() {
     assert_eq!(plan.len(), 2 * 2 * 2 * 4, "points, subjects, legs, blocks");
     let found: Vec<_> = settled(&record.trials)
         .iter()
-        .map(|t| (t.block, t.order_in_block, t.leg, t.scenario.clone(), t.subject.clone()))
+        .map(|t| (t.block, t.order_in_block, t.abba_leg, t.scenario.clone(), t.subject.clone()))
         .collect();
     let wanted: Vec<_> = plan
         .iter()
         .map(|s| {
-            (s.block, s.order_in_block, s.leg, s.scenario.clone(), s.subject_copy.subject.clone())
+            (
+                s.block,
+                s.order_in_block,
+                s.abba_leg,
+                s.scenario.clone(),
+                s.subject_copy.subject.clone(),
+            )
         })
         .collect();
     assert_eq!(found, wanted);

@@ -70,7 +70,7 @@ mod tests {
     fn rules(path: &str, text: &str) -> Vec<(&'static str, usize, bool)> {
         find_banned_calls_in_file(path, text)
             .into_iter()
-            .map(|f| (f.rule, f.line, f.is_error))
+            .map(|f| (f.rule, f.line_or_zero_for_file, f.is_error))
             .collect()
     }
 

@@ -14,7 +14,7 @@ pub fn check_documents(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
         .files_with_suffix(".md")
         .flat_map(|(path, text)| find_links_to_missing_files(tree, path, text))
         .collect();
-    found.extend(check_architecture_crate_file_names(tree));
+    found.extend(find_missing_files_named_in_architecture(tree));
     found.extend(check_decision_titles_and_duplicates(tree));
     found.extend(check_glossary(tree));
     found.extend(check_semantics_test_names(tree));
@@ -61,7 +61,7 @@ fn parse_link_targets_of_line(line: &str) -> impl Iterator<Item = &str> {
 
 /// Files of crates that the architecture names (`weir-model/src/rule_test.rs`) and that are not
 /// there.
-fn check_architecture_crate_file_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
+fn find_missing_files_named_in_architecture(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for (i, line) in tree.file_text(ARCHITECTURE_PATH).unwrap_or_default().lines().enumerate() {
         let names = line.split('`').skip(1).step_by(2);

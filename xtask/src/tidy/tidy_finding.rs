@@ -10,7 +10,7 @@ pub struct TidyFinding {
     /// File, from the root.
     pub path: String,
     /// Line from 1; 0 is the file as a whole.
-    pub line: usize,
+    pub line_or_zero_for_file: usize,
     /// What is wrong and what to do.
     pub message: String,
     /// Whether it fails the run.
@@ -25,7 +25,13 @@ impl TidyFinding {
         line: usize,
         message: impl Into<String>,
     ) -> Self {
-        TidyFinding { rule, path: path.into(), line, message: message.into(), is_error: true }
+        TidyFinding {
+            rule,
+            path: path.into(),
+            line_or_zero_for_file: line,
+            message: message.into(),
+            is_error: true,
+        }
     }
 
     /// One for a person to judge.
@@ -42,8 +48,8 @@ impl TidyFinding {
 impl fmt::Display for TidyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.path)?;
-        if self.line > 0 {
-            write!(f, "{}:", self.line)?;
+        if self.line_or_zero_for_file > 0 {
+            write!(f, "{}:", self.line_or_zero_for_file)?;
         }
         let kind = if self.is_error { "" } else { "warning: " };
         write!(f, " {kind}{} [{}]", self.message, self.rule)

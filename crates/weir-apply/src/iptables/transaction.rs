@@ -111,7 +111,7 @@ impl<'s> Transaction<'s> {
         let index = self.find_chain(chain)?;
         let found = &self.draft.chains[index];
         if found.hook.is_some() || !found.rules.is_empty() || self.draft.is_referenced(index) {
-            return Err(ApplyError::ChainInUse { table: self.table, chain: chain.into() });
+            return Err(ApplyError::ChainNotDeletable { table: self.table, chain: chain.into() });
         }
         self.draft.delete_chain(index);
         self.is_changed = true;
@@ -346,14 +346,14 @@ impl<'s> Transaction<'s> {
             VerdictFixup::Chain(target) => {
                 let missing = || ApplyError::MissingChain {
                     table: self.table,
-                    chain: SharedName::from(target),
+                    missing_chain: SharedName::from(target),
                 };
                 let index = self.draft.find_chain(target).ok_or_else(missing)?;
                 match self.draft.chains[index].hook {
                     None => Ok(DraftVerdict::Chain(index as u32)),
                     Some(_) => {
                         let (table, chain) = (self.table, target.into());
-                        Err(ApplyError::JumpToBuiltIn { table, chain })
+                        Err(ApplyError::JumpToBuiltIn { table, built_in_chain: chain })
                     }
                 }
             }

@@ -12,7 +12,7 @@ pub(crate) fn clear_counters_and_comefrom(entry: &mut [u8], layout: &EntryOffset
 }
 
 /// A name under an empty mask: `-i +` tests nothing, and the tool stores the `+`.
-pub(crate) fn clear_unused_device_names(entry: &mut [u8], family: Family) {
+pub(crate) fn clear_device_names_under_empty_masks(entry: &mut [u8], family: Family) {
     let devices_at = IptIpOffsets::of(family).devices_at;
     for name_at in [devices_at, devices_at + 16] {
         if entry[name_at + 32..name_at + 48].iter().all(|byte| *byte == 0) {
@@ -101,7 +101,7 @@ impl EntryComparison {
 /// Sets to zero what says nothing about the rule of an entry.
 pub(crate) fn clear_meaningless_bytes(entry: &mut [u8], family: Family) {
     clear_counters_and_comefrom(entry, EntryOffsets::of(family));
-    clear_unused_device_names(entry, family);
+    clear_device_names_under_empty_masks(entry, family);
     clear_unused_address_bytes(entry, family);
     clear_test_of_any_protocol(entry, family);
 }

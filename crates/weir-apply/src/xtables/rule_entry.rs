@@ -92,7 +92,7 @@ fn push_target_without_fixup(
         Target::Accept => out.push_verdict(verdict_of_policy(false)),
         Target::Drop => out.push_verdict(verdict_of_policy(true)),
         Target::Return => out.push_verdict(XT_RETURN),
-        target => return targets::push_target(out, target, sets),
+        target => return targets::push_module_target(out, target, sets),
     }
     Some(())
 }

@@ -44,7 +44,7 @@ fn push_limit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
     let (mut ticks, mut burst) = (None, LIMIT_DEFAULT_BURST);
     for option in &m.options {
         match (option.name, &option.value) {
-            ("limit", ExtensionValue::Rate(count, unit_millis)) => {
+            ("limit", ExtensionValue::RateCountPerMilliseconds(count, unit_millis)) => {
                 let per_unit = LIMIT_TICKS_PER_SECOND * unit_millis / 1000;
                 ticks = Some(u32::try_from(per_unit.checked_div(*count)?).ok()?);
             }
@@ -192,7 +192,10 @@ fn push_hashlimit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
     for option in &m.options {
         let value = &option.value;
         match (option.name, value) {
-            ("hashlimit-upto" | "hashlimit-above", ExtensionValue::Rate(count, unit_millis)) => {
+            (
+                "hashlimit-upto" | "hashlimit-above",
+                ExtensionValue::RateCountPerMilliseconds(count, unit_millis),
+            ) => {
                 let per_unit = HASHLIMIT_TICKS_PER_SECOND * unit_millis / 1000;
                 data.put_u64(256, per_unit.checked_div(*count)?);
                 expire_millis = expire_millis.or(Some(u32::try_from(*unit_millis).ok()?));

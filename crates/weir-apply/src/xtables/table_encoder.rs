@@ -139,7 +139,7 @@ impl<'t> TableEncoder<'t> {
         for (at, chain) in &self.jumps {
             let Some(start) = self.user_chain_starts.get(chain) else {
                 let (table, chain) = (self.table.name, (*chain).into());
-                return Err(ApplyError::MissingChain { table, chain });
+                return Err(ApplyError::MissingChain { table, missing_chain: chain });
             };
             self.replacement.entries_mut()[*at..at + 4].copy_from_slice(&start.to_ne_bytes());
         }
@@ -157,7 +157,7 @@ impl ApplyError {
         let chain = chain.clone();
         match unwritable {
             UnwritableRule::Extension(extension) => {
-                ApplyError::UnsupportedExtension { table, chain, number, extension }
+                ApplyError::UnsupportedExtension { table, chain, number, extension_text: extension }
             }
             UnwritableRule::MissingSet(set) => ApplyError::MissingSet { table, chain, number, set },
         }

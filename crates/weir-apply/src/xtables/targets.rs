@@ -21,7 +21,11 @@ pub(super) const NAT_PROTO_OFFSET: u32 = 1 << 5;
 pub(super) const NFLOG_COPY_LENGTH: u16 = 1;
 
 /// Appends the target of a module; `None` where the encoder does not know it.
-pub(super) fn push_target(out: &mut EntryWriter, target: &Target, sets: &SetIndices) -> Option<()> {
+pub(super) fn push_module_target(
+    out: &mut EntryWriter,
+    target: &Target,
+    sets: &SetIndices,
+) -> Option<()> {
     match target {
         Target::Reject(word) => push_reject(out, word),
         Target::Nat(nat) => push_nat(out, nat),
@@ -71,7 +75,7 @@ fn push_reject(out: &mut EntryWriter, word: &str) -> Option<()> {
 
 fn push_effect(out: &mut EntryWriter, effect: &Effect, sets: &SetIndices) -> Option<()> {
     match effect {
-        Effect::Mark { value, mask } => {
+        Effect::Mark { xor_value: value, clear_mask: mask } => {
             // struct xt_mark_tginfo2
             let mut data = StructBytes::<8>::zeroed();
             data.put_u32(0, *value);
@@ -83,7 +87,9 @@ fn push_effect(out: &mut EntryWriter, effect: &Effect, sets: &SetIndices) -> Opt
             out.push_target("CLASSIFY", 0, &priority.to_ne_bytes());
         }
         // struct xt_tos_target_info
-        Effect::Tos { value, mask } => out.push_target("TOS", 1, &[*value, *mask]),
+        Effect::Tos { xor_value: value, clear_mask: mask } => {
+            out.push_target("TOS", 1, &[*value, *mask])
+        }
         Effect::Dscp(value) => out.push_target("DSCP", 0, &[*value]),
         Effect::Ttl { op, value } => {
             // struct ipt_TTL_info, struct ip6t_HL_info

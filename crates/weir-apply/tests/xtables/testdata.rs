@@ -124,7 +124,7 @@ fn rulesets_of_testdata_are_read_as_listed_and_loaded_as_the_tool_loads_them() {
                     assert!(same, "{}\n{}", text.name, text.rules);
                     compared_tables += 1;
                 }
-                Err(ApplyError::UnsupportedExtension { extension, .. }) => {
+                Err(ApplyError::UnsupportedExtension { extension_text: extension, .. }) => {
                     let module = extension.split_ascii_whitespace().nth(1).unwrap_or_default();
                     unknown.entry(module.to_owned()).or_default().insert(text.name.clone());
                 }

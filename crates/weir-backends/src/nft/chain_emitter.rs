@@ -27,7 +27,7 @@ use super::nft_condition::NftCondition;
 
 /// Most often that runs split a chain: what follows is written rule by rule where it would split
 /// it again.
-const MAX_CHAIN_SPLITS: usize = 3;
+const MAX_LOOKUP_SPLITS_PER_CHAIN: usize = 3;
 
 /// Writes the chains of one table.
 pub(super) struct ChainEmitter {
@@ -99,7 +99,8 @@ impl ChainEmitter {
                 Some(run) => {
                     let of = &items[at..at + run.len];
                     at += run.len;
-                    if body.split_count < MAX_CHAIN_SPLITS || !run.would_split_chain(of) {
+                    if body.split_count < MAX_LOOKUP_SPLITS_PER_CHAIN || !run.would_split_chain(of)
+                    {
                         self.emit_rule_run_as_lookup(body, of, run);
                     } else {
                         of.iter().for_each(|item| self.emit_rule(body, item));
@@ -149,7 +150,7 @@ impl ChainEmitter {
         items: &[LoweredRule],
         run: ChosenLookupRun,
     ) {
-        let ChosenLookupRun { lookup_key: axis, len, classes, proto } = run;
+        let ChosenLookupRun { lookup_key: axis, len, classes, port_protocol: proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
         let parts: Vec<SharedAndRemainingClassRules<'_>> = classes
             .rule_lists
@@ -256,7 +257,7 @@ impl ChainEmitter {
             NftRuleAction::Return => Verdict::Return,
             NftRuleAction::Jump(c) => Verdict::Jump(self.names.nft_chain_name(c).into()),
             NftRuleAction::Goto(c) => Verdict::Goto(self.names.nft_chain_name(c).into()),
-            NftRuleAction::Reject(word) => return Some(Statement::Reject(word)),
+            NftRuleAction::RejectWithIptablesType(word) => return Some(Statement::Reject(word)),
             NftRuleAction::Nat(target) => return Some(Statement::Nat(NatTarget::clone(target))),
             NftRuleAction::Effect(e) => return Some(Statement::Effect(Effect::clone(e))),
         }))

@@ -36,7 +36,7 @@ pub struct NftForm {
 
 impl NftForm {
     /// What iptables still has to load: the tables that have a hook left.
-    pub fn iptables_to_load(&self) -> Firewall {
+    pub fn iptables_tables_with_hooks_left(&self) -> Firewall {
         let mut kept = self.iptables_rest.clone();
         for ruleset in [&mut kept.v4, &mut kept.v6].into_iter().flatten() {
             let family = ruleset.family;

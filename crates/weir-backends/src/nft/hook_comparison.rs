@@ -24,7 +24,7 @@ use weir_semantics::{
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
 use super::form::NftForm;
-use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
+use crate::compile_options::{CompileError, CompileOptions, FractionDoneFn};
 use crate::equivalence_check::Counterexample;
 
 /// Compares a firewall with its nft form at every hook that went to nft.
@@ -35,7 +35,7 @@ pub fn compare_nft_form_at_hooks(
     firewall: &Firewall,
     form: &NftForm,
     options: &CompileOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<EqualityCheckRecord, CompileError> {
     let interpreter = Interpreter::new(firewall);
     let evaluator = NftEvaluator::new(&form.nft_ruleset);
@@ -238,7 +238,7 @@ fn collect_credits(log: &TraversalLog<'_>, hook: Hook) -> Vec<CreditedRuleOrPoli
 struct HashedOracle(u64);
 
 impl Oracle for HashedOracle {
-    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, q: &OracleQuestion<'_>) -> bool {
         match (q.subject, q.rule.credited_originals.first()) {
             (QuestionSubject::Match(index), Some(id)) => hash_answer(self.0, id.0, index),
             _ => false,

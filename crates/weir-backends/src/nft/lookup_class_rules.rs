@@ -54,7 +54,9 @@ impl<'a> SharedAndRemainingClassRules<'a> {
         match (&self.shared_actions[..], &self.remaining_rules[..]) {
             ([], []) => Some(&NftRuleAction::CountOnly),
             ([act], []) => match act {
-                NftRuleAction::Reject(_) | NftRuleAction::Nat(_) | NftRuleAction::Effect(_) => None,
+                NftRuleAction::RejectWithIptablesType(_)
+                | NftRuleAction::Nat(_)
+                | NftRuleAction::Effect(_) => None,
                 _ => Some(act),
             },
             _ => None,

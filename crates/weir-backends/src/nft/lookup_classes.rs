@@ -70,7 +70,7 @@ impl LookupKey {
             )?);
         }
         let proto = if self.has_port() { Some(find_single_protocol(item)?) } else { None };
-        Some(RuleKeyValues { values_by_key_part, proto })
+        Some(RuleKeyValues { values_by_key_part, port_protocol: proto })
     }
 
     /// The item without the tests that the lookup makes.
@@ -122,7 +122,7 @@ pub(super) struct RuleKeyValues {
     /// For each part of the key, the values that the item's test matches.
     values_by_key_part: Vec<Vec<ElementKeyPart>>,
     /// Ports: the protocol they are ports of, equal in the whole run.
-    pub proto: Option<u128>,
+    pub port_protocol: Option<u128>,
 }
 
 /// The values of the item's one test of `load`.
@@ -327,7 +327,7 @@ mod tests {
     fn place(spans: &[(u128, u128)]) -> RuleKeyValues {
         let values_by_key_part =
             spans.iter().map(|&(lo, hi)| ElementKeyPart::Span(lo, hi)).collect();
-        RuleKeyValues { values_by_key_part: vec![values_by_key_part], proto: None }
+        RuleKeyValues { values_by_key_part: vec![values_by_key_part], port_protocol: None }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) struct ChosenLookupRun {
     pub len: usize,
     pub classes: LookupClasses,
     /// The protocol that all its rules ask for.
-    pub proto: Option<u128>,
+    pub port_protocol: Option<u128>,
 }
 
 impl ChosenLookupRun {
@@ -52,7 +52,8 @@ impl KeyedRuleStretch {
             self.end_index = at;
             for item in &items[at..] {
                 let Some(place) = axis.key_values_of_rule(item) else { break };
-                if self.keyed_rules.first().is_some_and(|p| p.proto != place.proto) {
+                if self.keyed_rules.first().is_some_and(|p| p.port_protocol != place.port_protocol)
+                {
                     break;
                 }
                 self.keyed_rules.push(place);
@@ -125,7 +126,12 @@ fn build_lookup_run_and_estimate_savings(
     let classes = divide_rule_run_into_classes(&refs, &decides, family)?;
     let lookup = if classes.has_interval_keys { 4.0 } else { 3.0 };
     let gain = items.len() as f64 - classes.mean_rules_per_element() - lookup;
-    let proto = places[0].proto;
-    let run = ChosenLookupRun { lookup_key: axis.clone(), len: items.len(), classes, proto };
+    let proto = places[0].port_protocol;
+    let run = ChosenLookupRun {
+        lookup_key: axis.clone(),
+        len: items.len(),
+        classes,
+        port_protocol: proto,
+    };
     (gain > 0.0).then_some((gain, run))
 }

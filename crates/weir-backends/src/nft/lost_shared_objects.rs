@@ -8,10 +8,15 @@ use crate::compile_options::FormRefusal;
 
 /// Rules that nft cannot say, that no packet reaches, and that make or configure what rules that
 /// stay in iptables use by name.
-pub(super) fn refuse_lost_shared_objects(firewall: &Firewall, kept: &Firewall) -> Vec<FormRefusal> {
+pub(super) fn refuse_dropped_rules_configuring_kept_objects(
+    firewall: &Firewall,
+    kept: &Firewall,
+) -> Vec<FormRefusal> {
     let [before, after] =
         [firewall, kept].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
-    let Some(object) = before.first_differing_object(&after) else { return Vec::new() };
+    let Some(object) = before.first_object_config_or_load_difference(&after) else {
+        return Vec::new();
+    };
     let mut refusals = Vec::new();
     for ruleset in firewall.rulesets() {
         let family = ruleset.family;

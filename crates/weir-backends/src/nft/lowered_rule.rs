@@ -40,7 +40,7 @@ pub(super) enum NftRuleAction {
     Return,
     Jump(SharedName),
     Goto(SharedName),
-    Reject(&'static str),
+    RejectWithIptablesType(&'static str),
     Nat(NatTarget),
     Effect(Effect),
 }
@@ -117,7 +117,7 @@ fn lower_target(target: &Target, family: Family) -> Result<NftRuleAction, String
         Target::Goto(c) => NftRuleAction::Goto(c.clone()),
         Target::Reject(word) => {
             print_reject(word, family).ok_or_else(|| format!("-j REJECT --reject-with {word}"))?;
-            NftRuleAction::Reject(word)
+            NftRuleAction::RejectWithIptablesType(word)
         }
         Target::Divert(ext) => return Err(format!("-j {}, which hands packets on", ext.module)),
         Target::Nat(nat) => {

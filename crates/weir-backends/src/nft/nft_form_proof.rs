@@ -12,7 +12,7 @@ use weir_passes::equivalence_check::{ProofResult, prove_equivalence};
 
 use super::form::NftForm;
 use super::to_iptables::{self, OpaqueNftTextDictionary};
-use crate::compile_options::{CompileError, CompileOptions, ProgressFn};
+use crate::compile_options::{CompileError, CompileOptions, FractionDoneFn};
 
 /// Why there is no proof; `None` if there is one. It may use the steps that passes left.
 ///
@@ -22,14 +22,14 @@ pub(super) fn prove_nft_form_or_explain(
     firewall: &Firewall,
     form: &NftForm,
     (options, budget): (&CompileOptions, ProofBudget),
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> Result<Option<String>, CompileError> {
     let whole = match form_to_iptables(firewall, form) {
         Ok(whole) => whole,
         Err(what) => return Ok(Some(what)),
     };
     let compare = CompareOptions {
-        memory_bytes: options.proof_memory_bytes,
+        memory_bytes: options.diagram_memory_bytes_per_path_max,
         steps_max: budget.steps_for_next_proof(false),
         stateful_pairing: StatefulTestPairing::ByCredit,
         regions_max: 1,
@@ -49,7 +49,7 @@ pub(super) fn prove_nft_form_or_explain(
 
 /// The form as one firewall; what iptables has no words for, by name.
 fn form_to_iptables(firewall: &Firewall, form: &NftForm) -> Result<Firewall, String> {
-    let mut out = form.iptables_to_load();
+    let mut out = form.iptables_tables_with_hooks_left();
     for family in [Family::V4, Family::V6] {
         if !form.nft_ruleset.tables.iter().any(|t| t.family == family) {
             continue;

@@ -31,7 +31,7 @@ pub(super) fn add_nft_table_coverage(
         share.hooks.push(HookRuleCoverage { hook, rules, in_form, left: stays, causes });
         if is_moved { &mut moved } else { &mut left }.extend(entered);
     }
-    share.rules += moved.union(&left).count() as u64;
+    share.hook_entered_rules += moved.union(&left).count() as u64;
     share.in_form += moved.len() as u64;
     share.left += left.len() as u64;
 }

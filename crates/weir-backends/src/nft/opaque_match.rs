@@ -69,7 +69,7 @@ fn lower_limit(
     let (mut rate, mut burst) = ("3/hour".to_string(), 5);
     for o in options {
         match (o.name, &o.value) {
-            ("limit", ExtensionValue::Rate(count, unit)) => {
+            ("limit", ExtensionValue::RateCountPerMilliseconds(count, unit)) => {
                 let unit = match unit {
                     1000 => "second",
                     60_000 => "minute",

@@ -129,7 +129,7 @@ impl<'f> TableMovePlan<'f> {
                 .chains
                 .iter()
                 .flat_map(|c| &c.rules)
-                .any(|rule| is_rule_with_load_side_effect(rule, self.family))
+                .any(|rule| has_load_side_effect_besides_conntrack(rule, self.family))
         {
             // Rules that packets can reach would have kept their hooks in iptables, so no packet
             // reaches this one.
@@ -158,7 +158,7 @@ impl<'f> TableMovePlan<'f> {
 
     /// The chains of the nft table: those that a moved hook may enter, and, if nothing stays in
     /// iptables, those that no hook enters but that nft can express completely.
-    fn moved_and_unentered_chains(&self) -> HashSet<&'f str> {
+    fn chains_of_nft_table(&self) -> HashSet<&'f str> {
         let bad: HashSet<&str> = self.refused_rules.iter().map(|r| &*r.chain).collect();
         let mut entered: HashSet<&str> = HashSet::new();
         let mut wanted: HashSet<&str> = HashSet::new();
@@ -169,7 +169,7 @@ impl<'f> TableMovePlan<'f> {
                 wanted.extend(reach);
             }
         }
-        if !self.is_fully_moved() {
+        if !self.leaves_nothing_in_iptables() {
             return wanted;
         }
         // What no hook enters may still be why conntrack is in use. A chain that leads to one that
@@ -201,7 +201,7 @@ impl<'f> TableMovePlan<'f> {
 
     /// Writes the moved hooks; `guard` where fragments may come by.
     pub fn emit_table(&self, guard: bool, runs: bool) -> (nft::Table, Vec<CompiledRuleRunReport>) {
-        let wanted = self.moved_and_unentered_chains();
+        let wanted = self.chains_of_nft_table();
         let mut e = ChainEmitter {
             family: self.family,
             names: NftChainNames::new(self.table.chains.iter().map(|c| &c.name)),
@@ -221,7 +221,7 @@ impl<'f> TableMovePlan<'f> {
                 e.finish_chain(body);
             }
         }
-        if self.is_fully_moved() && self.has_lost_chain_needing_conntrack(&wanted) {
+        if self.leaves_nothing_in_iptables() && self.has_lost_chain_needing_conntrack(&wanted) {
             // No hook enters it: its test alone makes the kernel track connections.
             let with = nft::Comparand::AnyBit(ct_state::INVALID.into());
             let state = nft::Test {
@@ -299,14 +299,14 @@ impl<'f> TableMovePlan<'f> {
             }
         }
         let stays = |c: &Chain| c.policy.is_some() && !c.rules.is_empty();
-        if !rest.chains.iter().any(stays) && self.is_fully_moved() {
+        if !rest.chains.iter().any(stays) && self.leaves_nothing_in_iptables() {
             rest.chains.retain(|c| c.policy.is_some());
         }
         rest
     }
 
     /// True if every hook of the table goes to nft, and no other program has a chain there.
-    pub fn is_fully_moved(&self) -> bool {
+    pub fn leaves_nothing_in_iptables(&self) -> bool {
         let there = self.table.name.hooks().iter().filter(|h| self.built_in_chain(**h).is_some());
         there.count() == self.moved_hooks.len() && self.chains_of_managing_programs.is_empty()
     }
@@ -316,7 +316,7 @@ impl<'f> TableMovePlan<'f> {
 /// `recent` or `hashlimit` creates it, with its mask or rate; `socket` and TPROXY cause reassembly
 /// of datagrams; RATEEST creates the estimate that others read. Unknown modules may do anything.
 /// Conntrack is [`is_conntrack_enabling_rule`].
-fn is_rule_with_load_side_effect(rule: &Rule, family: Family) -> bool {
+fn has_load_side_effect_besides_conntrack(rule: &Rule, family: Family) -> bool {
     rule_conntrack_demand(rule) == ConntrackDemand::Defragmentation
         || uses_shared_objects(rule, family)
 }

@@ -200,7 +200,7 @@ struct TableTranslator<'t> {
     dictionary: &'t OpaqueNftTextDictionary,
     untranslatable: Vec<Untranslatable>,
     /// Marks change along the way.
-    changes_marks: bool,
+    table_sets_marks: bool,
 }
 
 impl<'t> TableTranslator<'t> {
@@ -221,7 +221,7 @@ impl<'t> TableTranslator<'t> {
             normalized_maps: index_verdict_maps_by_name(plain),
             dictionary,
             untranslatable: Vec::new(),
-            changes_marks: marks,
+            table_sets_marks: marks,
         }
     }
 
@@ -275,7 +275,7 @@ impl<'t> TableTranslator<'t> {
             match statement {
                 Statement::Test(test) => draft.add_test(test)?,
                 Statement::OpaqueTest(opaque) => {
-                    draft.add_opaque_match(self.dictionary.match_for_statement(opaque)?)
+                    draft.add_opaque_match(self.dictionary.known_or_nft_only_match(opaque)?)
                 }
                 Statement::Counter(_) => {}
                 Statement::Vmap { key, map } => lookup = Some((key, map)),
@@ -313,7 +313,10 @@ impl<'t> TableTranslator<'t> {
         let (plain, credited) =
             self.normalized_maps.get(map).zip(self.credited_maps.get(map)).ok_or_else(missing)?;
         let jumps = plain.elements.iter().any(|e| matches!(e.verdict, Verdict::Jump(_)));
-        if jumps && self.changes_marks && key.iter().any(|k| k.expression == LoadExpression::Mark) {
+        if jumps
+            && self.table_sets_marks
+            && key.iter().any(|k| k.expression == LoadExpression::Mark)
+        {
             return Err("looks up a mark that changes after the lookup".into());
         }
         let credited_originals: HashMap<_, _> =

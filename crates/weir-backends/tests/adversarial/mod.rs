@@ -139,7 +139,7 @@ fn use_for_passes(
     let all: Vec<&dyn Pass> =
         names.iter().map(|name| passes::find_pass(name).expect("the pass is there")).collect();
     let options = CheckedPassesOptions {
-        packet_check: PacketCheckOptions { seed: 1, packets: budget.packets },
+        packet_check: PacketCheckOptions { seed: 1, packets_per_family: budget.packets },
         proof_steps_max: budget.steps,
         proof_memory_bytes: budget.memory_bytes,
         ..CheckedPassesOptions::default()
@@ -161,8 +161,8 @@ fn use_for_nft(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
     let start = Instant::now();
     let options = CompileOptions {
         check_packets_per_family: budget.packets,
-        proof_steps_max: budget.steps,
-        proof_memory_bytes: budget.memory_bytes,
+        all_proofs_steps_max: budget.steps,
+        diagram_memory_bytes_per_path_max: budget.memory_bytes,
         ..CompileOptions::default()
     };
     let made = compile(firewall, CompiledForm::Nft, &options, &mut |_, _| {});
@@ -183,7 +183,8 @@ fn use_for_nft(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
 
 fn use_for_check(firewall: &Firewall, budget: CommandBudget) -> UsedBudget {
     let start = Instant::now();
-    let options = LintOptions { examined_boxes_max: budget.steps, ..LintOptions::default() };
+    let options =
+        LintOptions { examined_boxes_max_per_ruleset: budget.steps, ..LintOptions::default() };
     let report = lint_firewall(firewall, &options);
     UsedBudget {
         command: "check",

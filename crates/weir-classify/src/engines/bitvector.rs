@@ -129,7 +129,7 @@ impl BitVectorClassifier {
     }
 
     /// Calls `visit` with the filters of `among` that match, in order, until it returns false.
-    fn visit_matching<'a>(
+    fn visit_matching_while_true<'a>(
         &'a self,
         key: &[u32],
         among: &'a BitmapPool,
@@ -243,17 +243,22 @@ impl Classifier for BitVectorClassifier {
         let mut bitmaps = vec![];
         for (key, first) in keys.keys().zip(first) {
             *first = NO_RULE;
-            self.visit_matching(key, &self.deciding_filters_bitmap, &mut bitmaps, |filter| {
-                *first = self.rule_of_filter[filter];
-                false
-            });
+            self.visit_matching_while_true(
+                key,
+                &self.deciding_filters_bitmap,
+                &mut bitmaps,
+                |filter| {
+                    *first = self.rule_of_filter[filter];
+                    false
+                },
+            );
         }
     }
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         let mut bitmaps = vec![];
         for key in keys.keys() {
-            self.visit_matching(key, &self.all_filters_bitmap, &mut bitmaps, |filter| {
+            self.visit_matching_while_true(key, &self.all_filters_bitmap, &mut bitmaps, |filter| {
                 lists.push(self.rule_of_filter[filter]);
                 true
             });

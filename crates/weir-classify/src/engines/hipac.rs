@@ -35,7 +35,9 @@ mod range_tree;
 use std::collections::BTreeMap;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+use crate::classifier::{
+    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+};
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_dimensions};
 use crate::engines::filter_test_rows::filters_with_is_deciding;
@@ -118,8 +120,8 @@ fn order_axes(schema: &KeySchema) -> Vec<TreeAxis> {
 }
 
 impl UpdatableClassifier for HipacClassifier {
-    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError> {
-        let RuleToInsert { rule, is_deciding, tests } = update;
+    fn insert(&mut self, update: SingleFilterRule<'_>) -> Result<(), UpdateError> {
+        let SingleFilterRule { rule, is_deciding, tests_by_word: tests } = update;
         assert_eq!(tests.len(), self.schema.word_count(), "a test for each word");
         if self.boxes_of_rule.contains_key(&rule) {
             return Err(UpdateError::DuplicateRule(rule));

@@ -60,9 +60,9 @@ struct SplitNode {
     /// What is compared; [`SplitNode::LEAF`] if nothing is.
     dimension: u32,
     /// Larger values go right. In a leaf, where its filters begin.
-    threshold: u32,
+    threshold_or_first_filter: u32,
     /// The left child, which the right one follows. In a leaf, the number of filters.
-    left: u32,
+    left_child_or_filter_count: u32,
 }
 
 impl SplitNode {
@@ -125,7 +125,11 @@ impl HyperSplitClassifier {
 impl SplitBuilder<'_> {
     fn build(mut self, list: Vec<u32>) -> Result<SplitTree, ClassifierBuildError> {
         let whole: Vec<DimensionInterval> = self.dimensions.iter().map(|d| (0, d.max)).collect();
-        self.tree.nodes.push(SplitNode { dimension: SplitNode::LEAF, threshold: 0, left: 0 });
+        self.tree.nodes.push(SplitNode {
+            dimension: SplitNode::LEAF,
+            threshold_or_first_filter: 0,
+            left_child_or_filter_count: 0,
+        });
         self.build_node(0, &whole, list)?;
         Ok(self.tree)
     }
@@ -163,15 +167,18 @@ impl SplitBuilder<'_> {
             false => None,
         };
         let Some((dimension, threshold)) = split else {
-            self.tree.nodes[node].threshold = self.tree.filters.len() as u32;
-            self.tree.nodes[node].left = list.len() as u32;
+            self.tree.nodes[node].threshold_or_first_filter = self.tree.filters.len() as u32;
+            self.tree.nodes[node].left_child_or_filter_count = list.len() as u32;
             self.tree.filters.extend(list);
             return Ok(());
         };
         let left = self.tree.nodes.len();
         let leaf = self.tree.nodes[node];
-        self.tree.nodes[node] =
-            SplitNode { dimension: dimension as u32, threshold, left: left as u32 };
+        self.tree.nodes[node] = SplitNode {
+            dimension: dimension as u32,
+            threshold_or_first_filter: threshold,
+            left_child_or_filter_count: left as u32,
+        };
         self.tree.nodes.extend([SplitNode { dimension: SplitNode::LEAF, ..leaf }; 2]);
         let side = |is_in: &dyn Fn(DimensionInterval) -> bool| -> Vec<u32> {
             list.iter().copied().filter(|f| is_in(self.interval(*f, dimension))).collect()
@@ -241,11 +248,15 @@ impl SplitTree {
                 visit(&self.filters[start as usize..][..count as usize]);
             }
             if node.dimension == SplitNode::LEAF {
-                visit(&self.filters[node.threshold as usize..][..node.left as usize]);
+                visit(
+                    &self.filters[node.threshold_or_first_filter as usize..]
+                        [..node.left_child_or_filter_count as usize],
+                );
                 return;
             }
             let value = dimensions[node.dimension as usize].value(key);
-            at = node.left as usize + usize::from(value > node.threshold);
+            at = node.left_child_or_filter_count as usize
+                + usize::from(value > node.threshold_or_first_filter);
         }
     }
 

@@ -25,13 +25,13 @@ const ENGINE_NAME: &str = "ipset";
 
 /// A hash table for each prefix length of one word.
 #[derive(Clone, Debug)]
-pub struct IpsetClassifier {
+pub struct OneWordIpsetClassifier {
     filters: FilterTestRows,
-    tables: Vec<MaskedTable>,
+    table_per_prefix_length: Vec<MaskedTable>,
     deciding_rules: Vec<u32>,
 }
 
-impl IpsetClassifier {
+impl OneWordIpsetClassifier {
     /// The set of a filter set.
     ///
     /// # Errors
@@ -40,13 +40,13 @@ impl IpsetClassifier {
     pub fn new(
         filters: &FilterSet,
         limits: &BuildLimits,
-    ) -> Result<IpsetClassifier, ClassifierBuildError> {
+    ) -> Result<OneWordIpsetClassifier, ClassifierBuildError> {
         let words = filters.schema().word_count();
         let budget = BuildBudget::new(ENGINE_NAME, limits);
         budget.check_bytes(
             filters.filter_count() * (24 + FilterTestRows::estimate_bytes(1, words)),
         )?;
-        let masks = find_entry_masks(filters)?;
+        let masks = masks_if_filters_form_one_set(filters)?;
         let flat = FilterTestRows::new(filters);
         let mut tables: Vec<MaskedTable> = vec![];
         // From the last: each filter is then the first of its chain.
@@ -59,18 +59,25 @@ impl IpsetClassifier {
             tables[table].insert(&flat, filter as u32);
         }
         let deciding_rules = collect_deciding_rules(filters);
-        Ok(IpsetClassifier { filters: flat, tables, deciding_rules })
+        Ok(OneWordIpsetClassifier {
+            filters: flat,
+            table_per_prefix_length: tables,
+            deciding_rules,
+        })
     }
 
-    fn find_matching<'a>(&'a self, key: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
-        let candidates = self.tables.iter().flat_map(|table| table.find_candidates(key));
+    fn find_matching_rules<'a>(&'a self, key: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+        let candidates =
+            self.table_per_prefix_length.iter().flat_map(|table| table.find_candidates(key));
         let matching = candidates.filter(|(_, filter)| self.filters.matches(*filter, key));
         matching.map(|(rule, _)| rule)
     }
 }
 
 /// The mask of each filter over all words, if the filters make a set.
-fn find_entry_masks(filters: &FilterSet) -> Result<Vec<Vec<u32>>, ClassifierBuildError> {
+fn masks_if_filters_form_one_set(
+    filters: &FilterSet,
+) -> Result<Vec<Vec<u32>>, ClassifierBuildError> {
     let refuse = |filter: &Filter<'_>, reason: String| ClassifierBuildError::UnsupportedRule {
         engine: ENGINE_NAME,
         rule: filter.rule,
@@ -111,19 +118,19 @@ fn find_prefix_mask(max_value: u32, test: WordTest) -> Option<u32> {
     }
 }
 
-impl Classifier for IpsetClassifier {
+impl Classifier for OneWordIpsetClassifier {
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(first.len(), keys.key_count(), "a place for each key");
         let set_decides = !self.deciding_rules.is_empty();
         for (key, first) in keys.keys().zip(first) {
-            let matching = self.find_matching(key).filter(|_| set_decides);
+            let matching = self.find_matching_rules(key).filter(|_| set_decides);
             *first = matching.min().unwrap_or(NO_RULE);
         }
     }
 
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
-            self.find_matching(key).for_each(|rule| lists.push(rule));
+            self.find_matching_rules(key).for_each(|rule| lists.push(rule));
             lists.sort_and_finish_row();
         }
     }
@@ -133,7 +140,8 @@ impl Classifier for IpsetClassifier {
     }
 
     fn memory_bytes(&self) -> usize {
-        let tables: usize = self.tables.iter().map(MaskedTable::memory_bytes).sum();
+        let tables: usize =
+            self.table_per_prefix_length.iter().map(MaskedTable::memory_bytes).sum();
         self.filters.memory_bytes() + tables
     }
 }
@@ -150,14 +158,14 @@ mod tests {
         filters.push_rule(1, true, &[WordTest::prefix(0x0a00_0000, 8), WordTest::ANY]);
         filters.push_rule(2, true, &[WordTest::exactly(0x0a00_0001), WordTest::ANY]);
         let limits = BuildLimits::default();
-        let set = IpsetClassifier::new(&filters, &limits).unwrap();
+        let set = OneWordIpsetClassifier::new(&filters, &limits).unwrap();
         let mut keys = KeyTable::new(filters.schema());
         keys.push(&[0x0a00_0001, 80]);
         assert_eq!(set.collect_rules_up_to_deciding(&keys).row(0), [1]);
         let refusal = |rule, is_deciding, tests: [WordTest; 2]| {
             let mut filters = filters.clone();
             filters.push_rule(rule, is_deciding, &tests);
-            IpsetClassifier::new(&filters, &limits).map(|_| ()).unwrap_err().to_string()
+            OneWordIpsetClassifier::new(&filters, &limits).map(|_| ()).unwrap_err().to_string()
         };
         let any = WordTest::ANY;
         let error = refusal(3, true, [any, WordTest::exactly(80)]);

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+use crate::classifier::{
+    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+};
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
 use crate::engines::masked_table::MaskedTable;
@@ -42,7 +44,8 @@ impl<P: TablePlacement> TupleSpaceClassifier<P> {
         // From the last: each filter is then the first of its chain.
         for (filter, is_deciding) in filters_with_is_deciding(filters).rev() {
             budget.take_steps(1 + space.tables.len() / 16)?;
-            let update = RuleToInsert { rule: filter.rule, is_deciding, tests: filter.tests };
+            let update =
+                SingleFilterRule { rule: filter.rule, is_deciding, tests_by_word: filter.tests };
             space.place_without_ordering_probes::<P>(update);
         }
         space.order_probes();
@@ -75,8 +78,12 @@ impl<P: TablePlacement + Send + Sync> Classifier for TupleSpaceClassifier<P> {
 }
 
 impl<P: TablePlacement + Send + Sync> UpdatableClassifier for TupleSpaceClassifier<P> {
-    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError> {
-        assert_eq!(update.tests.len(), self.space.schema.word_count(), "a test for each word");
+    fn insert(&mut self, update: SingleFilterRule<'_>) -> Result<(), UpdateError> {
+        assert_eq!(
+            update.tests_by_word.len(),
+            self.space.schema.word_count(),
+            "a test for each word"
+        );
         if self.space.filters_of_rule.contains_key(&update.rule) {
             return Err(UpdateError::DuplicateRule(update.rule));
         }
@@ -122,8 +129,8 @@ impl TupleSpace {
     }
 
     /// Places a filter without putting its table into the order of probes.
-    fn place_without_ordering_probes<P: TablePlacement>(&mut self, update: RuleToInsert<'_>) {
-        let RuleToInsert { rule, is_deciding, tests } = update;
+    fn place_without_ordering_probes<P: TablePlacement>(&mut self, update: SingleFilterRule<'_>) {
+        let SingleFilterRule { rule, is_deciding, tests_by_word: tests } = update;
         let words = self.schema.words().iter();
         let mask: Vec<u32> =
             words.zip(tests).map(|(word, test)| longest_hash_mask(word, *test)).collect();

@@ -22,7 +22,7 @@ fn load_row(lines: &[CacheLine], row: usize) -> __m256i {
 
 impl LaneInstructions for Avx2Lanes {
     #[inline(always)]
-    fn count_keys_up_to(line: &CacheLine, value: u32) -> usize {
+    fn count_node_keys_up_to(line: &CacheLine, value: u32) -> usize {
         let lines = std::slice::from_ref(line);
         // SAFETY: the caller's processor has AVX2.
         unsafe {

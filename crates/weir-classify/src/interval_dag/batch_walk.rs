@@ -81,7 +81,7 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
     let roots = block.searches.iter().map(|group| &group.root);
     run_searches_to_leaves::<L>(block, shape, keys, roots, state);
     for leaves in &state.current_children[..block.searches.len()] {
-        prefetch_buckets(block, shape, &leaves[..count]);
+        prefetch_rest_of_first_blocks(block, shape, &leaves[..count]);
     }
     for (group, leaves) in block.searches.iter().zip(&state.current_children) {
         // For all keys at once: what a single one needs cannot be predicted.
@@ -137,7 +137,7 @@ fn run_searches_to_leaves<'a, L: LaneInstructions>(
             let search = usize::from(active_searches[at]);
             let [node_keys, node_children] = block.node(current_children[search]);
             let value = keys[(search % KEYS_PER_BATCH) * words_per_key + node_keys.0[0] as usize];
-            let child = node_children.0[L::count_keys_up_to(node_keys, value) & 15];
+            let child = node_children.0[L::count_node_keys_up_to(node_keys, value) & 15];
             current_children[search] = child;
             prefetch_child(block, shape, child);
             active_searches[kept] = search as u16;
@@ -164,7 +164,7 @@ fn prefetch_child(block: &ClassifierBlock, shape: impl RowShape, child: u32) {
 
 /// Fetches the other lines of the first blocks of buckets.
 #[inline(always)]
-fn prefetch_buckets(block: &ClassifierBlock, shape: impl RowShape, leaves: &[u32]) {
+fn prefetch_rest_of_first_blocks(block: &ClassifierBlock, shape: impl RowShape, leaves: &[u32]) {
     for leaf in leaves {
         let line = first_bucket_line(block, shape, *leaf);
         for next in 2..shape.counts().bucket_block_lines() {
@@ -224,7 +224,7 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
 ) {
     let row_keys = &state.row_keys[place];
     let mut bitmaps = [0; SEARCHES_PER_KEY_MAX];
-    let bitmap_lines = group.lines_per_bitmap + group.summary_lines_per_bitmap;
+    let bitmap_lines = group.bit_lines_per_bitmap + group.summary_lines_per_bitmap;
     for ((bitmap, word), leaves) in
         bitmaps.iter_mut().zip(&group.words).zip(&state.current_children)
     {
@@ -255,13 +255,13 @@ fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
         })
     };
     if group.summary_lines_per_bitmap == 0 {
-        let _ = (0..group.lines_per_bitmap).any(add_line);
+        let _ = (0..group.bit_lines_per_bitmap).any(add_line);
         return;
     }
     for summary in 0..group.summary_lines_per_bitmap {
         let found = visit_set_bits_until_true(&conjunction(summary), |bit| {
             let line = summary * 512 + bit;
-            line < group.lines_per_bitmap && add_line(line)
+            line < group.bit_lines_per_bitmap && add_line(line)
         });
         if found {
             return;

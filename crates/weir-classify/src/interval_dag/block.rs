@@ -138,7 +138,7 @@ pub(super) struct SearchRoot {
 pub(super) struct BitVectorGroup {
     pub(super) least_rank: u32,
     pub(super) filter_count: usize,
-    pub(super) lines_per_bitmap: usize,
+    pub(super) bit_lines_per_bitmap: usize,
     pub(super) summary_lines_per_bitmap: usize,
     pub(super) first_rank_line: usize,
     /// First of the blocks that verify its filters, if the bitmaps do not test all.
@@ -194,7 +194,7 @@ impl ClassifierBlock {
     }
 
     /// Blocks of the bucket to which a search without nodes leads.
-    pub(super) fn count_blocks_of_root_bucket(&self, search: usize) -> usize {
+    pub(super) fn root_bucket_block_count_or_zero(&self, search: usize) -> usize {
         let child = self.cells(&self.searches[search].root)[0];
         if child & LEAF_FLAG == 0 { 0 } else { decode_bucket_leaf(child).1 }
     }

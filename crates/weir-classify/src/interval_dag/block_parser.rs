@@ -196,8 +196,9 @@ fn parse_groups(block: &mut ClassifierBlock, counts: BlockPartCounts) -> Result<
                 };
                 check_nodes(block, nodes.clone(), false, is_leaf)?;
                 let mut cells = block.cells(&group.root).iter();
-                let is_cell =
-                    |child: &u32| is_valid_child(*child, nodes.clone(), |leaf| is_leaf(0, leaf));
+                let is_cell = |child: &u32| {
+                    is_leaf_or_node_in_range(*child, nodes.clone(), |leaf| is_leaf(0, leaf))
+                };
                 require_undamaged(cells.all(is_cell), "cell")?;
                 block.searches.push(group);
                 require_undamaged(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
@@ -249,13 +250,13 @@ fn parse_bit_vector_group(
     let group = BitVectorGroup {
         least_rank: line[1],
         filter_count: line[4] as usize,
-        lines_per_bitmap: line[5] as usize,
+        bit_lines_per_bitmap: line[5] as usize,
         summary_lines_per_bitmap: line[6] as usize,
         first_rank_line: line[7] as usize,
         first_verification_block: (line[8] != NO_VERIFICATION_BLOCK).then_some(line[8] as usize),
         words: words.collect::<Result<_, BlockError>>()?,
     };
-    let lines = (group.lines_per_bitmap, group.summary_lines_per_bitmap);
+    let lines = (group.bit_lines_per_bitmap, group.summary_lines_per_bitmap);
     require_undamaged(
         lines == count_bitmap_and_summary_lines(group.filter_count),
         "size of bit vectors",
@@ -282,7 +283,7 @@ fn parse_bit_vector_group(
     let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF_FLAG) as usize) < bitmap_count_of[word];
     for BitVectorWord { root, .. } in &group.words {
         let is_cell = |child: u32| {
-            is_valid_child(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))
+            is_leaf_or_node_in_range(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))
                 && (child & LEAF_FLAG != 0 || block.node(child)[0].0[0] as usize == root.word)
         };
         require_undamaged(block.cells(root).iter().all(|child| is_cell(*child)), "cell")?;
@@ -291,7 +292,7 @@ fn parse_bit_vector_group(
     Ok(group)
 }
 
-fn is_valid_child(
+fn is_leaf_or_node_in_range(
     child: u32,
     nodes: std::ops::Range<usize>,
     is_leaf: impl Fn(u32) -> bool,
@@ -314,7 +315,7 @@ fn check_nodes(
         let before = nodes.start..index;
         for &child in &children.0[..FANOUT] {
             require_undamaged(
-                is_valid_child(child, before.clone(), |leaf| is_leaf(word, leaf)),
+                is_leaf_or_node_in_range(child, before.clone(), |leaf| is_leaf(word, leaf)),
                 "child",
             )?;
             if must_keep_word && child & LEAF_FLAG == 0 {

@@ -20,9 +20,9 @@ pub(super) struct FilterPartition {
     /// Words, and the least number of values for which a filter is wide on them.
     words_and_wide_spans: Vec<(usize, u32)>,
     /// For each group, the index of its search; `None` if it has none, or is of bit vectors.
-    pub(super) search_of_group: Vec<Option<usize>>,
+    pub(super) search_index_unless_bit_vectors: Vec<Option<usize>>,
     /// The search of filters that do not fit that of their group, if there is one.
-    pub(super) fallback_search: usize,
+    pub(super) overflow_search: usize,
 }
 
 impl FilterPartition {
@@ -41,9 +41,9 @@ impl FilterPartition {
             .map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS)))
             .collect();
         FilterPartition {
-            search_of_group: vec![None; 1 << words_and_wide_spans.len()],
+            search_index_unless_bit_vectors: vec![None; 1 << words_and_wide_spans.len()],
             words_and_wide_spans,
-            fallback_search: 0,
+            overflow_search: 0,
         }
     }
 
@@ -61,12 +61,12 @@ impl FilterPartition {
             WordTest::Within { lo, hi } => (lo, hi),
             WordTest::Masked { .. } => (0, u32::MAX),
         });
-        self.search_of_group[group]
+        self.search_index_unless_bit_vectors[group]
     }
 
     /// The groups as ascending lists of filters; the one that is wide on every word last.
     pub(super) fn divide_into_groups(&self, columns: &FilterColumns) -> Vec<Vec<u32>> {
-        let mut groups = vec![Vec::new(); self.search_of_group.len()];
+        let mut groups = vec![Vec::new(); self.search_index_unless_bit_vectors.len()];
         for filter in 0..columns.ranks.len() {
             let interval_of =
                 |word: usize| (columns.words[word].lo[filter], columns.words[word].hi[filter]);

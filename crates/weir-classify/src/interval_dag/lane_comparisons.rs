@@ -7,7 +7,7 @@ use super::bucket_rows::{KeyValuesInRowOrder, LANES, RowShape, WordCountsByCompa
 /// Comparisons in the instructions of one kind of processor.
 pub(super) trait LaneInstructions {
     /// How many of the words 1 to 15 of a line are not above a value.
-    fn count_keys_up_to(line: &CacheLine, value: u32) -> usize;
+    fn count_node_keys_up_to(line: &CacheLine, value: u32) -> usize;
 
     /// The lanes of a block that a key matches, as bits. The block has the lines of the shape.
     fn match_bucket_block(
@@ -23,7 +23,7 @@ pub(super) struct PortableLanes;
 
 impl LaneInstructions for PortableLanes {
     #[inline(always)]
-    fn count_keys_up_to(line: &CacheLine, value: u32) -> usize {
+    fn count_node_keys_up_to(line: &CacheLine, value: u32) -> usize {
         line.0[1..].iter().map(|key| usize::from(*key <= value)).sum()
     }
 

@@ -100,7 +100,7 @@ impl MatchSink for MatchingRules<'_> {
 
 /// A counter for each rule, by number. They count filters, and so rules if each has one.
 #[derive(Debug)]
-pub(super) struct RuleCounters<'a> {
+pub(super) struct FilterMatchCountersByRule<'a> {
     counters: &'a mut [u64],
     /// Ranks that are not yet counted: how many match a key cannot be predicted, and counting them
     /// one after the other lets the cache misses overlap.
@@ -111,9 +111,13 @@ pub(super) struct RuleCounters<'a> {
 /// About twice what the keys of a batch match.
 const PENDING_RANKS_MAX: usize = 256;
 
-impl RuleCounters<'_> {
-    pub(super) fn new(counters: &mut [u64]) -> RuleCounters<'_> {
-        RuleCounters { counters, pending_ranks: [0; PENDING_RANKS_MAX], pending_rank_count: 0 }
+impl FilterMatchCountersByRule<'_> {
+    pub(super) fn new(counters: &mut [u64]) -> FilterMatchCountersByRule<'_> {
+        FilterMatchCountersByRule {
+            counters,
+            pending_ranks: [0; PENDING_RANKS_MAX],
+            pending_rank_count: 0,
+        }
     }
 
     fn count_pending_ranks(&mut self) {
@@ -124,7 +128,7 @@ impl RuleCounters<'_> {
     }
 }
 
-impl MatchSink for RuleCounters<'_> {
+impl MatchSink for FilterMatchCountersByRule<'_> {
     const NEEDS_LEAST_RANK_ONLY: bool = false;
 
     #[inline(always)]

@@ -21,12 +21,14 @@ use super::filter_columns::{RULE_NUMBER_MAX, rank_of_rule};
 use super::filter_partition::FilterPartition;
 use super::word_hasher::BuildWordHasher;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, RuleToInsert, UpdatableClassifier, UpdateError};
+use crate::classifier::{
+    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+};
 use crate::filter_set::{FilterSet, WordTest};
 use crate::key::{KeySchema, KeyTable};
 
 /// The bucket that every key tests is rebuilt into searches above so many blocks.
-const COMMON_BUCKET_BLOCKS_MAX: usize = 6;
+const OVERFLOW_BUCKET_BLOCKS_MAX: usize = 6;
 
 /// How often the writer gives way to readers that still look up in the copy that it needs.
 const READER_WAIT_YIELDS_MAX: usize = 5_000;
@@ -34,7 +36,7 @@ const READER_WAIT_YIELDS_MAX: usize = 5_000;
 /// The rules after a number of updates. Does not change.
 #[derive(Clone, Debug)]
 pub struct IntervalDagSnapshot {
-    generation: u64,
+    update_count: u64,
     classifier: IntervalDagClassifier,
     partition: FilterPartition,
     is_deciding: HashMap<u32, bool, BuildWordHasher>,
@@ -77,7 +79,7 @@ pub struct UpdatableIntervalDag {
     schema: KeySchema,
     limits: BuildLimits,
     rules: RulesByNumber,
-    generation: u64,
+    update_count: u64,
     reader: IntervalDagReader,
     published: Arc<IntervalDagSnapshot>,
     /// The copy that is changed.
@@ -89,7 +91,7 @@ pub struct UpdatableIntervalDag {
     unpublished_edits: Option<Vec<RuleInsertionOrRemoval>>,
     running_build: Option<RunningBuild>,
     /// No build begins in the background before this generation.
-    earliest_background_build: u64,
+    background_build_min_update_count: u64,
 }
 
 impl IntervalDagReader {
@@ -101,8 +103,8 @@ impl IntervalDagReader {
 
 impl IntervalDagSnapshot {
     /// How many updates it contains.
-    pub fn generation(&self) -> u64 {
-        self.generation
+    pub fn update_count(&self) -> u64 {
+        self.update_count
     }
 
     fn build(
@@ -113,7 +115,7 @@ impl IntervalDagSnapshot {
         let (classifier, partition) =
             IntervalDagClassifier::build_with_spare_blocks(filters, limits)?;
         Ok(IntervalDagSnapshot {
-            generation,
+            update_count: generation,
             spare_blocks_at_build: classifier.block.spare_bucket_blocks.len(),
             classifier,
             partition,
@@ -133,7 +135,7 @@ impl IntervalDagSnapshot {
         for tests in filters.tests.chunks_exact(word_count) {
             let filter = RankedFilter { tests, rank };
             let own = self.partition.search_of_filter(tests);
-            let common = self.partition.fallback_search;
+            let common = self.partition.overflow_search;
             if *is_insertion {
                 let inserted = own.map(|search| block.insert_filter(search, filter));
                 if inserted != Some(Ok(())) {
@@ -151,15 +153,15 @@ impl IntervalDagSnapshot {
         } else {
             self.is_deciding.remove(rule);
         }
-        self.generation += 1;
+        self.update_count += 1;
         Ok(())
     }
 
     fn needs_rebuild(&self) -> bool {
         let block = &self.classifier.block;
         block.spare_bucket_blocks.len() < self.spare_blocks_at_build / 2
-            || block.count_blocks_of_root_bucket(self.partition.fallback_search)
-                > COMMON_BUCKET_BLOCKS_MAX
+            || block.root_bucket_block_count_or_zero(self.partition.overflow_search)
+                > OVERFLOW_BUCKET_BLOCKS_MAX
     }
 }
 
@@ -185,14 +187,14 @@ impl UpdatableIntervalDag {
             schema: filters.schema().clone(),
             limits: *limits,
             rules: rules.collect(),
-            generation: 0,
+            update_count: 0,
             reader: IntervalDagReader { published: Arc::new(Mutex::new(published.clone())) },
             working_copy: published.clone(),
             published,
             edits_missing_in_working: None,
             unpublished_edits: Some(vec![]),
             running_build: None,
-            earliest_background_build: 0,
+            background_build_min_update_count: 0,
         })
     }
 
@@ -225,7 +227,7 @@ impl UpdatableIntervalDag {
         &mut self,
         edit: RuleInsertionOrRemoval,
     ) -> Result<(), ClassifierBuildError> {
-        self.generation += 1;
+        self.update_count += 1;
         self.adopt_finished_build();
         if self
             .bring_working_copy_up_to_date()
@@ -239,11 +241,11 @@ impl UpdatableIntervalDag {
         if let Some(unpublished_edits) = &mut self.unpublished_edits {
             unpublished_edits.push(edit);
         }
-        let may_build =
-            self.running_build.is_none() && self.generation >= self.earliest_background_build;
+        let may_build = self.running_build.is_none()
+            && self.update_count >= self.background_build_min_update_count;
         if may_build && self.working_copy.needs_rebuild() {
             let (schema, rules) = (self.schema.clone(), self.rules.clone());
-            let (limits, generation) = (self.limits, self.generation);
+            let (limits, generation) = (self.limits, self.update_count);
             let build = move || {
                 IntervalDagSnapshot::build(&collect_filters(&schema, &rules), &limits, generation)
             };
@@ -294,7 +296,8 @@ impl UpdatableIntervalDag {
         match with_edits {
             Some(built) => self.replace_working(built),
             None => {
-                self.earliest_background_build = self.generation + 1 + self.rules.len() as u64 / 4
+                self.background_build_min_update_count =
+                    self.update_count + 1 + self.rules.len() as u64 / 4
             }
         }
     }
@@ -308,24 +311,28 @@ impl UpdatableIntervalDag {
     fn rebuild_now(&mut self) -> Result<(), ClassifierBuildError> {
         self.running_build = None;
         let filters = collect_filters(&self.schema, &self.rules);
-        self.replace_working(IntervalDagSnapshot::build(&filters, &self.limits, self.generation)?);
+        self.replace_working(IntervalDagSnapshot::build(
+            &filters,
+            &self.limits,
+            self.update_count,
+        )?);
         Ok(())
     }
 
     /// Takes back an insertion for which there is no room.
     fn undo_insertion(&mut self, removal: RuleInsertionOrRemoval) {
-        self.generation -= 1;
+        self.update_count -= 1;
         if let Some(working_copy) = Arc::get_mut(&mut self.working_copy) {
             working_copy.apply_insertion_or_removal(&removal).expect("removals need no room");
-            working_copy.generation = self.generation;
+            working_copy.update_count = self.update_count;
         }
         self.unpublished_edits = None;
     }
 
     /// The tests of a rule as a filter set has them.
-    fn normalise_tests(&self, update: &RuleToInsert<'_>) -> Box<[WordTest]> {
+    fn normalise_tests(&self, update: &SingleFilterRule<'_>) -> Box<[WordTest]> {
         let mut filters = FilterSet::new(self.schema.clone());
-        filters.push_rule(update.rule, update.is_deciding, update.tests);
+        filters.push_rule(update.rule, update.is_deciding, update.tests_by_word);
         filters.filter(0).tests.into()
     }
 }
@@ -354,7 +361,7 @@ fn wait_for_readers(copy: &mut Arc<IntervalDagSnapshot>) -> bool {
 }
 
 impl UpdatableClassifier for UpdatableIntervalDag {
-    fn insert(&mut self, update: RuleToInsert<'_>) -> Result<(), UpdateError> {
+    fn insert(&mut self, update: SingleFilterRule<'_>) -> Result<(), UpdateError> {
         let rule = update.rule;
         let refuse = |limit| UpdateError::LimitReached { rule, limit };
         if self.rules.contains_key(&rule) {
@@ -399,8 +406,8 @@ impl Classifier for UpdatableIntervalDag {
         self.newest_snapshot().collect_matching(keys, lists);
     }
 
-    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
-        self.newest_snapshot().increment_counters_of_matching_rules(keys, counters);
+    fn increment_counters_of_all_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.newest_snapshot().increment_counters_of_all_matching_rules(keys, counters);
     }
 
     fn is_deciding(&self, rule: u32) -> bool {
@@ -421,8 +428,8 @@ impl Classifier for IntervalDagSnapshot {
         self.classifier.collect_matching(keys, lists);
     }
 
-    fn increment_counters_of_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
-        self.classifier.increment_counters_of_matching_rules(keys, counters);
+    fn increment_counters_of_all_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
+        self.classifier.increment_counters_of_all_matching_rules(keys, counters);
     }
 
     fn is_deciding(&self, rule: u32) -> bool {

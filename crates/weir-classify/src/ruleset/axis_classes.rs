@@ -62,7 +62,7 @@ impl AxisClasses {
             CodeAxis::HeaderPresence => "header",
             CodeAxis::Iif => "iif",
             CodeAxis::Oif => "oif",
-            CodeAxis::CtState => "ct state",
+            CodeAxis::CtStateAndNat => "ct state",
             CodeAxis::TcpFlagsByte => "flags",
             CodeAxis::PktType => "pkttype",
         }

@@ -72,7 +72,7 @@ pub(super) struct ChainFlattener<'a> {
     pub limits: FlattenLimits,
     graph: ChainGraph<'a>,
     /// How many rules lead to a chain, by chain.
-    caller_counts: Vec<usize>,
+    caller_rule_counts: Vec<usize>,
     chains: Vec<FlattenedChain>,
 }
 
@@ -86,7 +86,15 @@ impl<'a> ChainFlattener<'a> {
         let graph = table.chain_graph();
         let caller_counts = graph.jumps_by_callee().iter().map(Vec::len).collect();
         let chains = vec![FlattenedChain::default(); table.chains.len()];
-        ChainFlattener { table, firewall, lowering, limits, graph, caller_counts, chains }
+        ChainFlattener {
+            table,
+            firewall,
+            lowering,
+            limits,
+            graph,
+            caller_rule_counts: caller_counts,
+            chains,
+        }
     }
 
     /// Flattens a chain and all that it leads to.
@@ -147,7 +155,7 @@ impl<'a> ChainFlattener<'a> {
             [stretch] => stretch,
             _ => return None,
         };
-        let is_sole_caller = self.caller_counts[callee] == 1 && matched_boxes.len() == 1;
+        let is_sole_caller = self.caller_rule_counts[callee] == 1 && matched_boxes.len() == 1;
         let is_small = stretch.box_count * matched_boxes.len() <= self.limits.boxes_per_jump_max;
         // A jump has few tests without an axis of its own: its chain must leave room for them.
         let has_few_atoms = stretch.axisless_test_numbers.len() <= AXISLESS_TESTS_MAX / 2;
@@ -199,7 +207,7 @@ impl FlattenedStretch {
         inlined: impl FnOnce(&[HyperRect]) -> Option<&'s FlattenedStretch>,
     ) {
         let RuleForLookup {
-            matched_boxes,
+            matched_or_candidate_boxes: matched_boxes,
             truncated_header_drop_boxes,
             evaluation_reason,
             reads,
@@ -232,7 +240,7 @@ impl FlattenedStretch {
         self.push_inlined(inlined, &matched_boxes);
         if resume_at == END_OF_CHAIN {
             let end =
-                entry(FoundEntryMeaning::EndOfGoto, EntryContinuation::ResumeAt(END_OF_CHAIN));
+                entry(FoundEntryMeaning::GotoChainEnded, EntryContinuation::ResumeAt(END_OF_CHAIN));
             self.push(end, matched_boxes);
         }
     }

@@ -30,7 +30,7 @@ pub enum FoundEntryMeaning {
     /// not count.
     DroppedForTruncatedHeader,
     /// The chain to which the rule led by goto has ended.
-    EndOfGoto,
+    GotoChainEnded,
 }
 
 /// What follows an entry.
@@ -58,7 +58,7 @@ impl LookupEntry {
     /// Whether no later entry matters to a packet for which this one is found.
     pub fn is_deciding(&self) -> bool {
         match self.meaning_if_found {
-            FoundEntryMeaning::Candidate(_) | FoundEntryMeaning::EndOfGoto => false,
+            FoundEntryMeaning::Candidate(_) | FoundEntryMeaning::GotoChainEnded => false,
             FoundEntryMeaning::DroppedForTruncatedHeader => true,
             FoundEntryMeaning::Match => matches!(self.then, EntryContinuation::Decide(_)),
         }

@@ -234,7 +234,7 @@ impl LookupStretch {
 
     /// Whether the first deciding entry that matches decides: no entry skips others, is evaluated,
     /// or does something that may decide.
-    pub fn is_decided_by_first_match(&self) -> bool {
+    pub fn is_decided_by_first_deciding_match(&self) -> bool {
         self.entries.iter().all(|entry| {
             let simple =
                 matches!(entry.then, EntryContinuation::NextEntry | EntryContinuation::Decide(_));

@@ -248,7 +248,7 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
             FoundEntryMeaning::DroppedForTruncatedHeader => {
                 return Some(LookupVerdict::DroppedByTest);
             }
-            FoundEntryMeaning::EndOfGoto => {}
+            FoundEntryMeaning::GotoChainEnded => {}
             FoundEntryMeaning::Match => self.credited.push(entry.rule),
             FoundEntryMeaning::Candidate(_) => {
                 self.packet_box = None;

@@ -18,7 +18,7 @@ const FILTERS_PER_RULE_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvaluationReason {
     /// It is a barrier.
-    Barrier(BarrierReason),
+    StatefulOrOpaqueMatch(BarrierReason),
     /// Its tests are no box, or too many: a field that only some packets have under a mask, a set
     /// with counters or of unknown content, more than 64 boxes or 254 devices.
     NotBoxes,
@@ -27,7 +27,7 @@ pub enum EvaluationReason {
 impl fmt::Display for EvaluationReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EvaluationReason::Barrier(reason) => reason.fmt(f),
+            EvaluationReason::StatefulOrOpaqueMatch(reason) => reason.fmt(f),
             EvaluationReason::NotBoxes => f.write_str("has tests that are not a few boxes"),
         }
     }
@@ -36,7 +36,7 @@ impl fmt::Display for EvaluationReason {
 /// What a look-up needs to know of a rule.
 pub(super) struct RuleForLookup {
     /// The packets that it matches; those for which it must be evaluated if there is a reason.
-    pub matched_boxes: Vec<HyperRect>,
+    pub matched_or_candidate_boxes: Vec<HyperRect>,
     /// The packets that it drops because it requires a truncated header; empty with a reason.
     pub truncated_header_drop_boxes: Vec<HyperRect>,
     pub evaluation_reason: Option<EvaluationReason>,
@@ -58,17 +58,17 @@ pub(super) fn lower_rule_for_lookup(
     let tests = lower_to_tests_with_match_index(rule, family);
     let is_exact = boxes.is_exact
         && boxes.stateful_boxes.is_empty()
-        && boxes.dropped_boxes.iter().all(|dropped| dropped.1)
+        && boxes.hotdrop_boxes_with_exactness.iter().all(|dropped| dropped.1)
         && !tests_mac_set(rule, firewall);
     let truncated_header_drop_boxes: Vec<HyperRect> =
-        boxes.dropped_boxes.into_iter().map(|b| b.0).collect();
+        boxes.hotdrop_boxes_with_exactness.into_iter().map(|b| b.0).collect();
     if is_exact
         && fits_filter_limits(lowering, &boxes.matched_boxes)
         && fits_filter_limits(lowering, &truncated_header_drop_boxes)
     {
         let reads = collect_read_fields(tests.iter().map(|t| &t.1));
         return RuleForLookup {
-            matched_boxes: boxes.matched_boxes,
+            matched_or_candidate_boxes: boxes.matched_boxes,
             truncated_header_drop_boxes,
             evaluation_reason: None,
             reads,
@@ -85,12 +85,12 @@ pub(super) fn lower_rule_for_lookup(
     }
     let before = lowering.lower_rule(&prefix);
     let mut matched_boxes = before.matched_boxes;
-    matched_boxes.extend(before.dropped_boxes.into_iter().map(|b| b.0));
+    matched_boxes.extend(before.hotdrop_boxes_with_exactness.into_iter().map(|b| b.0));
     if !fits_filter_limits(lowering, &matched_boxes) {
         matched_boxes = vec![lowering.all_packets_with_valid_codes()];
     }
     RuleForLookup {
-        matched_boxes,
+        matched_or_candidate_boxes: matched_boxes,
         truncated_header_drop_boxes: Vec::new(),
         evaluation_reason: Some(find_evaluation_reason(rule, family)),
         reads: collect_read_fields(tests[..first].iter().map(|t| &t.1)),
@@ -103,8 +103,8 @@ fn find_evaluation_reason(rule: &Rule, family: Family) -> EvaluationReason {
         Some(
             reason @ (BarrierReason::StatefulMatch
             | BarrierReason::OpaqueMatch
-            | BarrierReason::AnySetMatch),
-        ) => EvaluationReason::Barrier(reason),
+            | BarrierReason::IpsetMatch),
+        ) => EvaluationReason::StatefulOrOpaqueMatch(reason),
         _ => EvaluationReason::NotBoxes,
     }
 }

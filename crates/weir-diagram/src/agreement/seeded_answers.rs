@@ -142,7 +142,7 @@ pub(super) fn extract_nat_range_and_device_flag(target: &NatTarget) -> Option<(&
 }
 
 impl Oracle for SeededAnswers {
-    fn answer_rule_question(&mut self, q: &OracleQuestion<'_>) -> bool {
+    fn match_holds_or_target_ends_traversal(&mut self, q: &OracleQuestion<'_>) -> bool {
         if q.stateful {
             let ask = (self.state_ids.stateful_test_id(q.rule), q.content_digest);
             let nth = self.stateful_questions.iter().filter(|a| **a == ask).count() as u32;
@@ -158,7 +158,10 @@ impl Oracle for SeededAnswers {
     }
 
     fn match_or_target_drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {
-        self.answer_rule_question(&OracleQuestion { subject: QuestionSubject::Target, ..*q })
+        self.match_holds_or_target_ends_traversal(&OracleQuestion {
+            subject: QuestionSubject::Target,
+            ..*q
+        })
     }
 
     fn is_connection_fact_true(
@@ -186,7 +189,7 @@ impl Oracle for SeededAnswers {
     }
 
     fn is_reinjected(&mut self, q: &OracleQuestion<'_>) -> bool {
-        self.answer_rule_question(q)
+        self.match_holds_or_target_ends_traversal(q)
     }
 
     fn choose_written_value(&mut self, w: &UnknownWrite<'_>) -> u128 {

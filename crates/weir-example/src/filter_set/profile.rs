@@ -34,7 +34,7 @@ pub(super) struct FilterSetProfile {
     /// Filters whose destination is in the /16 network of the source.
     pub(super) same_network_percent: usize,
     /// A filter comes before another one if it has that many fewer free address bits.
-    pub(super) order_jitter_bits: usize,
+    pub(super) order_jitter_free_bits: usize,
 }
 
 impl FilterSetProfile {
@@ -114,7 +114,7 @@ pub(super) const ACL_PROFILE: FilterSetProfile = FilterSetProfile {
     source_branch_percents: [88, 2, 9, 31],
     destination_branch_percents: [95, 8, 3, 12],
     same_network_percent: 5,
-    order_jitter_bits: 20,
+    order_jitter_free_bits: 20,
 };
 
 pub(super) const FIREWALL_PROFILE: FilterSetProfile = FilterSetProfile {
@@ -158,7 +158,7 @@ pub(super) const FIREWALL_PROFILE: FilterSetProfile = FilterSetProfile {
     source_branch_percents: [98, 36, 2, 10],
     destination_branch_percents: [99, 50, 4, 10],
     same_network_percent: 4,
-    order_jitter_bits: 30,
+    order_jitter_free_bits: 30,
 };
 
 pub(super) const IP_CHAIN_PROFILE: FilterSetProfile = FilterSetProfile {
@@ -204,5 +204,5 @@ pub(super) const IP_CHAIN_PROFILE: FilterSetProfile = FilterSetProfile {
     source_branch_percents: [60, 22, 14, 10],
     destination_branch_percents: [74, 24, 14, 10],
     same_network_percent: 4,
-    order_jitter_bits: 30,
+    order_jitter_free_bits: 30,
 };

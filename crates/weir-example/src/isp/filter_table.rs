@@ -257,7 +257,7 @@ fn add_jumps_for_customer_address(
 ) {
     let id = customer.id;
     let comment = match random.chance_percent(10) {
-        true => format!(" -m comment --comment \"flat {}\"", customer.building_position),
+        true => format!(" -m comment --comment \"flat {}\"", customer.index_in_building),
         false => String::new(),
     };
     table.append_rule("customers_up", format!("-s {address}/32{comment} -j c{id}_up"));

@@ -16,7 +16,7 @@ pub(super) fn build_ipv6_tables(options: &IspOptions, plan: &NetworkPlan) -> [Ta
 fn customer_prefix(plan: &NetworkPlan, customer: &Customer) -> String {
     format!(
         "2001:db8:{:x}:{:x}::/64",
-        plan.vlans[customer.vlan_index].tag, customer.building_position
+        plan.vlans[customer.vlan_index].tag, customer.index_in_building
     )
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Customer {
     /// Addresses of the customer's equipment, at least one.
     pub(super) equipment_addresses: Vec<Ipv4Addr>,
     /// Place of the customer in the building: the IPv6 network follows from it.
-    pub(super) building_position: usize,
+    pub(super) index_in_building: usize,
     /// The bill was not paid: only the page that says so can be reached.
     pub(super) access_closed: bool,
     /// The contract.
@@ -131,7 +131,7 @@ fn generate_unaddressed_customers(count: usize, vlans: &[Vlan], random: &mut Rng
                 id,
                 vlan_index: vlan,
                 equipment_addresses: Vec::new(),
-                building_position: places[vlan],
+                index_in_building: places[vlan],
                 access_closed: random.chance_percent(3),
                 firewall,
             }

@@ -195,7 +195,7 @@ impl NetlinkSocket {
         let (mut is_done, mut is_whole) = (false, true);
         let mut failed: Option<NetlinkError> = None;
         while !is_done {
-            self.visit_messages_by_deadline(end, |message| {
+            self.visit_next_datagram_by_deadline(end, |message| {
                 if sent.index_of_answered_request(&message).is_none() {
                     return Ok(());
                 }
@@ -232,7 +232,7 @@ impl NetlinkSocket {
         let mut refusals = Vec::new();
         let mut is_done = false;
         while !is_done {
-            self.visit_messages_by_deadline(end, |message| {
+            self.visit_next_datagram_by_deadline(end, |message| {
                 let Some(index) = sent.index_of_answered_request(&message) else { return Ok(()) };
                 match message.reply_status()? {
                     ReplyStatus::Data => return each(message),
@@ -266,7 +266,7 @@ impl NetlinkSocket {
     }
 
     /// Reads a datagram, waiting for it until `end`, and calls `f` for each message in it.
-    fn visit_messages_by_deadline(
+    fn visit_next_datagram_by_deadline(
         &mut self,
         end: Instant,
         mut f: impl FnMut(NetlinkMessage<'_>) -> Result<(), NetlinkError>,

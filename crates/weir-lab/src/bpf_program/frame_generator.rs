@@ -16,7 +16,7 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use weir_bpf::test_run::{
-    MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
+    MAX_CATCH_UP_BURST_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
 };
 use weir_bpf::{StoppedTestRunInterrupter, object_storage_and_attach};
 use weir_kernel::Namespace;
@@ -222,7 +222,7 @@ impl FrameGenerator {
                 duration_ns: send_plan.duration.as_nanos() as u64,
                 rate: send_plan.rate_pps,
                 most: send_plan.packets_max,
-                catch_up: MAX_CATCH_UP_FRAMES,
+                catch_up: MAX_CATCH_UP_BURST_FRAMES,
             },
             ifindex,
             frames: self.frames,

@@ -22,8 +22,8 @@ pub(crate) fn sum_endpoint_counts_over_cores(
     for core in cores {
         for (member, more) in all.iter_mut().zip(core) {
             member.connections += more.connections;
-            member.from.add(more.from);
-            member.to.add(more.to);
+            member.arrived_from_endpoint.add(more.arrived_from_endpoint);
+            member.arrived_at_endpoint.add(more.arrived_at_endpoint);
         }
     }
     let mut behind = all.split_off(MAX_COUNTED_CLIENTS_OR_SERVERS as usize);

@@ -51,13 +51,13 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapHandle};
 use weir_bpf::per_cpu_map::{self, PlainCStruct};
 use weir_bpf::test_run::{
-    MAX_CATCH_UP_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
+    MAX_CATCH_UP_BURST_FRAMES, count_pages_for_trial, run_live_frames_until_silent,
 };
 use weir_bpf::{StoppedTestRunInterrupter, object_storage_and_attach};
 use weir_kernel::Namespace;
 use weir_packet::Mac;
 use weir_stats::{
-    ConnectionClose, ConnectionCounts, ConnectionFailureCount, EndpointCounts, TrafficVolume,
+    ArrivedTraffic, ConnectionClose, ConnectionCounts, ConnectionFailureCount, EndpointCounts,
 };
 
 use crate::LabError;
@@ -129,25 +129,26 @@ pub(crate) struct CompletedConnectionCounter(MapHandle);
 impl CompletedConnectionCounter {
     /// Connections completed so far; 0 if the kernel does not report it.
     pub(crate) fn read_completed(&self) -> u64 {
-        sum_core_tallies(&self.0, SERVER_TALLY_INDEX).map_or(0, |tally| tally.ended)
+        sum_core_tallies(&self.0, SERVER_TALLY_INDEX)
+            .map_or(0, |tally| tally.last_ack_or_rst_received)
     }
 }
 
 /// Adds what one core counted.
 fn add_core_tally(sum: &mut ClientOrServerTally, tally: &bpf_skeleton::types::tally) {
     sum.received += tally.received;
-    sum.sent += tally.sent;
-    sum.opened += tally.opened;
-    sum.data += tally.data;
-    sum.closed += tally.closed;
-    sum.ended += tally.ended;
+    sum.answers_sent += tally.sent;
+    sum.syn_or_syn_ack_received += tally.opened;
+    sum.request_or_reply_received += tally.data;
+    sum.fin_or_fin_ack_received += tally.closed;
+    sum.last_ack_or_rst_received += tally.ended;
     sum.invalid += tally.invalid;
-    sum.resets += tally.reset;
+    sum.unexpected_resets += tally.reset;
     sum.icmp += tally.icmp;
     sum.foreign += tally.foreign;
-    sum.translated += tally.translated;
+    sum.source_translated_syns += tally.translated;
     sum.bytes += tally.bytes;
-    sum.flood += tally.flood;
+    sum.flood_syns_received += tally.flood;
 }
 
 fn sum_core_tallies(
@@ -162,9 +163,15 @@ fn sum_core_tallies(
 }
 
 fn endpoint_counts_from_bpf(of: &bpf_skeleton::types::member) -> EndpointCounts {
-    let volume =
-        |of: &bpf_skeleton::types::volume| TrafficVolume { packets: of.packets, bytes: of.bytes };
-    EndpointCounts { connections: of.connections, from: volume(&of.from), to: volume(&of.to) }
+    let volume = |of: &bpf_skeleton::types::volume| ArrivedTraffic {
+        packets: of.packets,
+        frame_bytes: of.bytes,
+    };
+    EndpointCounts {
+        connections: of.connections,
+        arrived_from_endpoint: volume(&of.from),
+        arrived_at_endpoint: volume(&of.to),
+    }
 }
 
 /// Clients and servers, with their programs in the kernel.
@@ -356,7 +363,7 @@ impl StatelessTcpEndpoints {
             duration_ns: open.duration.as_nanos() as u64,
             rate: open.rate * (1 + u64::from(open.flood_syns_per_connection)),
             most: open.connections_max * (1 + u64::from(open.flood_syns_per_connection)),
-            catch_up: MAX_CATCH_UP_FRAMES,
+            catch_up: MAX_CATCH_UP_BURST_FRAMES,
         };
         control.ifindex = ifindex;
         control.secret = open.secret;
@@ -466,16 +473,16 @@ impl StatelessTcpEndpoints {
         let (establish, whole) = self.read_establish_and_whole_histograms()?;
         let (clients, servers) = self.read_per_endpoint_counts()?;
         Ok(ConnectionCounts {
-            offered: opened.offered,
+            started: opened.offered,
             completed: steps.last().map_or(0, |(_, reached)| *reached),
             failed: failed.filter(|failure| failure.connections != 0).collect(),
-            invalid: ends.client.invalid + ends.server.invalid,
-            resets: ends.client.resets + ends.server.resets,
+            invalid_packets: ends.client.invalid + ends.server.invalid,
+            foreign_resets: ends.client.unexpected_resets + ends.server.unexpected_resets,
             icmp: ends.client.icmp + ends.server.icmp,
-            given_up: opened.skipped_behind_schedule,
-            translated: ends.server.translated,
-            from_clients: ClientServerTallies::volume_received_by_one_side(&ends.server),
-            from_servers: ClientServerTallies::volume_received_by_one_side(&ends.client),
+            skipped_behind_schedule: opened.skipped_behind_schedule,
+            nat_translated_connections: ends.server.source_translated_syns,
+            arrived_at_servers: ClientServerTallies::volume_received_by_one_side(&ends.server),
+            arrived_at_clients: ClientServerTallies::volume_received_by_one_side(&ends.client),
             clients,
             servers,
             establish: latency_histogram::summarise_histogram(&establish, TIMESTAMP_TICK_NS),

@@ -122,9 +122,11 @@ impl Agent {
                 to_json(self.take_interface(&interface, name)?)
             }
             AgentRequest::CreateFirewall { ipv6 } => {
-                to_json(self.create_namespace("fw", Some(ipv6))?)
+                to_json(self.create_router_or_plain_namespace("fw", Some(ipv6))?)
             }
-            AgentRequest::CreateDetachedNamespace => to_json(self.create_namespace("load", None)?),
+            AgentRequest::CreateDetachedNamespace => {
+                to_json(self.create_router_or_plain_namespace("load", None)?)
+            }
             AgentRequest::RemoveNamespace { room } => {
                 to_json(self.remove_uncabled_namespace(room)?)
             }
@@ -175,7 +177,7 @@ impl Agent {
     }
 
     /// Creates a namespace; one that forwards if IPv6 is specified.
-    fn create_namespace(
+    fn create_router_or_plain_namespace(
         &mut self,
         role: &str,
         forwards: Option<bool>,

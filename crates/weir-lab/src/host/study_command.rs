@@ -24,7 +24,7 @@ pub(crate) struct StudyCommandEnv {
     /// Length of a trial, seconds.
     pub(crate) trial_seconds: f64,
     /// The core that packets are made on.
-    pub(crate) core: u32,
+    pub(crate) generator_core: u32,
 }
 
 /// One command with its variables.
@@ -94,7 +94,7 @@ impl StudyCommandEnv {
             ("IN", self.devices.input.clone()),
             ("OUT", self.devices.output.clone()),
             ("TRIAL_SECONDS", self.trial_seconds.to_string()),
-            ("CORE", self.core.to_string()),
+            ("CORE", self.generator_core.to_string()),
         ];
         let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
         let axes = job.scenario.0.iter();

@@ -132,7 +132,9 @@ impl NoiseSnapshot {
             psi: share(after.cpu_pressure, self.cpu_pressure),
             steal: share(after.steal_time, self.steal_time),
             spin_ratio: self.slower_spin_time(after).as_secs_f64() / best.as_secs_f64().max(1e-9),
-            switches: after.involuntary_switches.saturating_sub(self.involuntary_switches),
+            generator_preemptions: after
+                .involuntary_switches
+                .saturating_sub(self.involuntary_switches),
         }
     }
 }

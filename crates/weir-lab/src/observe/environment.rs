@@ -43,7 +43,7 @@ pub fn capture_environment(core: u32, scheduling: String) -> HostEnvironment {
         cpu_model: find_cpuinfo_field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         core,
-        scheduling,
+        generator_scheduling_policy: scheduling,
         memory_mib: parse_total_memory_mib(&read_trimmed_file_or_empty("/proc/meminfo")),
         hypervisor: find_cpuinfo_field(&cpuinfo, "flags")
             .is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),

@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::observe::proc_parsers::{parse_meminfo_bytes, parse_unreclaimable_slab_bytes};
+use crate::observe::proc_parsers::{parse_meminfo_bytes, parse_meminfo_unreclaimable_slab_bytes};
 
 /// Waits until slabs that cannot be reclaimed shrink no more: the kernel frees entries that it
 /// forgets a while later (RCU), and a trial that begins before would find too little growth.
 pub(crate) fn wait_for_slabs_to_settle() {
     wait_until_memory_settles(
-        || parse_unreclaimable_slab_bytes(&read_proc_file_or_empty("meminfo")),
+        || parse_meminfo_unreclaimable_slab_bytes(&read_proc_file_or_empty("meminfo")),
         1,
     );
 }

@@ -78,7 +78,7 @@ pub(crate) fn parse_softirqs_of_core_or_all(text: &str, core: Option<u32>) -> Co
 }
 
 /// `SUnreclaim` of `/proc/meminfo`, bytes.
-pub(crate) fn parse_unreclaimable_slab_bytes(text: &str) -> i64 {
+pub(crate) fn parse_meminfo_unreclaimable_slab_bytes(text: &str) -> i64 {
     parse_meminfo_bytes(text, "SUnreclaim")
 }
 
@@ -160,7 +160,10 @@ mod tests {
     fn slabs_are_read_by_name() {
         let text = "nf_conntrack_expect 1 2 9 4\nnf_conntrack 160 240 256 16 1 : tunables\n";
         assert_eq!(parse_conntrack_entry_bytes(text), 256);
-        assert_eq!(parse_unreclaimable_slab_bytes("Slab: 9 kB\nSUnreclaim:   2 kB\n"), 2048);
+        assert_eq!(
+            parse_meminfo_unreclaimable_slab_bytes("Slab: 9 kB\nSUnreclaim:   2 kB\n"),
+            2048
+        );
         assert_eq!(
             parse_meminfo_bytes("VmallocTotal: 9 kB\nVmallocUsed: 3 kB\n", "VmallocUsed"),
             3072

@@ -28,7 +28,7 @@ pub(crate) fn run_counter_checking_warmup_trial(
         subject_copy: subject_copy.clone(),
         block: 0,
         order_in_block: 0,
-        leg: 0,
+        abba_leg: 0,
     };
     let seconds = run.preset.trial_seconds.min(MAX_VALIDATION_SECONDS);
     let (_, mut trial) = run_step_and_build_trial(run, &step, seconds, true)?;
@@ -62,8 +62,11 @@ pub(crate) fn measure_packets_until_undisturbed(
         }
         let asked = requested_packets_or_connections(&seen, &trial);
         // On an axis of rates some exceed what the machine can handle, which is intended.
-        let is_swept =
-            run.loaded_study.study.connection_load().is_some_and(|c| c.rate_axis.is_some());
+        let is_swept = run
+            .loaded_study
+            .study
+            .connection_load()
+            .is_some_and(|c| c.preset_rate_override_axis.is_some());
         if seen.send_result.skipped_behind_schedule * 100 > asked && !is_swept {
             disturbance = Some(format!(
                 "{} of {asked} came too late",
@@ -109,7 +112,7 @@ pub(crate) fn record_trial_and_check_settled(
 
 /// The packets or connections that correspond to the rate of a trial.
 fn requested_packets_or_connections(seen: &TrialObservation, trial: &Trial) -> u64 {
-    let offered = trial.connection_counts().map_or(seen.send_result.offered, |all| all.offered);
+    let offered = trial.connection_counts().map_or(seen.send_result.offered, |all| all.started);
     offered + seen.send_result.skipped_behind_schedule
 }
 
@@ -124,7 +127,7 @@ fn judge_packet_and_connection_counts(
             subject.lets_through_pps,
             trial.seconds,
         ),
-        has_racy_counters: subject.many_cores,
+        has_racy_counters: subject.runs_on_several_cores,
     };
     let is_flooded =
         run.loaded_study.study.connection_load().is_some_and(|c| c.flood_axis.is_some());

@@ -29,7 +29,8 @@ pub(crate) fn measure_probe_until_undisturbed(
 ) -> Result<(), LabError> {
     let Some(first) = run.finished_trials.next_repeat_unless_settled(step) else { return Ok(()) };
     // Questions take the generator off its core: that is their purpose.
-    let limits = NoiseLimits { switches: u64::MAX, ..run.loaded_study.study.noise.clone() };
+    let limits =
+        NoiseLimits { generator_preemptions: u64::MAX, ..run.loaded_study.study.noise.clone() };
     for repeat in first..=limits.repeats {
         let mut trial = run_probe_trial_with_load_retries(run, step, case)?;
         trial.repeat_count = repeat;
@@ -83,7 +84,7 @@ fn run_probe_trial_with_load_retries(
     };
     let kind = match case.kind {
         ProbeKind::Icmp | ProbeKind::Udp => TrialKind::RoundTrip,
-        ProbeKind::Shell => TrialKind::Response,
+        ProbeKind::ShellOnFirewall => TrialKind::FirewallProcessResponse,
         ProbeKind::BulkTcpStream => TrialKind::Stream,
     };
     let is_asked = case.kind != ProbeKind::BulkTcpStream;

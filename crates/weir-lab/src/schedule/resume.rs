@@ -21,11 +21,17 @@ type PlanPositionKey = (u32, u32, u32, Scenario, SubjectCopy);
 
 fn plan_position_of_trial(trial: &Trial) -> PlanPositionKey {
     let variant = SubjectCopy { subject: trial.subject.clone(), copy_index: trial.copy_index };
-    (trial.block, trial.order_in_block, trial.leg, trial.scenario.clone(), variant)
+    (trial.block, trial.order_in_block, trial.abba_leg, trial.scenario.clone(), variant)
 }
 
 fn plan_position_of_planned_trial(step: &PlannedTrial) -> PlanPositionKey {
-    (step.block, step.order_in_block, step.leg, step.scenario.clone(), step.subject_copy.clone())
+    (
+        step.block,
+        step.order_in_block,
+        step.abba_leg,
+        step.scenario.clone(),
+        step.subject_copy.clone(),
+    )
 }
 
 /// What was done before.
@@ -118,7 +124,7 @@ mod tests {
             subject_copy,
             block: 0,
             order_in_block: order,
-            leg: 0,
+            abba_leg: 0,
         }
     }
 

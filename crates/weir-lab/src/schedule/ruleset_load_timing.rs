@@ -47,9 +47,9 @@ pub(crate) fn time_all_ruleset_loads(
     let variants = list_load_timing_subject_copies(run);
     for block in 0..run.preset.loads {
         let seed = run.options.seed ^ 0x10ad;
-        let steps = trial_plan::plan_block(rulesets, |_| variants.clone(), block / 2, seed);
+        let steps = trial_plan::plan_abba_block(rulesets, |_| variants.clone(), block / 2, seed);
         let leg = block % 2;
-        for step in steps.into_iter().filter(|step| step.leg == leg) {
+        for step in steps.into_iter().filter(|step| step.abba_leg == leg) {
             let step = PlannedTrial { block, ..step };
             let place = (step.scenario.clone(), step.subject_copy.subject.clone());
             if run.finished_trials.is_ruleset_load_timed(&step)
@@ -74,7 +74,7 @@ fn list_load_timing_subject_copies(run: &RunState<'_>) -> Vec<SubjectCopy> {
         let copies = if second.as_ref() == Some(&subject) { 2 } else { 1 };
         (0..copies).map(move |copy| SubjectCopy { subject: subject.clone(), copy_index: copy })
     };
-    let loads = |name: &String| !run.loaded_study.subjects.0[name].baseline;
+    let loads = |name: &String| !run.loaded_study.subjects.0[name].loads_no_rules;
     run.measurable_subjects().filter(loads).flat_map(copies).collect()
 }
 

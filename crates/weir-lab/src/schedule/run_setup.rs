@@ -98,7 +98,7 @@ impl RunState<'_> {
         let (frames_scenario, frames) = self.generated_files.frames_at_point(study, point);
         let trial = TrialParameters {
             scenario: point.clone(),
-            seed: self.options.seed,
+            run_seed: self.options.seed,
             frames_scenario,
             frames,
             ..TrialParameters::default()

@@ -97,7 +97,9 @@ pub fn execute_study(
         firewalls: BTreeMap::new(),
         subjects_with_nothing_to_measure: BTreeSet::new(),
         subjects_with_nothing_to_time: BTreeSet::new(),
-        accepted_disturbed_trial_count: prior.as_ref().map_or(0, |prior| prior.run.counts.given_up),
+        accepted_disturbed_trial_count: prior
+            .as_ref()
+            .map_or(0, |prior| prior.run.counts.accepted_despite_disturbance),
         interrupted_record: prior.as_ref().map(|prior| prior.run.clone()),
         finished_trials: FinishedTrials::default(),
         trials: prior.map_or_else(Vec::new, |prior| prior.trials),
@@ -143,7 +145,7 @@ fn build_command_env(
         seed: options.seed,
         devices: loaded.study.devices.clone(),
         trial_seconds,
-        core,
+        generator_core: core,
     }
 }
 
@@ -168,7 +170,7 @@ impl RunState<'_> {
         run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
         self.raise_conntrack_limits(&points)?;
         self.generate_files(&points, &rulesets)?;
-        subject_rate_search::refuse_drop_only_points(self, &points)?;
+        subject_rate_search::check_search_has_no_drop_only_points(self, &points)?;
         self.runner
             .resources
             .topology
@@ -186,7 +188,7 @@ impl RunState<'_> {
         ) {
             self.report_step_or_interrupt(&said, 0.0)?;
         }
-        let overload = self.run_validation_trials(&points)?;
+        let overload = self.measure_overload_pps_by_validation_trials(&points)?;
         if let Some(goal) = &self.options.search {
             for (point, variant, pps) in overload.iter().filter(|(.., pps)| *pps > 0.0) {
                 subject_rate_search::search_subject_rate(self, point, variant, goal, *pps)?;
@@ -194,7 +196,7 @@ impl RunState<'_> {
             return Ok(());
         }
         for block in 0..self.preset.blocks {
-            self.measure_block(&points, block)?;
+            self.measure_block_forward_and_reverse(&points, block)?;
             run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
         }
         Ok(())
@@ -202,7 +204,7 @@ impl RunState<'_> {
 
     /// Checks every subject at every point by one trial under overload, and says the packets a
     /// second that arrived.
-    fn run_validation_trials(
+    fn measure_overload_pps_by_validation_trials(
         &mut self,
         points: &[Scenario],
     ) -> Result<Vec<(Scenario, SubjectCopy, f64)>, LabError> {
@@ -217,7 +219,7 @@ impl RunState<'_> {
                 let trial =
                     packet_trials::run_counter_checking_warmup_trial(self, point, &variant)?;
                 validated += 1;
-                rates.push((point.clone(), variant.clone(), trial.pps));
+                rates.push((point.clone(), variant.clone(), trial.correct_verdict_pps));
                 if validated > self.finished_trials.validation_count {
                     self.record_trial(trial)?;
                 }
@@ -227,8 +229,12 @@ impl RunState<'_> {
     }
 
     /// Measures every subject at every point once there and once back, then the probes.
-    fn measure_block(&mut self, points: &[Scenario], block: u32) -> Result<(), LabError> {
-        let steps = trial_plan::plan_block(
+    fn measure_block_forward_and_reverse(
+        &mut self,
+        points: &[Scenario],
+        block: u32,
+    ) -> Result<(), LabError> {
+        let steps = trial_plan::plan_abba_block(
             points,
             |point| self.subject_copies_at_point(point),
             block,
@@ -260,7 +266,7 @@ impl RunState<'_> {
         let sets = rulesets.len() as u64;
         let timed = u64::from(self.preset.loads) * sets * subjects;
         let trials = variants * (1 + 2 * u64::from(self.preset.blocks));
-        let steps = trial_plan::plan_block(
+        let steps = trial_plan::plan_abba_block(
             points,
             |point| self.subject_copies_at_point(point),
             0,
@@ -302,7 +308,7 @@ pub fn plan_packet_and_probe_trials(
         variants
     };
     let block = |block| {
-        let steps = trial_plan::plan_block(&points, variants, block, seed);
+        let steps = trial_plan::plan_abba_block(&points, variants, block, seed);
         let asked = loaded
             .study
             .probe

@@ -37,7 +37,7 @@ pub(crate) fn search_subject_rate(
             subject_copy: subject_copy.clone(),
             block: 0,
             order_in_block: order,
-            leg: 0,
+            abba_leg: 0,
         };
         order += 1;
         run.report_step_or_interrupt(
@@ -47,7 +47,7 @@ pub(crate) fn search_subject_rate(
         let trial = measure_arrived_share_at_rate(run, &step, rate as u64)?;
         let loss = 1.0 - trial.0;
         run.record_trial(trial.1)?;
-        steps.push(rate_search::SearchTrial { rate_pps: rate, loss_ratio: loss });
+        steps.push(rate_search::SearchTrial { rate_pps: rate, lost_or_unoffered_ratio: loss });
         Ok::<f64, LabError>(loss)
     })?;
     let (subject, scenario) = (subject_copy.subject.clone(), point.clone());
@@ -59,7 +59,7 @@ pub(crate) fn search_subject_rate(
 
 /// Refuses a search at a point where every frame has to be dropped: nothing can be lost there, and
 /// every rate would pass.
-pub(crate) fn refuse_drop_only_points(
+pub(crate) fn check_search_has_no_drop_only_points(
     run: &mut RunState<'_>,
     points: &[Scenario],
 ) -> Result<(), LabError> {
@@ -117,7 +117,11 @@ fn measure_arrived_share_at_rate(
         expected_drops: seen.send_result.to_drop,
         drop_counts: seen.drop_counts,
         seconds,
-        pps: if seconds > 0.0 { seen.arrived.delivered as f64 / seconds } else { 0.0 },
+        correct_verdict_pps: if seconds > 0.0 {
+            seen.arrived.delivered as f64 / seconds
+        } else {
+            0.0
+        },
         rate_pps: rate_pps as f64,
         noise: seen.noise,
         ..trial_record::blank_trial(step, TrialKind::Paced)

@@ -65,7 +65,7 @@ pub(crate) fn plan_step_workload<'a>(
         block: step.block,
         duration: Duration::from_secs_f64(seconds),
         rate_pps: run.preset.rate_pps,
-        seed: run.options.seed,
+        run_seed: run.options.seed,
         verify_all,
         frames_scenario,
         frames,

@@ -20,7 +20,7 @@ use crate::observe::kernel_counters::{
     ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
 };
 use crate::topology::firewall_under_test::FirewallWithCounters;
-use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, disable_gso_command};
+use crate::topology::probe_routes::{ProbeLinks, add_probe_routes, disable_gso_ip_batch_line};
 
 /// Source and sink on this machine, and the links to its namespaces.
 pub(super) struct LocalTestbed {
@@ -195,7 +195,7 @@ impl LocalTestbed {
         // Replies are redirected into this device, which accepts them only with a NAPI context.
         namespace.set_gro(output, true)?;
         for (side, device) in [(&self.source_namespace, near), (&self.sink_namespace, far)] {
-            side.run_ip_batch(&[disable_gso_command(device)])?;
+            side.run_ip_batch(&[disable_gso_ip_batch_line(device)])?;
         }
         let links = ProbeLinks {
             source: &self.source_namespace,

@@ -18,7 +18,7 @@ pub(crate) struct ProbeLinks<'a> {
 }
 
 /// The line of `ip` that keeps a device from sending several segments as one.
-pub(crate) fn disable_gso_command(device: &str) -> String {
+pub(crate) fn disable_gso_ip_batch_line(device: &str) -> String {
     format!("link set dev {device} gso_max_segs 1")
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn check_empty_firewall(
             return Ok(());
         };
         last = Err(LabError::EmptyFirewallLoss {
-            of: missing.arrived,
+            arrived: missing.arrived,
             offered: missing.offered,
             unit: missing.unit,
             namespace: firewall.namespace_name().to_owned(),

@@ -79,8 +79,8 @@ pub(crate) fn judge_rule_drops_against_kernel(trial: &Trial) -> Option<(TrialSta
 /// What the connections of a trial show in addition to its packets.
 pub(crate) fn judge_connection_integrity(trial: &Trial) -> Option<(TrialState, String)> {
     let connections = trial.connection_counts()?;
-    if connections.invalid > 0 {
-        let why = format!("{} packets arrived changed", connections.invalid);
+    if connections.invalid_packets > 0 {
+        let why = format!("{} packets arrived changed", connections.invalid_packets);
         return Some((TrialState::Failed, why));
     }
     if connections.completed == 0 {
@@ -125,8 +125,8 @@ pub(crate) fn judge_noise(trial: &Trial, limits: &NoiseLimits, realtime: bool) -
     if noise.steal > limits.steal {
         return Some(format!("{:.0} % of the time was stolen", noise.steal * 100.0));
     }
-    if noise.switches > limits.switches {
-        return Some(format!("the generator was preempted {} times", noise.switches));
+    if noise.generator_preemptions > limits.generator_preemptions {
+        return Some(format!("the generator was preempted {} times", noise.generator_preemptions));
     }
     if !realtime && noise.psi > limits.psi {
         return Some(format!("tasks waited {:.0} % of the time", noise.psi * 100.0));
@@ -147,7 +147,7 @@ mod tests {
             expected_drops: to_drop,
             drop_counts: vec![count("rules", rules), count("device", device)],
             seconds: 1.0,
-            pps: 1.0,
+            correct_verdict_pps: 1.0,
             noise: TrialNoise { spin_ratio: 1.0, ..TrialNoise::default() },
             ..Trial::new(TrialKind::Rate, Scenario::default(), "s")
         }
@@ -223,7 +223,7 @@ mod tests {
         assert!(!disturbed(|_| (), false));
         assert!(disturbed(|noise| noise.spin_ratio = 1.5, true));
         assert!(disturbed(|noise| noise.steal = 0.2, true));
-        assert!(disturbed(|noise| noise.switches = 1000, true));
+        assert!(disturbed(|noise| noise.generator_preemptions = 1000, true));
         assert!(disturbed(|noise| noise.psi = 0.9, false));
         assert!(!disturbed(|noise| noise.psi = 0.9, true));
     }

@@ -61,7 +61,7 @@ impl MachineObserver {
             ),
             snmp: firewall.stack_counters.read_all_counters()?,
             conntrack: firewall.conntrack_counters.read()?,
-            unreclaimable_slab_bytes: proc_parsers::parse_unreclaimable_slab_bytes(
+            unreclaimable_slab_bytes: proc_parsers::parse_meminfo_unreclaimable_slab_bytes(
                 &host.read_proc_file("meminfo")?,
             ),
             is_conntrack_sampled: firewall.command_target.start_conntrack_sampling(period)?,
@@ -80,7 +80,7 @@ impl MachineObserver {
             if self.is_conntrack_sampled { host.take_conntrack_samples()? } else { Vec::new() };
         let after = firewall.conntrack_counters.read()?;
         let unreclaimable_slab_bytes =
-            proc_parsers::parse_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?);
+            proc_parsers::parse_meminfo_unreclaimable_slab_bytes(&host.read_proc_file("meminfo")?);
         if !samples.is_empty() {
             samples.push((self.started_at.elapsed().as_secs_f64(), after.entries));
         }
@@ -123,19 +123,21 @@ impl MachineObserver {
                 ),
                 &self.interrupts,
             ),
-            softirqs: proc_parsers::compute_counter_growth(
+            trial_core_softirqs: proc_parsers::compute_counter_growth(
                 &proc_parsers::parse_softirqs_of_core_or_all(
                     &host.read_proc_file("softirqs")?,
                     self.softirq_core,
                 ),
                 &self.softirqs,
             ),
-            cores: now.iter().filter_map(|core| core.delta_since(&self.cores)).collect(),
-            redirects_sent: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
+            cores: now.iter().filter_map(|core| core.nonzero_delta_since(&self.cores)).collect(),
+            redirects_sent_since_setup: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
             snmp: proc_parsers::compute_counter_growth(&snmp, &self.snmp),
             load_memory_bytes: None,
             kernel_log: host.read_new_kernel_log_lines(KEPT_KERNEL_LOG_LINES)?,
-            load_average: proc_parsers::parse_load_average(&host.read_proc_file("loadavg")?),
+            one_minute_load_average: proc_parsers::parse_load_average(
+                &host.read_proc_file("loadavg")?,
+            ),
         })
     }
 }

@@ -11,7 +11,7 @@ pub(crate) fn blank_trial(step: &PlannedTrial, kind: TrialKind) -> Trial {
         copy_index: step.subject_copy.copy_index,
         block: step.block,
         order_in_block: step.order_in_block,
-        leg: step.leg,
+        abba_leg: step.abba_leg,
         ..Trial::new(kind, step.scenario.clone(), &step.subject_copy.subject)
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn build_unjudged_trial(
         expected_drops: seen.send_result.to_drop,
         drop_counts: seen.drop_counts.iter().filter(|drop| drop.packets > 0).cloned().collect(),
         seconds,
-        pps: if seconds > 0.0 { decided as f64 / seconds } else { 0.0 },
+        correct_verdict_pps: if seconds > 0.0 { decided as f64 / seconds } else { 0.0 },
         rate_pps: rate_pps as f64,
         noise: seen.noise.clone(),
         observations: seen.machine_observations.clone(),

@@ -25,7 +25,7 @@ pub(crate) struct CompletedConnectionSampler {
 
 impl CompletedConnectionSampler {
     /// Begins; `None` for a trial that is too short to have a course.
-    pub(crate) fn start(
+    pub(crate) fn start_for_long_trial(
         ends: &mut StatelessTcpEndpoints,
         expected: Duration,
     ) -> Result<Option<CompletedConnectionSampler>, LabError> {

@@ -25,12 +25,12 @@ pub(crate) fn plan_connections_and_set_endpoints(
     let on = |axis: &Option<String>| point.coordinate(axis.as_ref()?)?.as_number();
     Ok(ConnectionPlan {
         duration: trial.duration,
-        rate: on(&load.rate_axis).unwrap_or(trial.rate_pps),
+        rate: on(&load.preset_rate_override_axis).unwrap_or(trial.rate_pps),
         flood_syns_per_connection: on(&load.flood_axis).unwrap_or(0) as u32,
         connections_max: held.unwrap_or(0),
         close: load.close,
         verify_checksums: load.verify_checksums || trial.verify_all,
-        secret: resources.next_trial_tag(trial.seed),
+        secret: resources.next_trial_tag(trial.run_seed),
     })
 }
 

@@ -42,7 +42,7 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
         resources: &mut WorkloadResources,
         trial: &TrialParameters<'_>,
     ) -> Result<PlannedWorkload<'a>, LabError> {
-        let TrialParameters { frames_scenario, frames, seed, .. } = trial;
+        let TrialParameters { frames_scenario, frames, run_seed: seed, .. } = trial;
         resources.load_frames_into_generator(frames_scenario, frames, *seed)?;
         let send_plan = SendPlan {
             duration: trial.duration,
@@ -61,7 +61,7 @@ impl<'a> WorkloadPlanner<'a> for FrameWorkloadPlanner {
         resources: &mut WorkloadResources,
         trial: &TrialParameters<'_>,
     ) -> Result<Box<dyn Workload + 'a>, LabError> {
-        let TrialParameters { frames_scenario, frames, seed, .. } = trial;
+        let TrialParameters { frames_scenario, frames, run_seed: seed, .. } = trial;
         resources.load_frames_into_generator(frames_scenario, frames, *seed)?;
         Ok(Box::new(FrameWorkload::new(SendPlan {
             duration: Duration::from_millis(500),

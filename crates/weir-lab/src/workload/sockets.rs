@@ -238,11 +238,11 @@ impl Workload for SocketWorkload<'_> {
         let (entered, left) = link_counters.await_no_packet_movement(before)?;
         let served = serving.stop().map_err(socket_io_error)?;
         // A reply that was never sent.
-        connections.invalid = connections.completed.saturating_sub(served);
+        connections.invalid_packets = connections.completed.saturating_sub(served);
         Ok(WorkloadOutcome {
             send_result: SendResult {
                 offered: entered,
-                skipped_behind_schedule: connections.given_up,
+                skipped_behind_schedule: connections.skipped_behind_schedule,
                 finished: true,
                 seconds,
                 ..SendResult::default()
@@ -288,15 +288,15 @@ fn build_record_from_client_results(
     resources: &ClientResources,
 ) -> ConnectionCounts {
     ConnectionCounts {
-        offered: fetched.offered,
+        started: fetched.offered,
         completed: fetched.completed,
         failed: to_failure_records(
             fetched.failures_by_kind.iter().map(|(at, count)| (*at, *count)),
         ),
-        resets: fetched.failures_by_kind.get("reset").copied().unwrap_or(0),
-        given_up: fetched.skipped_behind_schedule,
-        establish: summarise_latencies(&fetched.establish_times),
-        whole: summarise_latencies(&fetched.reply_times),
+        foreign_resets: fetched.failures_by_kind.get("reset").copied().unwrap_or(0),
+        skipped_behind_schedule: fetched.skipped_behind_schedule,
+        establish: summarise_latencies(&fetched.planned_to_established_times_ns),
+        whole: summarise_latencies(&fetched.planned_to_reply_times_ns),
         limits: client_limits::to_limit_records(&resources.connection_rate_limits()),
         ..ConnectionCounts::empty(ConnectionClose::Fin)
     }

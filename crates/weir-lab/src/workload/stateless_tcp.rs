@@ -82,7 +82,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
             connections_max: EMPTY_FIREWALL_CHECK_CONNECTIONS,
             close: ConnectionClose::Fin,
             verify_checksums: false,
-            secret: resources.next_trial_tag(trial.seed),
+            secret: resources.next_trial_tag(trial.run_seed),
             flood_syns_per_connection: 0,
         })))
     }
@@ -138,7 +138,7 @@ impl Workload for StatelessTcpWorkload {
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError> {
         firewall.command_target.flush_conntrack(self.leaves_connections_open())?;
-        self.completed_connection_sampler = CompletedConnectionSampler::start(
+        self.completed_connection_sampler = CompletedConnectionSampler::start_for_long_trial(
             expect_tcp_endpoints(resources),
             self.connection_plan.duration,
         )?;
@@ -183,7 +183,7 @@ impl Workload for StatelessTcpWorkload {
             },
             arrived: SinkPacketCounts {
                 delivered: both.connection_packets_received(),
-                leaked: both.server.flood,
+                leaked: both.server.flood_syns_received,
                 foreign: both.client.foreign + both.server.foreign,
             },
             trial_results: TrialResults::Connections(Box::new(record)),
@@ -204,7 +204,7 @@ fn expect_tcp_endpoints(resources: &mut WorkloadResources) -> &mut StatelessTcpE
 fn await_all_packets(ends: &StatelessTcpEndpoints, opened: u64) -> Result<(), LabError> {
     wait_until_settled(SettleTimeLimits::BPF_PROGRAMS, || {
         let both = ends.read_tallies()?;
-        let moved = both.connection_packets_received() + both.server.flood;
+        let moved = both.connection_packets_received() + both.server.flood_syns_received;
         let is_complete = moved >= opened + both.answers_sent();
         Ok(InFlightPacketReading { counted_packets: moved, is_complete, final_value: () })
     })

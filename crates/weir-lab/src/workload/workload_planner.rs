@@ -76,7 +76,7 @@ pub(crate) struct TrialParameters<'t> {
     /// The preset's rate; 0: as fast as possible.
     pub(crate) rate_pps: u64,
     /// The run's seed.
-    pub(crate) seed: u64,
+    pub(crate) run_seed: u64,
     /// Verify everything possible, at the cost of speed.
     pub(crate) verify_all: bool,
     /// The part of the grid that the frames depend on.
@@ -173,7 +173,7 @@ impl MissingArrivals {
         let failed = record.failed.iter().map(|f| format!("{} {}", f.at, f.connections));
         MissingArrivals {
             arrived: record.completed,
-            offered: record.offered,
+            offered: record.started,
             unit: ArrivalUnit::Connections,
             reasons: failed.chain(other_reasons).collect(),
         }
@@ -219,14 +219,14 @@ mod tests {
     fn connections_that_are_missing_are_not_called_packets() {
         let failed = ConnectionFailureCount { at: "SYN".to_owned(), connections: 2 };
         let record = ConnectionCounts {
-            offered: 5,
+            started: 5,
             completed: 3,
             failed: vec![failed],
             ..ConnectionCounts::empty(ConnectionClose::Fin)
         };
         let missing = MissingArrivals::of_connections(&record, vec!["device 1".to_owned()]);
         let error = LabError::EmptyFirewallLoss {
-            of: missing.arrived,
+            arrived: missing.arrived,
             offered: missing.offered,
             unit: missing.unit,
             namespace: "fw0".to_owned(),

@@ -3,7 +3,7 @@
 use weir_model::rule_match::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
 
-use super::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
+use super::linear_rule_runs::MAX_UNREPORTED_LINEAR_ADDRESS_RULES;
 use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
@@ -21,7 +21,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
                 continue;
             }
             let Some(i) = chain.rules.iter().position(accepts_some_established) else { continue };
-            if i <= LINEAR_ADDRESS_RULES_THRESHOLD || !table.is_reachable_rule((at, i)) {
+            if i <= MAX_UNREPORTED_LINEAR_ADDRESS_RULES || !table.is_reachable_rule((at, i)) {
                 continue;
             }
             let name = &chain.name;

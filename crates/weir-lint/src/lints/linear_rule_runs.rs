@@ -16,9 +16,9 @@ pub(crate) static LINT_FAMILY: LintFamily =
 
 /// Minimum number of consecutive rules that test one address each for which a tree or a set pays
 /// off.
-pub const LINEAR_ADDRESS_RULES_THRESHOLD: usize = 16;
+pub const MAX_UNREPORTED_LINEAR_ADDRESS_RULES: usize = 16;
 /// The same for ports: below it, they fit into one multiport match.
-const LINEAR_PORT_RULES_THRESHOLD: usize = 8;
+const MAX_UNREPORTED_LINEAR_PORT_RULES: usize = 8;
 
 fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
@@ -26,13 +26,13 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
             let addresses = longest_reachable_run_start_length(table, at, &|r| {
                 has_positive_address_test(r, table)
             });
-            if addresses.1 > LINEAR_ADDRESS_RULES_THRESHOLD {
+            if addresses.1 > MAX_UNREPORTED_LINEAR_ADDRESS_RULES {
                 out.push(linear_run_finding(table, at, addresses, &LINEAR_ADDRESSES, "address"));
             }
             let ports = longest_reachable_run_start_length(table, at, &|r| {
-                tests_port_span_but_no_address(r, table)
+                tests_port_or_range_without_address(r, table)
             });
-            if ports.1 > LINEAR_PORT_RULES_THRESHOLD {
+            if ports.1 > MAX_UNREPORTED_LINEAR_PORT_RULES {
                 out.push(linear_run_finding(table, at, ports, &LINEAR_PORTS, "port"));
             }
         }
@@ -86,7 +86,7 @@ fn has_positive_address_test(rule: &Rule, table: &TableContext<'_>) -> bool {
     })
 }
 
-fn tests_port_span_but_no_address(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn tests_port_or_range_without_address(rule: &Rule, table: &TableContext<'_>) -> bool {
     let tests = lower_to_tests(rule, table.family());
     let port = |t: &Test| {
         matches!(t, Test::Field { field: Field::Sport | Field::Dport, predicate, negated: false }

@@ -46,7 +46,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
                     out.push(say(&STRING_FROM_START, message, help));
                 }
             }
-            out.extend(find_repeated_test(table, chain, i, rule));
+            out.extend(find_test_repeated_in_rule(table, chain, i, rule));
             out.extend(find_obsolete_state_match(table, chain, i, rule));
         }
     }
@@ -107,7 +107,7 @@ fn plain_match_instead_of_u32(host: &UnmodelledInputMatch) -> Option<&'static st
 }
 
 /// A match that says again what the rule says already.
-fn find_repeated_test(
+fn find_test_repeated_in_rule(
     table: &TableContext<'_>,
     chain: usize,
     i: usize,

@@ -5,7 +5,7 @@ use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
 use crate::root_cause::RootCause;
-use crate::ruleset_counts::target_name;
+use crate::ruleset_counts::target_name_or_jump_kind;
 
 define_lint!(RULE_AFTER_CATCH_ALL, "rule-after-catch-all", Warning, fix);
 
@@ -26,7 +26,7 @@ fn report_rules_behind_catch_all(table: &TableContext<'_>, at: usize, out: &mut 
     let Some(by) = table.catch_all_rules[at] else { return };
     let chain = table.chain_at(at);
     let number = by.rule + 1;
-    let target = target_name(&chain.rules[by.rule].target);
+    let target = target_name_or_jump_kind(&chain.rules[by.rule].target);
     let jumps = (by.deciding_rule != (at, by.rule)).then(|| {
         table.related_place_of_rule(
             by.deciding_rule.0,

@@ -114,7 +114,9 @@ fn find_slow_bucket(
         return None;
     }
     let value = |name: &str| m.options.iter().find(|o| o.name == name).map(|o| &o.value);
-    let Some(ExtensionValue::Rate(count, unit)) = value("limit") else { return None };
+    let Some(ExtensionValue::RateCountPerMilliseconds(count, unit)) = value("limit") else {
+        return None;
+    };
     let burst = match value("limit-burst") {
         Some(ExtensionValue::Number(n)) => *n,
         _ => DEFAULT_LIMIT_BURST,

@@ -31,7 +31,7 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let is_lost = |c: usize| {
         !table.reachable_chains[c]
             && table.chains_behind_catch_all[c].is_none()
-            && table.program_of_chain(c) != Some(ManagingProgram::Weir)
+            && table.program_of_chain(c) != Some(ManagingProgram::WeirMarkerChain)
     };
     let lost: Vec<usize> = (0..graph.len()).filter(|c| is_lost(*c)).collect();
     let mut root: Vec<Option<usize>> = vec![None; graph.len()];
@@ -97,7 +97,7 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
             // A goto leaves the caller, and a rule may drop what it cannot read.
             let plain = matches!(table.chain_at(at).rules[rule].target, Target::Jump(_)) && {
                 let reach = table.packet_set_flow.rule_packet_boxes((at, rule));
-                reach.dropped_boxes.is_empty() && reach.stateful_boxes.is_empty()
+                reach.hotdrop_boxes_with_exactness.is_empty() && reach.stateful_boxes.is_empty()
             };
             out.push(match plain && program_of_chain_or_set(name).is_none() {
                 true => found.with_counter_changing_fix(vec![table.edit_removing_rule(at, rule)]),

@@ -8,7 +8,7 @@ use weir_partition::HyperRect;
 
 use super::{
     MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition,
-    subtract_box,
+    subtract_box_and_report_cut,
 };
 
 /// Rules after one that are compared with it without a search.
@@ -27,7 +27,7 @@ enum RequiredOutcome<'a> {
 #[derive(Clone, Copy)]
 struct OutcomeSweepContext<'a> {
     required: RequiredOutcome<'a>,
-    shadowed_rules: &'a HashSet<RulePosition>,
+    rules_shadowed_before_removal: &'a HashSet<RulePosition>,
     /// What decides the packets.
     deciders: &'a RefCell<BTreeSet<Decider>>,
 }
@@ -80,13 +80,13 @@ impl PacketSetFlow<'_> {
         };
         // Packets that the rule drops by hotdrop are dropped before it, or after it.
         let mut by = Vec::new();
-        let hot = reach.dropped_boxes.iter().map(|(cell, _)| cell.clone());
+        let hot = reach.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell.clone());
         let hot: Vec<HyperRect> =
             hot.flat_map(|cell| self.subtract_earlier_rules(at, cell, &mut by)).collect();
         let deciders = RefCell::new(BTreeSet::new());
         let drop = OutcomeSweepContext {
             required: RequiredOutcome::DecidedByTarget(&Target::Drop),
-            shadowed_rules,
+            rules_shadowed_before_removal: shadowed_rules,
             deciders: &deciders,
         };
         let same = self.all_boxes_get_outcome_after(
@@ -172,11 +172,11 @@ impl PacketSetFlow<'_> {
             }
             let at = (chain, rule);
             let reach = self.rule_packet_boxes(at);
-            let acts = !sweep.shadowed_rules.contains(&at);
+            let acts = !sweep.rules_shadowed_before_removal.contains(&at);
             if do_box_lists_overlap(&reach.stateful_boxes, &cells) {
                 return None;
             }
-            for (hot, exact) in &reach.dropped_boxes {
+            for (hot, exact) in &reach.hotdrop_boxes_with_exactness {
                 if cells.iter().any(|c| c.intersects(hot)) {
                     if !fate.is_decision_by_target(&Target::Drop) {
                         return None;
@@ -239,7 +239,7 @@ fn do_box_lists_overlap(a: &[HyperRect], b: &[HyperRect]) -> bool {
 fn subtract_boxes(cells: &[HyperRect], others: &[HyperRect]) -> Vec<HyperRect> {
     let mut left = cells.to_vec();
     for other in others {
-        subtract_box(&mut left, other);
+        subtract_box_and_report_cut(&mut left, other);
     }
     left
 }

@@ -96,7 +96,7 @@ impl OverlapIndex {
     pub fn new(reaches: &[RulePacketBoxes], wanted: &dyn Fn(usize) -> bool) -> OverlapIndex {
         let mut boxes: Vec<(IndexedBounds, usize)> = Vec::new();
         for (i, r) in reaches.iter().enumerate().filter(|(i, _)| wanted(*i)) {
-            let hot = r.dropped_boxes.iter().map(|(cell, _)| cell);
+            let hot = r.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell);
             let all = r.matched_boxes.iter().chain(hot).chain(&r.stateful_boxes);
             boxes.extend(all.map(|cell| (IndexedBounds::of_box(cell), i)));
         }

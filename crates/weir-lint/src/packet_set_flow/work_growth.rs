@@ -18,7 +18,7 @@ fn count_examined_boxes_and_findings(
     let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n");
     let ruleset = parse(&text, &ParserSettings::default()).expect("a good ruleset");
     let firewall = Firewall::default();
-    let max = max_examined_boxes.unwrap_or(LintOptions::default().examined_boxes_max);
+    let max = max_examined_boxes.unwrap_or(LintOptions::default().examined_boxes_max_per_ruleset);
     let flow = PacketSetFlow::new(&firewall, &ruleset, &ruleset.tables[0], max);
     let chain = ruleset.tables[0].chains.iter().position(|c| &*c.name == "FORWARD");
     let chain = chain.expect("the chain of the rules");
@@ -52,7 +52,7 @@ impl RepeatableRandomNumbers {
 }
 
 /// A source each, shuffled so that no order helps.
-fn source_rules(count: u32) -> Vec<String> {
+fn distinct_source_address_rules(count: u32) -> Vec<String> {
     let addr =
         |i: u32| std::net::Ipv4Addr::from(0x0a00_0000 | (i.wrapping_mul(48_271) % 0x0100_0000));
     (0..count).map(|i| format!("-s {} -j DROP", addr(i))).collect()
@@ -97,7 +97,7 @@ fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
     // Short chains are looked through, and only long ones cut a box into as many as there may be.
     type RulesOfShape = fn(u32) -> Vec<String>;
     let shapes: [(&str, RulesOfShape, u32); 3] = [
-        ("source", source_rules, 2_000),
+        ("source", distinct_source_address_rules, 2_000),
         ("mixed", mixed_rules, 2_000),
         ("ports", multiport_rules, 800),
     ];
@@ -111,7 +111,10 @@ fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
 
 #[test]
 fn nothing_further_is_reported_after_too_much_work() {
-    let rules: Vec<String> = source_rules(50).into_iter().chain(source_rules(50)).collect();
+    let rules: Vec<String> = distinct_source_address_rules(50)
+        .into_iter()
+        .chain(distinct_source_address_rules(50))
+        .collect();
     let (work, reported) = count_examined_boxes_and_findings(&rules, None);
     assert_eq!(reported, 50);
     assert_eq!(count_examined_boxes_and_findings(&rules, Some(work)), (work, 50));

@@ -4,7 +4,7 @@ use weir_packet::Family;
 
 use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
-use super::opaque_module_row::OpaqueModuleRow;
+use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 use crate::field::Field;
 use crate::rule_match::{
     Match, OpaqueExtension, StatefulMatch, UnmodelledInputMatch, WrittenOption,
@@ -24,7 +24,7 @@ pub enum Hotdrop {
     /// rule counts, its target acts, and then the packet is dropped whatever the target decides
     /// (the loop in `ipt_do_table` checks `hotdrop` last). Negated `--chunk-types` and
     /// `--dccp-option`.
-    DespiteMatch,
+    MatchMayAlsoDrop,
 }
 
 /// What the answer of a match depends on besides its fields.
@@ -189,22 +189,22 @@ pub const MATCH_ROWS: &[MatchRow] = {
 
 /// Matches without a row above that are known to share no objects by name. If one is measured, its
 /// row moves up.
-pub const OPAQUE_MATCH_ROWS: &[OpaqueModuleRow] = &[
-    OpaqueModuleRow::new("cluster").with_tracking(),
-    OpaqueModuleRow::new("connlabel").with_tracking(),
+pub const OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS: &[OpaqueModuleWithoutSharedObjects] = &[
+    OpaqueModuleWithoutSharedObjects::new("cluster").with_tracking(),
+    OpaqueModuleWithoutSharedObjects::new("connlabel").with_tracking(),
     // Its objects are made by nfnetlink, not by rules.
-    OpaqueModuleRow::new("nfacct"),
-    OpaqueModuleRow::new("osf"),
-    OpaqueModuleRow::new("ipcomp"),
-    OpaqueModuleRow::new("ipvs"),
-    OpaqueModuleRow::new("eui64"),
-    OpaqueModuleRow::new("frag"),
-    OpaqueModuleRow::new("mh"),
-    OpaqueModuleRow::new("dst"),
-    OpaqueModuleRow::new("hbh"),
-    OpaqueModuleRow::new("ipv6header"),
-    OpaqueModuleRow::new("rt"),
-    OpaqueModuleRow::new("l2tp"),
+    OpaqueModuleWithoutSharedObjects::new("nfacct"),
+    OpaqueModuleWithoutSharedObjects::new("osf"),
+    OpaqueModuleWithoutSharedObjects::new("ipcomp"),
+    OpaqueModuleWithoutSharedObjects::new("ipvs"),
+    OpaqueModuleWithoutSharedObjects::new("eui64"),
+    OpaqueModuleWithoutSharedObjects::new("frag"),
+    OpaqueModuleWithoutSharedObjects::new("mh"),
+    OpaqueModuleWithoutSharedObjects::new("dst"),
+    OpaqueModuleWithoutSharedObjects::new("hbh"),
+    OpaqueModuleWithoutSharedObjects::new("ipv6header"),
+    OpaqueModuleWithoutSharedObjects::new("rt"),
+    OpaqueModuleWithoutSharedObjects::new("l2tp"),
 ];
 
 impl Match {
@@ -281,7 +281,7 @@ pub fn match_effects_from_rows(rows: &[MatchRow], m: &Match, family: Family) -> 
         None => row,
     };
     let or_with_match = |negated: bool| match negated {
-        true => Hotdrop::DespiteMatch,
+        true => Hotdrop::MatchMayAlsoDrop,
         false => Hotdrop::Unpredictable,
     };
     match m {

@@ -8,21 +8,21 @@ use super::conntrack_demand_level::ConntrackDemand;
 /// [`SHARED_OBJECT_ROWS`](super::shared_objects::SHARED_OBJECT_ROWS), weir assumes that all rules
 /// that use it share one object, and that each of them configures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpaqueModuleRow {
+pub struct OpaqueModuleWithoutSharedObjects {
     /// Name, as in `-m NAME` or `-j NAME`.
     pub name: &'static str,
     /// What a rule with it enables.
     pub conntrack_demand: ConntrackDemand,
 }
 
-impl OpaqueModuleRow {
+impl OpaqueModuleWithoutSharedObjects {
     /// A module that enables nothing.
-    pub(super) const fn new(name: &'static str) -> OpaqueModuleRow {
-        OpaqueModuleRow { name, conntrack_demand: ConntrackDemand::Nothing }
+    pub(super) const fn new(name: &'static str) -> OpaqueModuleWithoutSharedObjects {
+        OpaqueModuleWithoutSharedObjects { name, conntrack_demand: ConntrackDemand::Nothing }
     }
 
     /// It makes the kernel track connections.
-    pub(super) const fn with_tracking(self) -> OpaqueModuleRow {
-        OpaqueModuleRow { conntrack_demand: ConntrackDemand::Tracking, ..self }
+    pub(super) const fn with_tracking(self) -> OpaqueModuleWithoutSharedObjects {
+        OpaqueModuleWithoutSharedObjects { conntrack_demand: ConntrackDemand::Tracking, ..self }
     }
 }

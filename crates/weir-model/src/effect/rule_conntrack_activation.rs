@@ -3,26 +3,26 @@
 use weir_packet::Family;
 
 use super::conntrack_demand_level::ConntrackDemand;
-use super::matches::{OPAQUE_MATCH_ROWS, match_effects};
-use super::opaque_module_row::OpaqueModuleRow;
-use super::targets::{OPAQUE_TARGET_ROWS, target_effects};
+use super::matches::{OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS, match_effects};
+use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
+use super::targets::{OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS, target_effects};
 use crate::rule_match::Match;
 use crate::ruleset::Rule;
 use crate::target::Target;
 
 /// What a rule switches on by being loaded.
 pub fn rule_conntrack_demand(rule: &Rule) -> ConntrackDemand {
-    let opaque = |rows: &[OpaqueModuleRow], name: &str| {
+    let opaque = |rows: &[OpaqueModuleWithoutSharedObjects], name: &str| {
         let row = rows.iter().find(|row| row.name == name);
         row.map_or(ConntrackDemand::Nothing, |row| row.conntrack_demand)
     };
     let by_match = |m: &Match| match m {
-        Match::Opaque(o) => opaque(OPAQUE_MATCH_ROWS, &o.name),
+        Match::Opaque(o) => opaque(OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS, &o.name),
         // In both families alike.
         _ => match_effects(m, Family::V4).conntrack_demand,
     };
     let by_target = match &rule.target {
-        Target::Opaque(o) => opaque(OPAQUE_TARGET_ROWS, &o.name),
+        Target::Opaque(o) => opaque(OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS, &o.name),
         other => target_effects(other).conntrack_demand,
     };
     rule.matches.iter().map(by_match).fold(by_target, ConntrackDemand::max)

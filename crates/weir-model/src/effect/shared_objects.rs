@@ -19,11 +19,11 @@ use std::fmt;
 
 use weir_packet::Family;
 
-use super::matches::OPAQUE_MATCH_ROWS;
+use super::matches::OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS;
 #[cfg(doc)]
-use super::opaque_module_row::OpaqueModuleRow;
+use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 use super::option_text::{OptionText, convert_options_to_texts, parse_option_words};
-use super::targets::OPAQUE_TARGET_ROWS;
+use super::targets::OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS;
 use crate::rule_match::{ExtensionOption, Match};
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
 use crate::target::{Effect, Target};
@@ -117,7 +117,7 @@ const fn shared_object_row(
 }
 
 /// The modules whose rules share objects by name (net/netfilter/xt_*.c, ipt_CLUSTERIP.c of Linux up
-/// to 6.2). For a module that is in no table, see [`OpaqueModuleRow`].
+/// to 6.2). For a module that is in no table, see [`OpaqueModuleWithoutSharedObjects`].
 pub const SHARED_OBJECT_ROWS: &[SharedObjectRow] = {
     use ModuleKind::{Match, Target};
     &[
@@ -228,7 +228,7 @@ struct SharedObjectUse {
     /// What applies to all rules of the name if this rule creates the object: options as text.
     options: Vec<String>,
     /// Every rule of the name configures the object.
-    configured_by_all: bool,
+    every_user_configures_object: bool,
     /// What the kernel does if the object has another configuration.
     conflict: ConfigurationConflictHandling,
 }
@@ -244,7 +244,7 @@ pub struct SharedObjectConfigurations {
     ///
     /// Compared as text: `250ms` and `0.25s` differ here and are equal in the kernel. Two rulesets
     /// with the same texts load or fail alike.
-    conflicting: BTreeMap<SharedObjectId, BTreeSet<Vec<String>>>,
+    refused_conflicts: BTreeMap<SharedObjectId, BTreeSet<Vec<String>>>,
 }
 
 impl SharedObjectConfigurations {
@@ -268,7 +268,7 @@ impl SharedObjectConfigurations {
             by.is_none_or(|by| by[1 - family_index(*family)].is_none())
         });
         objects.missing = wanted.into_iter().collect();
-        objects.conflicting.retain(|_, configurations| configurations.len() > 1);
+        objects.refused_conflicts.retain(|_, configurations| configurations.len() > 1);
         objects
     }
 
@@ -286,7 +286,7 @@ impl SharedObjectConfigurations {
             return;
         }
         if used.conflict == ConfigurationConflictHandling::Refused {
-            let configurations = self.conflicting.entry(used.object.clone()).or_default();
+            let configurations = self.refused_conflicts.entry(used.object.clone()).or_default();
             let mut options = used.options.clone();
             options.sort();
             configurations.insert(options);
@@ -294,7 +294,7 @@ impl SharedObjectConfigurations {
         let made = &mut self.configurations.entry(used.object).or_default()[at];
         match made {
             None => *made = Some(used.options),
-            Some(options) if used.configured_by_all => {
+            Some(options) if used.every_user_configures_object => {
                 let new = used.options.into_iter().filter(|o| !options.contains(o));
                 let new: Vec<String> = new.collect();
                 options.extend(new);
@@ -342,23 +342,29 @@ impl SharedObjectConfigurations {
         other: &'o SharedObjectConfigurations,
     ) -> Option<&'o SharedObjectId> {
         let differs = |(object, of): &(&SharedObjectId, &BTreeSet<Vec<String>>)| {
-            self.conflicting.get(*object) != other.conflicting.get(*object) && of.len() > 1
+            self.refused_conflicts.get(*object) != other.refused_conflicts.get(*object)
+                && of.len() > 1
         };
-        self.conflicting.iter().chain(&other.conflicting).find(differs).map(|(object, _)| object)
+        self.refused_conflicts
+            .iter()
+            .chain(&other.refused_conflicts)
+            .find(differs)
+            .map(|(object, _)| object)
     }
 
     /// The contradicting configurations of an object, as text.
     pub fn describe_conflict(&self, object: &SharedObjectId) -> Option<String> {
-        let configurations = self.conflicting.get(object)?.iter().map(|c| match c.is_empty() {
-            true => "no options".to_owned(),
-            false => c.join(", "),
-        });
+        let configurations =
+            self.refused_conflicts.get(object)?.iter().map(|c| match c.is_empty() {
+                true => "no options".to_owned(),
+                false => c.join(", "),
+            });
         Some(configurations.collect::<Vec<_>>().join("; "))
     }
 
     /// An object that is there in both and that other options configure, or that is missing or in
     /// conflict in one of the two.
-    pub fn first_differing_object<'o>(
+    pub fn first_object_config_or_load_difference<'o>(
         &'o self,
         other: &'o SharedObjectConfigurations,
     ) -> Option<&'o SharedObjectId> {
@@ -439,8 +445,8 @@ fn push_shared_object_uses_of_module(
 ) {
     let row = SHARED_OBJECT_ROWS.iter().find(|r| r.module_kind == side && r.module == module);
     let opaque = match side {
-        ModuleKind::Match => OPAQUE_MATCH_ROWS,
-        ModuleKind::Target => OPAQUE_TARGET_ROWS,
+        ModuleKind::Match => OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS,
+        ModuleKind::Target => OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS,
     };
     let is_known =
         matches!(options, ModuleOptions::Known(_)) || opaque.iter().any(|row| row.name == module);
@@ -463,7 +469,7 @@ fn push_shared_object_uses_of_module(
             object,
             creates: true,
             options: vec![all.join(" ")],
-            configured_by_all: true,
+            every_user_configures_object: true,
             conflict: ConfigurationConflictHandling::Ignored,
         });
         return;
@@ -493,7 +499,13 @@ fn push_shared_object_uses_of_module(
         let object = SharedObjectId { kind: row.object_kind.to_owned(), name, family };
         let options = options.iter().filter(configures).map(OptionText::to_string).collect();
         let conflict = row.conflict;
-        out.push(SharedObjectUse { object, creates, options, configured_by_all: false, conflict });
+        out.push(SharedObjectUse {
+            object,
+            creates,
+            options,
+            every_user_configures_object: false,
+            conflict,
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
-use super::opaque_module_row::OpaqueModuleRow;
+use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 use crate::field::Field;
 use crate::rule_match::{ExtensionOption, OpaqueExtension, WrittenOption};
 use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
@@ -245,19 +245,19 @@ pub const TARGET_ROWS: &[TargetRow] = {
 
 /// Targets without a row above that are known to share no objects by name. If the effects of one
 /// are measured, its row moves up.
-pub const OPAQUE_TARGET_ROWS: &[OpaqueModuleRow] = &[
-    OpaqueModuleRow::new("HMARK"),
-    OpaqueModuleRow::new("SECMARK"),
-    OpaqueModuleRow::new("CONNSECMARK").with_tracking(),
-    OpaqueModuleRow::new("TCPOPTSTRIP"),
-    OpaqueModuleRow::new("SNPT"),
-    OpaqueModuleRow::new("DNPT"),
-    OpaqueModuleRow::new("FLOWOFFLOAD").with_tracking(),
+pub const OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS: &[OpaqueModuleWithoutSharedObjects] = &[
+    OpaqueModuleWithoutSharedObjects::new("HMARK"),
+    OpaqueModuleWithoutSharedObjects::new("SECMARK"),
+    OpaqueModuleWithoutSharedObjects::new("CONNSECMARK").with_tracking(),
+    OpaqueModuleWithoutSharedObjects::new("TCPOPTSTRIP"),
+    OpaqueModuleWithoutSharedObjects::new("SNPT"),
+    OpaqueModuleWithoutSharedObjects::new("DNPT"),
+    OpaqueModuleWithoutSharedObjects::new("FLOWOFFLOAD").with_tracking(),
 ];
 
 /// Name of a target's module as `-j` spells it; `None` for jumps, RETURN and no target, which do
 /// nothing to a packet.
-pub fn target_module_name(target: &Target) -> Option<&str> {
+pub fn verdict_or_extension_name(target: &Target) -> Option<&str> {
     Some(match target {
         Target::None | Target::Return | Target::Jump(_) | Target::Goto(_) => return None,
         Target::Accept => "ACCEPT",
@@ -322,7 +322,7 @@ pub fn target_effects(target: &Target) -> TargetRow {
 
 /// The same, if these were the rows: for tests that change one of them.
 pub fn target_effects_from_rows(rows: &[TargetRow], target: &Target) -> TargetRow {
-    let Some(module) = target_module_name(target) else { return INERT_TARGET_ROW };
+    let Some(module) = verdict_or_extension_name(target) else { return INERT_TARGET_ROW };
     // A module that the model keeps as text may do anything.
     let known = !matches!(target, Target::Opaque(_));
     let named = |name: &str| rows.iter().find(|row| row.name == name).copied();

@@ -42,9 +42,9 @@ impl ChangingSets {
             });
             changing.names.extend(counted);
         }
-        changing
-            .names
-            .extend(sets.iter().filter(|s| changes_without_set_target(s)).map(|s| s.name.clone()));
+        changing.names.extend(
+            sets.iter().filter(|s| has_expiring_or_learned_elements(s)).map(|s| s.name.clone()),
+        );
         if changing.names.is_empty() {
             return changing;
         }
@@ -101,7 +101,7 @@ impl ChangingSets {
 }
 
 /// Whether a set changes though no target names it.
-fn changes_without_set_target(set: &crate::ipset::IpSet) -> bool {
+fn has_expiring_or_learned_elements(set: &crate::ipset::IpSet) -> bool {
     let ages = |o: &SetOption| matches!(o, SetOption::DefaultElementTimeout(_));
     let learns = set.kind.storage == SetStorage::Bitmap
         && set.kind.data_types == [SetDataType::Ip, SetDataType::Mac];

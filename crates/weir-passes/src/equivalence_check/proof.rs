@@ -6,7 +6,7 @@ use weir_diagram::{
 use weir_model::{Family, Firewall};
 use weir_semantics::{Interpreter, JourneyKind};
 
-use super::ProgressFn;
+use super::FractionDoneFn;
 use super::counterexample::{Counterexample, describe_outcome};
 
 /// The result of comparing two firewalls as diagrams.
@@ -26,7 +26,7 @@ pub fn prove_equivalence(
     before: &Firewall,
     after: &Firewall,
     options: &CompareOptions,
-    progress: &mut ProgressFn<'_>,
+    progress: &mut FractionDoneFn<'_>,
 ) -> (ProofResult, u64) {
     let mut show = |family, path: ComparedPath| {
         let family = match family {

@@ -55,7 +55,7 @@ impl Pass for CheaperMatchPass {
             let mut rules = chain.rules.clone();
             for rule in &mut rules {
                 if is_stateful_rule(rule, family)
-                    || find_barrier_reason(rule, family) == Some(BarrierReason::AnySetMatch)
+                    || find_barrier_reason(rule, family) == Some(BarrierReason::IpsetMatch)
                 {
                     continue;
                 }
@@ -199,8 +199,8 @@ fn drop_implied_matches(rule: &mut Rule, algebra: TestAlgebra, family: Family) {
         let kind = |i: usize| rule.matches.get(i).map(std::mem::discriminant);
         let looks = take_tests_before_transport(&own).len() < own.len();
         let asked = !looks || (0..i).any(|j| kind(j) == kind(i));
-        let implied = asked && algebra.covers(&own, &before)
-            || kind(i) == kind(i + 1) && algebra.covers(&own, &next);
+        let implied = asked && algebra.first_covers_second(&own, &before)
+            || kind(i) == kind(i + 1) && algebra.first_covers_second(&own, &next);
         if !own.is_empty() && implied {
             rule.matches.remove(i);
         } else {

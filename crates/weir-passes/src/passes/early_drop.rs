@@ -196,10 +196,10 @@ fn table_drops_all_rule_packets(
     let mut accepts = false;
     let kind = PacketClass { table, algebra, tests: &tests };
     let way = kind.walk(hook.chain_name(), &mut |rule, _| {
-        use weir_partition::BarrierReason::{AnySetMatch, OpaqueMatch};
+        use weir_partition::BarrierReason::{IpsetMatch, OpaqueMatch};
         accepts |= rule.target == Target::Accept;
         let asked = find_barrier_reason(rule, ruleset.family)
-            .filter(|b| !matches!(b, AnySetMatch | OpaqueMatch));
+            .filter(|b| !matches!(b, IpsetMatch | OpaqueMatch));
         asked.is_none() && is_unobservable_if_packet_dropped(&rule.target)
     });
     match way {

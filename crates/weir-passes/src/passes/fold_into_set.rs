@@ -30,7 +30,7 @@ impl Pass for FoldIntoSetPass {
     }
 
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
-        if context.changing_sets.may_any_set_change() {
+        if context.traffic_changed_sets.may_any_set_change() {
             let mut made = RewrittenRuleset::unchanged(ruleset);
             let rule = iptables_tool_name(ruleset.family).to_owned();
             let why = "a target that weir does not know may change any set".to_owned();

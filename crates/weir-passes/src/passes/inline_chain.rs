@@ -81,7 +81,7 @@ fn find_inlinable_chains<'r>(
         let chains = table.chains.iter().zip(callers);
         let chains = chains.filter(|(c, _)| c.policy.is_none() && context.may_rewrite(c));
         for (chain, callers) in chains {
-            let most = context.options.cost.inline_rules_max.max(1);
+            let most = context.options.cost.inlined_group_rules_max.max(1);
             let called_once = callers.len() == 1;
             if chain.rules.is_empty() || chain.rules.len() > most || !called_once {
                 continue;

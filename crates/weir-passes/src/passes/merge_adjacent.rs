@@ -95,7 +95,7 @@ fn merge_rules(a: &Rule, b: &Rule, family: Family, barriers: &TableBarriers<'_>)
 fn merge_rules_of_prefix_halves(a: &Rule, b: &Rule, family: Family) -> Option<Rule> {
     for axis in AddressAxis::BOTH {
         let (Some(p), Some(q)) =
-            (axis.find_plain_prefix_of_rule(a, family), axis.find_plain_prefix_of_rule(b, family))
+            (axis.find_tested_plain_prefix(a, family), axis.find_tested_plain_prefix(b, family))
         else {
             continue;
         };

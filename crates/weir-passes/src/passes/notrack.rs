@@ -200,7 +200,7 @@ fn is_conntrack_independent_in_table(
             let untracks = matches!(&rule.target, Target::Effect(e)
             if matches!(**e, Effect::Notrack | Effect::CtNotrack { .. }));
             let kept =
-                find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::AnySetMatch);
+                find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::IpsetMatch);
             !asks && !untracks && !kept && !is_conntrack_enabling_rule(rule)
         });
     way != PacketClassOutcome::CallbackRejectedRule

@@ -58,7 +58,7 @@ impl PacketClass<'_> {
         let mut some_left = false;
         for rule in &chain.rules {
             let tests = self.algebra.tests_of_rule(rule);
-            let Some(whole) = self.matches_all_some_or_none(&tests) else { continue };
+            let Some(whole) = self.all_match_if_any_match(&tests) else { continue };
             if !meets(rule, whole) {
                 return PacketClassOutcome::CallbackRejectedRule;
             }
@@ -88,9 +88,9 @@ impl PacketClass<'_> {
 
     /// Whether all packets of the kind match the tests; `None` if none does. A packet of the kind
     /// whose header is truncated gets to the tests before those of the header.
-    fn matches_all_some_or_none(&self, tests: &[Test]) -> Option<bool> {
+    fn all_match_if_any_match(&self, tests: &[Test]) -> Option<bool> {
         if !self.algebra.is_disjoint(self.tests, tests) {
-            return Some(self.algebra.covers(tests, self.tests));
+            return Some(self.algebra.first_covers_second(tests, self.tests));
         }
         let cut = take_tests_before_transport(self.tests);
         let headless =

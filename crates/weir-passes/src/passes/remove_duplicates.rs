@@ -12,7 +12,7 @@ use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
 use crate::pass::{Pass, PassContext};
-use crate::rewrite::{iter_rewritable_chains, remove_listed_dead_rules};
+use crate::rewrite::{iter_rewritable_chains, remove_dead_rules_keeping_conntrack_use};
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,11 @@ impl Pass for RemoveDuplicatesPass {
                 }
             }
         }
-        remove_listed_dead_rules(ruleset, &dead, "an earlier rule has the same tests", context)
+        remove_dead_rules_keeping_conntrack_use(
+            ruleset,
+            &dead,
+            "an earlier rule has the same tests",
+            context,
+        )
     }
 }

@@ -18,7 +18,7 @@ use weir_partition::{TestAlgebra, find_barrier_reason};
 
 use crate::RewrittenRuleset;
 use crate::pass::{Pass, PassContext};
-use crate::rewrite::remove_listed_dead_rules;
+use crate::rewrite::remove_dead_rules_keeping_conntrack_use;
 
 /// The pass.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Pass for RemoveShadowedPass {
                 space = done.is_ok().then_some(search.space);
             }
         }
-        remove_listed_dead_rules(
+        remove_dead_rules_keeping_conntrack_use(
             ruleset,
             &dead,
             "earlier rules match all of its packets first",

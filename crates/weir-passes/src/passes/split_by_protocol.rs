@@ -89,8 +89,10 @@ fn choose_protocols(rules: &[Rule], family: Family, cost: &CostModel) -> Vec<u8>
     }
     let icmp = if family == Family::V4 { 1 } else { 58 };
     let own = |p: u8| rules.iter().filter(|r| matches_only_protocol(r, p)).count();
-    let mut protocols: Vec<u8> =
-        [6, 17, icmp].into_iter().filter(|&p| own(p) >= cost.split_rules_min.max(1)).collect();
+    let mut protocols: Vec<u8> = [6, 17, icmp]
+        .into_iter()
+        .filter(|&p| own(p) >= cost.protocol_chain_rules_min.max(1))
+        .collect();
     protocols.sort_by_key(|&p| std::cmp::Reverse(own(p)));
     // The cost of a packet of each protocol with its chain, and without.
     let all = cost.full_list_scan_ns(rules.len());

@@ -128,8 +128,9 @@ impl TreePlanner<'_> {
         let mut kids = Vec::with_capacity(groups.len());
         for ((common, covered, members), head) in groups.into_iter().zip(heads) {
             let tight = common.expect("a group has a member");
-            let inline =
-                self.levels.is_none() && !covered && members.len() <= self.cost.inline_rules_max;
+            let inline = self.levels.is_none()
+                && !covered
+                && members.len() <= self.cost.inlined_group_rules_max;
             let prefix = if self.levels.is_none() { tight } else { Prefix { addr: head, len } };
             let plan =
                 if inline { TreePlan::Leaf(members) } else { self.plan_node(prefix, members)? };
@@ -211,7 +212,7 @@ impl TreePlanner<'_> {
         let mut below_ns = 0.0;
         for ((_, own), step) in heads.iter().zip(&steps) {
             covered += step;
-            let inline = covered == 0 && *own <= cost.inline_rules_max;
+            let inline = covered == 0 && *own <= cost.inlined_group_rules_max;
             let here = if inline {
                 0.0
             } else {
@@ -221,11 +222,11 @@ impl TreePlanner<'_> {
             };
             below_ns += here * *own as f64 / total;
         }
-        let inlined = heads.iter().filter(|(_, n)| *n <= cost.inline_rules_max);
+        let inlined = heads.iter().filter(|(_, n)| *n <= cost.inlined_group_rules_max);
         let extra: usize = inlined.map(|(_, n)| n - 1).sum();
         let children_ns = cost.full_list_scan_ns(heads.len() + extra) * MEAN_FRACTION_OF_LIST_TRIED;
         let wide_ns = cost.full_list_scan_ns(wide.len() + covering) * wide.len() as f64 / total;
-        (children_ns + below_ns + wide_ns + cost.copy_ns * copies as f64, heads.len())
+        (children_ns + below_ns + wide_ns + cost.min_gain_per_copy_ns * copies as f64, heads.len())
     }
 }
 

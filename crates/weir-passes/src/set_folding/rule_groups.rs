@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_model::rule_match::{Match, Negatable, PortSpan};
 use weir_model::{Family, Rule, Span, Target};
-use weir_partition::{is_count_only_rule, is_disjoint_unnegated_device};
+use weir_partition::{is_disjoint_unnegated_device, only_counts_and_never_hotdrops};
 
 use crate::Prefix;
 use crate::rule_runs::{AddressAxis, RuleWithPrefixesAndBarrier};
@@ -119,7 +119,8 @@ impl<'a> RuleGroup<'a> {
         {
             return true;
         }
-        is_count_only_rule(first, family) && is_count_only_rule(item.rule, family)
+        only_counts_and_never_hotdrops(first, family)
+            && only_counts_and_never_hotdrops(item.rule, family)
     }
 }
 

@@ -213,7 +213,10 @@ fn build_set_element(
     credited_originals: Vec<OriginalRuleIndex>,
 ) -> Element {
     let mut parts = vec![ElementPart::AddrOrPrefix { addr: Addr(p.addr), len: p.len as u8 }];
-    parts.extend(port.map(|(proto, port)| ElementPart::ProtoAndPort { proto: Some(proto), port }));
+    parts.extend(port.map(|(proto, port)| ElementPart::ProtoAndPort {
+        proto: Some(proto),
+        port_or_icmp_type_and_code: port,
+    }));
     Element {
         parts,
         nomatch: false,

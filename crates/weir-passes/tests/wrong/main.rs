@@ -65,7 +65,7 @@ fn options() -> CheckedPassesOptions {
     };
     CheckedPassesOptions {
         pass: PassOptions { cost, allow_counter_loss: true, ..PassOptions::default() },
-        packet_check: PacketCheckOptions { seed: 1, packets: 4000 },
+        packet_check: PacketCheckOptions { seed: 1, packets_per_family: 4000 },
         ..CheckedPassesOptions::default()
     }
 }
@@ -208,7 +208,7 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
 fn what_is_trusted_is_not_compared_and_says_so() {
     let firewall = read(&forward(HOSTS));
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
-    let trust = CheckedPassesOptions { trust: true, ..options() };
+    let trust = CheckedPassesOptions { skip_equivalence_checks: true, ..options() };
     let run = run_passes_until_first_refusal(&firewall, &[&wrong], &trust, &mut |_, _| {}).unwrap();
     assert_eq!(run.pass_reports[0].evidence, weir_passes::PassEqualityEvidence::Trusted);
     run_passes_until_first_refusal(&firewall, &[&wrong], &options(), &mut |_, _| {}).unwrap_err();

@@ -80,7 +80,7 @@ pub fn notracks(list: &mut List) {
         }
     });
     list.refused("notrack", "another effect on the way", dns, |made| {
-        let mark = Effect::Mark { value: 1, mask: u32::MAX };
+        let mark = Effect::Mark { xor_value: 1, clear_mask: u32::MAX };
         of_table(made, TableName::Raw, ":notrack")[0].target = Target::Effect(Box::new(mark));
     });
     let errors = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n:free - [0:0]\n\

@@ -76,7 +76,7 @@ fn outcome_css_class(outcome: ClaimOutcome) -> &'static str {
     match outcome {
         ClaimOutcome::Reproduced => "ok",
         ClaimOutcome::ReproducedInShape => "noisy",
-        ClaimOutcome::NotReproduced => "invalid",
+        ClaimOutcome::NotReproducedOrUndecided => "invalid",
         ClaimOutcome::NeedsHardware | ClaimOutcome::NotMeasured => "plain",
     }
 }
@@ -86,7 +86,7 @@ fn outcome_text(record: &ClaimRecord) -> String {
     match (record.claim.by, record.outcome) {
         (ClaimSource::Weir, ClaimOutcome::Reproduced) => "kept".to_owned(),
         (ClaimSource::Weir, ClaimOutcome::ReproducedInShape) => "nearly kept".to_owned(),
-        (ClaimSource::Weir, ClaimOutcome::NotReproduced) => "not kept".to_owned(),
+        (ClaimSource::Weir, ClaimOutcome::NotReproducedOrUndecided) => "not kept".to_owned(),
         (_, outcome) => outcome.to_string(),
     }
 }

@@ -42,7 +42,7 @@ const DRAWN_QUANTITIES: [(Quantity, &str, &str, &str); 9] = [
 fn external_client_names<'a>(model: &ReportModel<'a>) -> Vec<&'a str> {
     let connections = model.record.trials.iter().filter_map(|trial| trial.connection_counts());
     let clients = connections.filter_map(|connections| connections.client.as_ref());
-    let of_program = clients.filter(|client| !client.reported.is_empty());
+    let of_program = clients.filter(|client| !client.response_times.is_empty());
     let names: BTreeSet<&str> = of_program.map(|client| client.name.as_str()).collect();
     names.into_iter().collect()
 }

@@ -30,7 +30,7 @@ pub(super) fn render_estimates_section(model: &ReportModel<'_>) -> Markup {
 
 /// The points that a table compares: the largest that the reference was measured at, and the
 /// smallest above 0.
-fn largest_reference_point_and_axis_ends(
+fn reference_point_with_last_and_first_value(
     model: &ReportModel<'_>,
     facet: &Scenario,
 ) -> (Scenario, Option<u64>, Option<u64>) {
@@ -45,7 +45,7 @@ fn largest_reference_point_and_axis_ends(
 }
 
 fn render_facet_table(model: &ReportModel<'_>, facet: &Facet) -> Markup {
-    let (point, last, first) = largest_reference_point_and_axis_ends(model, &facet.scenario);
+    let (point, last, first) = reference_point_with_last_and_first_value(model, &facet.scenario);
     let smallest = first.map(|at| model.scenario_at(&facet.scenario, Some(at)));
     let place: Vec<String> = [
         model
@@ -95,7 +95,7 @@ fn render_subject_cells(
     first: Option<&Scenario>,
 ) -> Markup {
     let Some(estimate) = model.estimate_at(model.quantity, subject, point) else {
-        let why = subject.lacking.as_deref().or(subject.limit.as_deref());
+        let why = subject.lacking.as_deref().or(subject.excluded_points_and_reason.as_deref());
         return html! {
             td.about colspan="5" { "not measured" @if let Some(why) = why { ": " (why) } }
         };
@@ -111,7 +111,7 @@ fn render_subject_cells(
         @if model.reference.is_some() { (render_estimate_cell(against(model.reference).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if model.baseline.is_some() { (render_estimate_cell(against(model.baseline).as_ref(), format_ratio, format_ratio_without_times_sign)) }
         @if let Some(first) = first {
-            @let kept = (!subject.baseline).then(|| model.estimate_one_subject_scenario_ratio(subject, point, first)).flatten();
+            @let kept = (!subject.loads_no_rules).then(|| model.estimate_one_subject_scenario_ratio(subject, point, first)).flatten();
             (render_estimate_cell(kept.as_ref(), format_ratio, format_ratio_without_times_sign))
         }
         td.right { (estimate.samples) }

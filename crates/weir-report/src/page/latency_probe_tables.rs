@@ -199,7 +199,7 @@ mod tests {
                 planned: 10,
                 answered: 7,
                 grace_seconds: 1.0,
-                latency,
+                latency_from_planned_time: latency,
             })),
             ..first
         });

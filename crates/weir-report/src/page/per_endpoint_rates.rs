@@ -86,10 +86,10 @@ fn render_endpoint_table(
                                 td { (subject_label(subject)) }
                                 th scope="row" { (who) }
                                 td.right { (a_second(member.connections)) }
-                                td.right { (a_second(member.from.packets)) }
-                                td.right { (a_second(member.to.packets)) }
-                                td.right { (a_second(8 * member.from.bytes)) }
-                                td.right { (a_second(8 * member.to.bytes)) }
+                                td.right { (a_second(member.arrived_from_endpoint.packets)) }
+                                td.right { (a_second(member.arrived_at_endpoint.packets)) }
+                                td.right { (a_second(8 * member.arrived_from_endpoint.frame_bytes)) }
+                                td.right { (a_second(8 * member.arrived_at_endpoint.frame_bytes)) }
                             }
                         }
                     }
@@ -102,14 +102,14 @@ fn render_endpoint_table(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_stats::{ConnectionClose, ConnectionCounts, TrafficVolume, TrialKind, TrialResults};
+    use weir_stats::{ArrivedTraffic, ConnectionClose, ConnectionCounts, TrialKind, TrialResults};
 
     #[test]
     fn members_are_summed_and_both_sides_have_a_total() {
         let member = |connections, bytes| EndpointCounts {
             connections,
-            from: TrafficVolume { packets: 4 * connections, bytes },
-            to: TrafficVolume::default(),
+            arrived_from_endpoint: ArrivedTraffic { packets: 4 * connections, frame_bytes: bytes },
+            arrived_at_endpoint: ArrivedTraffic::default(),
         };
         let connections = ConnectionCounts {
             clients: vec![member(3, 100), member(5, 200)],
@@ -126,7 +126,7 @@ mod tests {
         let rows = list_endpoint_rows_with_totals(&totals);
         let names: Vec<&str> = rows.iter().map(|(who, _)| who.as_str()).collect();
         assert_eq!(names, ["client 1", "client 2", "all clients", "server 1"]);
-        assert_eq!((rows[2].1.connections, rows[2].1.from.bytes), (16, 600));
+        assert_eq!((rows[2].1.connections, rows[2].1.arrived_from_endpoint.frame_bytes), (16, 600));
         assert_eq!(rows[3].1.connections, 16);
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                     }
                 }
             }
-            (render_rulesets(model))
+            (render_ruleset_hashes(model))
         }
     }
 }
@@ -55,7 +55,7 @@ fn render_subjects(model: &ReportModel<'_>) -> Markup {
                             td {
                                 (subject.title) ". " span.range { (subject.about) }
                                 @if let Some(why) = &subject.lacking { br; "Not measured: " (why) }
-                                @if let Some(why) = &subject.limit { br; "Left out: " (why) }
+                                @if let Some(why) = &subject.excluded_points_and_reason { br; "Left out: " (why) }
                             }
                             td { code { (subject.load) } }
                         }
@@ -77,7 +77,7 @@ fn render_environment(title: &str, machine: &HostEnvironment) -> Markup {
                 @if machine.hypervisor { ", in a virtual machine" }
             }
             dt { "memory" } dd { (format_count(machine.memory_mib)) " MiB" }
-            dt { "scheduling" } dd { (machine.scheduling) }
+            dt { "scheduling" } dd { (machine.generator_scheduling_policy) }
             dt { "clock source" } dd { (machine.clocksource) }
         }
         (render_collapsed_values("Tools", &machine.tools))
@@ -97,7 +97,7 @@ fn render_collapsed_values(title: &str, values: &BTreeMap<String, String>) -> Ma
     }
 }
 
-fn render_rulesets(model: &ReportModel<'_>) -> Markup {
+fn render_ruleset_hashes(model: &ReportModel<'_>) -> Markup {
     let rulesets = &model.record.run.rulesets;
     html! {
         @if !rulesets.is_empty() {

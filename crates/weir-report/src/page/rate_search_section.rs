@@ -59,8 +59,9 @@ fn subject_index_of_search(model: &ReportModel<'_>, search: &RateSearchRecord) -
 fn render_search_chart(model: &ReportModel<'_>, chart_number: usize, point: &Scenario) -> Markup {
     let trace = |search: &RateSearchRecord| {
         let subject = subject_index_of_search(model, search)?;
-        let is_good =
-            |step: &weir_stats::rate_search::SearchTrial| step.loss_ratio <= search.goal.loss_ratio;
+        let is_good = |step: &weir_stats::rate_search::SearchTrial| {
+            step.lost_or_unoffered_ratio <= search.goal.loss_ratio
+        };
         Some(SearchTrace {
             subject_index: subject,
             style: model.styles[subject],
@@ -133,7 +134,10 @@ mod tests {
             1e6,
             &mut |rate_pps: f64| {
                 let loss_ratio = (1.0 - 3e5 / rate_pps).max(0.0);
-                steps.push(rate_search::SearchTrial { rate_pps, loss_ratio });
+                steps.push(rate_search::SearchTrial {
+                    rate_pps,
+                    lost_or_unoffered_ratio: loss_ratio,
+                });
                 Ok::<f64, ()>(loss_ratio)
             },
         );

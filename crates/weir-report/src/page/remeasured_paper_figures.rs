@@ -56,7 +56,7 @@ fn build_measured_figure_curves(
 ) -> Vec<Curve> {
     let anywhere = Scenario::default();
     let facet = model.facets.first().map_or(&anywhere, |facet| &facet.scenario);
-    let shown = |x: f64| figure.to.is_none_or(|last| x <= last as f64);
+    let shown = |x: f64| figure.last_axis_value.is_none_or(|last| x <= last as f64);
     let curve = |series: crate::chart::ChartSeries| Curve {
         subject_index: series.subject_index,
         style: series.style,
@@ -82,7 +82,7 @@ mod tests {
         // Three of four sizes; four subjects; their keys in the legend, but for the dashed one.
         assert_eq!(count(&record), 4 * 3 + 3);
         let figures = |record: &mut weir_stats::RunRecord, to| {
-            record.run.paper.as_mut().unwrap().figures[0].to = to;
+            record.run.paper.as_mut().unwrap().figures[0].last_axis_value = to;
         };
         figures(&mut record, None);
         assert_eq!(count(&record), 4 * 4 + 3);

@@ -40,7 +40,7 @@ pub(super) struct RunOverlay<'a> {
     drawn_quantity: (Quantity, RunOverlayYAxis),
     axis: Option<&'a ScenarioAxis>,
     /// Facets of the first run at which all were measured.
-    common_facets: Vec<Facet>,
+    facets_measured_in_all_runs: Vec<Facet>,
     /// Points at which all were measured.
     common_points: BTreeSet<Scenario>,
     /// Subjects of all runs, those of the first in front, so that their numbers are the same in
@@ -90,7 +90,7 @@ impl<'a> RunOverlay<'a> {
             named_models: runs,
             drawn_quantity: shown,
             axis,
-            common_facets: facets,
+            facets_measured_in_all_runs: facets,
             common_points: common,
             subjects,
             styles,
@@ -167,8 +167,11 @@ fn make_names_unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 /// The drawings, the ratios within each run, and what the runs were made on.
 pub(super) fn render_section(runs: &RunOverlay<'_>) -> Markup {
-    let drawn: Vec<(&Facet, Vec<ChartSeries>)> =
-        runs.common_facets.iter().map(|facet| (facet, runs.chart_series(facet))).collect();
+    let drawn: Vec<(&Facet, Vec<ChartSeries>)> = runs
+        .facets_measured_in_all_runs
+        .iter()
+        .map(|facet| (facet, runs.chart_series(facet)))
+        .collect();
     html! {
         section #beside {
             h2 { (format_count(runs.named_models.len() as u64)) " runs in one plot" }
@@ -192,7 +195,7 @@ pub(super) fn render_section(runs: &RunOverlay<'_>) -> Markup {
                     "95 % intervals."
                 }
                 @if let Some(measure) = runs.ratio_denominator_subject() {
-                    @for facet in &runs.common_facets { (render_ratios_within_runs(runs, facet, measure)) }
+                    @for facet in &runs.facets_measured_in_all_runs { (render_ratios_within_runs(runs, facet, measure)) }
                 }
             }
             (render_machines_table(runs))
@@ -401,7 +404,7 @@ mod tests {
     #[test]
     fn ratios_are_made_within_a_run() {
         let (slow, mut fast) = (run(&SIZES, "1"), run(&SIZES, "1"));
-        fast.trials.iter_mut().for_each(|trial| trial.pps *= 3.0);
+        fast.trials.iter_mut().for_each(|trial| trial.correct_verdict_pps *= 3.0);
         let text = drawn(&[("slow", slow.clone()), ("fast", fast.clone())]);
         let cells_of = cells(&text);
         assert!(cells_of.len() >= 8, "{cells_of:?}");
@@ -410,7 +413,7 @@ mod tests {
         }
         // A subject that differs from its own run's baseline is reported.
         let changed = fast.trials.iter_mut().filter(|trial| trial.subject == "linear");
-        changed.for_each(|trial| trial.pps /= 2.0);
+        changed.for_each(|trial| trial.correct_verdict_pps /= 2.0);
         let text = drawn(&[("slow", slow), ("fast", fast)]);
         assert!(cells(&text).chunks(2).any(|pair| pair[0] != pair[1]));
     }

@@ -126,7 +126,7 @@ fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
 fn numbers_that_are_none_do_not_reach_the_page() {
     let mut record = sample_records::sample_record();
     for trial in record.trials.iter_mut().step_by(3) {
-        trial.pps = f64::NAN;
+        trial.correct_verdict_pps = f64::NAN;
         trial.seconds = f64::INFINITY;
         trial.noise.psi = f64::NAN;
     }

@@ -50,7 +50,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
         points.entry(&trial.scenario).or_default().push(trial);
     }
     let all = points.len();
-    keep_busiest_scenarios(&mut points);
+    keep_scenarios_with_most_connections(&mut points);
     let subjects = |trials: &[&Trial]| -> Vec<usize> {
         let of = |name: &str| trials.iter().any(|trial| trial.subject == name);
         let named = model.record.run.subjects.iter().enumerate();
@@ -79,7 +79,7 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
 }
 
 /// Leaves the points at which the most connections were there at once, or completed.
-fn keep_busiest_scenarios(points: &mut BTreeMap<&Scenario, Vec<&Trial>>) {
+fn keep_scenarios_with_most_connections(points: &mut BTreeMap<&Scenario, Vec<&Trial>>) {
     let size = |trials: &[&Trial]| {
         let of = |trial: &&Trial| trial.connection_counts().map_or(0, |all| all.completed);
         trials.iter().map(of).max().unwrap_or(0)

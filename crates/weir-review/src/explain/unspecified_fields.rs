@@ -19,7 +19,8 @@ pub struct UnspecifiedField {
     #[serde(skip)]
     pub field: Field,
     /// Its name in nft: `oif`, `ct state`.
-    pub name: &'static str,
+    #[serde(rename = "name")]
+    pub nft_name: &'static str,
     /// The value that was assumed.
     pub assumed: String,
     /// The rule: `filter/FORWARD/3`.
@@ -93,7 +94,7 @@ fn new_unspecified_field(
         FieldReading::Absent | FieldReading::Truncated => String::new(),
     };
     let name = field.row().name;
-    UnspecifiedField { field, name, assumed, rule: format!("{table}/{chain}/{number}") }
+    UnspecifiedField { field, nft_name: name, assumed, rule: format!("{table}/{chain}/{number}") }
 }
 
 /// The fields that the first tests of a rule read.

@@ -74,10 +74,10 @@ pub fn compare_counters(
             }
         }
     }
-    review.counted = counted.len();
+    review.counters_hit = counted.len();
     let differ = counted.into_iter().filter_map(|(rule, c)| {
         let packet = print_packet(&c.differing_packet?);
-        Some(CounterDifference { rule, before: c.before, after: c.after, packet })
+        Some(CounterDifference { rule_place: rule, before: c.before, after: c.after, packet })
     });
     review.differ = differ.collect();
     review.differ.sort_by_key(|d| std::cmp::Reverse(d.before.abs_diff(d.after)));

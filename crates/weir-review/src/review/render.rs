@@ -47,7 +47,7 @@ impl Review {
             push_change_regions_table(&mut out, change);
         }
         for part in &self.parts {
-            if let Some(why) = &part.why {
+            if let Some(why) = &part.explanation {
                 let what = match part.answer {
                     "unknown" => "not decided",
                     _ if part.packets_agreed.is_some() => "differs on a packet",
@@ -74,7 +74,7 @@ impl Review {
             .filter(|p| p.answer == "equal")
             .map(|p| format!("{} {}", p.family, p.path))
             .collect();
-        if !equal.is_empty() && !self.equal {
+        if !equal.is_empty() && !self.proven_equal {
             let _ = writeln!(out, "Proven equal: {}.\n", equal.join(", "));
         }
         if let Some(counters) = &self.counters {
@@ -126,7 +126,7 @@ impl Review {
 
 /// The answer for a family and path, in a line.
 fn push_family_path_answer(out: &mut String, part: &FamilyPathReview, review: &Review) {
-    let why = part.why.as_deref().unwrap_or_default();
+    let why = part.explanation.as_deref().unwrap_or_default();
     let answer = match part.answer {
         "equal" => {
             // What ip6tables drops at the first test of a protocol is not modelled.
@@ -146,7 +146,7 @@ fn push_family_path_answer(out: &mut String, part: &FamilyPathReview, review: &R
                 review.changes.iter().filter(of_part).map(|c| c.kind.words()).collect();
             kinds.dedup();
             let kinds = kinds.join("; ");
-            match &part.why {
+            match &part.explanation {
                 Some(why) => format!("differs: {kinds}; not all packets were found ({why})"),
                 None => format!("differs: {kinds}"),
             }
@@ -157,7 +157,9 @@ fn push_family_path_answer(out: &mut String, part: &FamilyPathReview, review: &R
 
 /// `newly allowed, ipv4 forward (drop -> accept)`.
 fn change_title(change: &TreatmentChange, arrow: &str) -> String {
-    let TreatmentChange { kind, family, path, before, after, .. } = change;
+    let TreatmentChange {
+        kind, family, path, verdict_before: before, verdict_after: after, ..
+    } = change;
     let verdicts = match (before, after) {
         (Some(before), Some(after)) => format!(" ({before} {arrow} {after})"),
         _ => String::new(),
@@ -296,7 +298,7 @@ fn truncate_to_column(text: &str) -> String {
 }
 
 fn push_counter_differences(out: &mut String, counters: &CounterComparison) {
-    let CounterComparison { packets, seed, counted, differ } = counters;
+    let CounterComparison { packets, seed, counters_hit: counted, differ } = counters;
     let _ = writeln!(
         out,
         "counters: {} of {counted} that counted differ, on {packets} packets (seed {seed}): \
@@ -304,7 +306,8 @@ fn push_counter_differences(out: &mut String, counters: &CounterComparison) {
         differ.len()
     );
     for d in differ.iter().take(MAX_LISTED_COUNTER_DIFFERENCES) {
-        let _ = writeln!(out, "  {}: {} packets -> {}: {}", d.rule, d.before, d.after, d.packet);
+        let _ =
+            writeln!(out, "  {}: {} packets -> {}: {}", d.rule_place, d.before, d.after, d.packet);
     }
     if differ.len() > MAX_LISTED_COUNTER_DIFFERENCES {
         let _ = writeln!(out, "  and {} more", differ.len() - MAX_LISTED_COUNTER_DIFFERENCES);

@@ -16,7 +16,8 @@ pub struct Review {
     /// `verdict`, or `effects` (the verdict and all effects).
     pub compared: &'static str,
     /// True where every part is proven equal, and no counter was seen to differ.
-    pub equal: bool,
+    #[serde(rename = "equal")]
+    pub proven_equal: bool,
     /// What changed, the most important first.
     pub changes: Vec<TreatmentChange>,
     /// One for each family and path.
@@ -63,9 +64,11 @@ pub struct TreatmentChange {
     /// `forward`, `input`, `output`; a hook's name.
     pub path: String,
     /// Their verdict before; `None` for effects.
-    pub before: Option<String>,
+    #[serde(rename = "before")]
+    pub verdict_before: Option<String>,
     /// Their verdict after.
-    pub after: Option<String>,
+    #[serde(rename = "after")]
+    pub verdict_after: Option<String>,
     /// Which part of all packets they are; `None` if not all were found.
     pub share: Option<f64>,
     /// How many headers (addresses, protocol, ports) that is.
@@ -201,7 +204,8 @@ pub struct FamilyPathReview {
     pub answer: &'static str,
     /// Why it could not be decided; why fragments may differ, where no whole packet does; or the
     /// packet that differs, where none was found by proof.
-    pub why: Option<String>,
+    #[serde(rename = "why")]
+    pub explanation: Option<String>,
     /// Which part of all packets differs, from 0 to 1; `None` if not all of them are known.
     pub share: Option<f64>,
     /// How many headers (addresses, protocol, ports) that is.
@@ -246,7 +250,8 @@ pub struct CounterComparison {
     /// Seed of the random ones.
     pub seed: u64,
     /// Rules and policies that counted at least one of them.
-    pub counted: usize,
+    #[serde(rename = "counted")]
+    pub counters_hit: usize,
     /// Rules and policies that counted otherwise, the largest difference first.
     pub differ: Vec<CounterDifference>,
 }
@@ -255,7 +260,8 @@ pub struct CounterComparison {
 #[derive(Clone, Debug, Serialize)]
 pub struct CounterDifference {
     /// `iptables/filter/FORWARD/3`.
-    pub rule: String,
+    #[serde(rename = "rule")]
+    pub rule_place: String,
     /// Packets counted by the first ruleset.
     pub before: u64,
     /// And by the second.

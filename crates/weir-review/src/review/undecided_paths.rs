@@ -96,7 +96,8 @@ fn check_undecided_path_on_packets(
             agreed += 1;
         } else {
             review.answer = "differs";
-            review.why = Some(describe_differing_packet(&packet, review.why.as_deref()));
+            review.explanation =
+                Some(describe_differing_packet(&packet, review.explanation.as_deref()));
             break;
         }
     }

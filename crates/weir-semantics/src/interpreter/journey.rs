@@ -51,8 +51,13 @@ impl<'f> Interpreter<'f> {
         }
         let translated = packet.ct;
         let log = TraversalLog::default();
-        let mut journey =
-            Journey { interpreter: self, packet, log, initial_ct: translated, redirected: false };
+        let mut journey = Journey {
+            interpreter: self,
+            packet,
+            log,
+            initial_ct: translated,
+            redirected_to_this_host: false,
+        };
         let verdict = journey.traverse_hook(hook, answers, observer);
         let TraversalLog { hits, effects, questions: asked, rules_tried: tried } = journey.log;
         Outcome {
@@ -135,7 +140,7 @@ impl<'f> Interpreter<'f> {
             packet: packet.clone(),
             log: TraversalLog::default(),
             initial_ct: packet.ct,
-            redirected: false,
+            redirected_to_this_host: false,
         };
         let verdict = journey.traverse_hooks(entry, answers, observer);
         let TraversalLog { hits, effects, questions: asked, rules_tried: tried } = journey.log;
@@ -163,7 +168,7 @@ struct Journey<'w, 'f> {
     log: TraversalLog<'f>,
     /// The packet's connection at the start: which translations it already has.
     initial_ct: ConntrackInfo,
-    redirected: bool,
+    redirected_to_this_host: bool,
 }
 
 impl<'f> Journey<'_, 'f> {
@@ -188,7 +193,7 @@ impl<'f> Journey<'_, 'f> {
         if arrived != Verdict::Accept {
             return arrived;
         }
-        let wish = if self.redirected { JourneyKind::Input } else { entry };
+        let wish = if self.redirected_to_this_host { JourneyKind::Input } else { entry };
         if answers.route_packet(&self.packet, wish) != JourneyKind::Forward {
             return self.traverse_hook(Hook::Input, answers, observer);
         }
@@ -239,7 +244,7 @@ impl<'f> Journey<'_, 'f> {
         let Journey { interpreter, packet, log, .. } = self;
         let mut walk = interpreter.start_table_walk(hook, packet, answers, log, observer);
         let verdict = walk.walk_table(table).unwrap_or(Verdict::Accept);
-        self.redirected |= walk.redirected;
+        self.redirected_to_this_host |= walk.redirected;
         verdict
     }
 
@@ -257,7 +262,7 @@ impl<'f> Journey<'_, 'f> {
             && later.has_entry()
             && self.has_table(TableName::Raw)
             && answers.is_connection_fact_true(
-                ConnectionFact::HostReplyInheritsEntry,
+                ConnectionFact::HostReplyInheritsConntrackEntry,
                 hook,
                 &self.packet,
             );

@@ -73,8 +73,8 @@ pub(crate) enum CompactTest {
         first: u32,
     },
     SetLookup {
-        index: u16,
-        at: u32,
+        match_index: u16,
+        set_test_index: u32,
     },
     ConntrackBeyondState {
         index: u16,
@@ -290,7 +290,7 @@ impl<'f> LoweredTable<'f> {
                     sets,
                     digest_debug_text(&rule.matches[index]),
                 ));
-                CompactTest::SetLookup { index: index as u16, at }
+                CompactTest::SetLookup { match_index: index as u16, set_test_index: at }
             }
             Test::Opaque { index, stateful, hotdrop } => {
                 let digest = digest_debug_text(&rule.matches[index]);

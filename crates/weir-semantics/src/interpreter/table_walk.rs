@@ -20,7 +20,7 @@ use super::rule_lowering::{
 use super::rule_question::RuleQuestion;
 use super::walk_observer::{FailedOrHotdropTest, WalkObserver};
 use super::{Interpreter, nat_translation};
-use crate::effects::{self, apply_effect};
+use crate::effects::{self, apply_effect_reporting_change};
 use crate::oracle::{Oracle, QuestionSubject, UnknownWrite};
 use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, TraversalLog, Verdict};
 use crate::question_digest::{digest_debug_text, digest_drop_question};
@@ -209,7 +209,9 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     Effect::Other(e) => {
                         self.apply_target_by_effects_row(rule, effect, digest_debug_text(e))
                     }
-                    _ if apply_effect(effect, self.packet) => TargetOutcome::RereadPacket,
+                    _ if apply_effect_reporting_change(effect, self.packet) => {
+                        TargetOutcome::RereadPacket
+                    }
                     _ => TargetOutcome::Continue,
                 }
             }
@@ -252,7 +254,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         if row.stateful || row.ipset_writes != IpsetWrites::None {
             self.ask_oracle(rule, QuestionSubject::Target, true, digest);
         }
-        let changed = apply_effect(effect, self.packet);
+        let changed = apply_effect_reporting_change(effect, self.packet);
         if row.unknown_value_writes.is_empty() {
             return if changed { TargetOutcome::RereadPacket } else { TargetOutcome::Continue };
         }
@@ -371,7 +373,9 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         rule: &'f Rule,
     ) -> SingleTestResult {
         match test {
-            CompactTest::SetLookup { index, at } => self.evaluate_set_test(table, index, at, rule),
+            CompactTest::SetLookup { match_index: index, set_test_index: at } => {
+                self.evaluate_set_test(table, index, at, rule)
+            }
             CompactTest::ConntrackBeyondState { index, at } => {
                 let test = &table.conntrack_tests[at as usize];
                 let state = test.state.map(|s| ct_state_matches(self.packet, s.negated, s.value));
@@ -417,7 +421,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     return SingleTestResult::Hotdrop;
                 }
             }
-            Hotdrop::DespiteMatch => {
+            Hotdrop::MatchMayAlsoDrop => {
                 if self.ask_whether_dropped(rule, subject, test.stateful, test.content_digest) {
                     return SingleTestResult::HoldsThenDropsAfterRule;
                 }
@@ -491,7 +495,8 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         content: u64,
     ) -> bool {
         let question = self.build_rule_question(rule, subject, stateful, content);
-        let answer = self.oracle.answer_rule_question(&question.with_packet(self.packet));
+        let answer =
+            self.oracle.match_holds_or_target_ends_traversal(&question.with_packet(self.packet));
         self.log.questions.push(question.with_answer(answer));
         answer
     }

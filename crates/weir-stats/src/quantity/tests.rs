@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::connection_counts::{ConnectionClose, ConnectionCounts};
-use crate::endpoint_counts::{EndpointCounts, TrafficVolume};
+use crate::endpoint_counts::{ArrivedTraffic, EndpointCounts};
 use crate::trial::TrialResults;
 use crate::trial::tests::trial;
 
@@ -34,7 +34,7 @@ fn runs_are_compared_and_drawn_by_the_quantities_whose_rows_say_so() {
 fn the_sides_of_connections_are_told_apart() {
     let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
     let connections = ConnectionCounts {
-        from_clients: TrafficVolume { packets: 40, bytes: 3000 },
+        arrived_at_servers: ArrivedTraffic { packets: 40, frame_bytes: 3000 },
         clients: vec![of(6), of(4)],
         ..ConnectionCounts::empty(ConnectionClose::Fin)
     };

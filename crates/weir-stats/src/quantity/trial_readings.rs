@@ -24,7 +24,7 @@ pub(super) fn completed_connections_per_second(trial: &Trial) -> Option<f64> {
 
 pub(super) fn failed_connection_share(trial: &Trial) -> Option<f64> {
     let connections = trial.connection_counts()?;
-    share_of_total(connections.completed, connections.offered).map(|completed| 1.0 - completed)
+    share_of_total(connections.completed, connections.started).map(|completed| 1.0 - completed)
 }
 
 /// Times of replies to weir's own sockets: other clients count from another moment.
@@ -34,5 +34,5 @@ pub(super) fn own_socket_reply_times(trial: &Trial) -> Option<&DurationDistribut
 }
 
 pub(super) fn probe_latency_distribution(trial: &Trial) -> Option<&DurationDistribution> {
-    Some(&trial.probe_result()?.latency)
+    Some(&trial.probe_result()?.latency_from_planned_time)
 }

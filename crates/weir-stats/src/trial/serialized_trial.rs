@@ -19,7 +19,8 @@ pub(crate) struct SerializedTrial {
     pub(crate) copy: u32,
     pub(crate) block: u32,
     pub(crate) order: u32,
-    pub(crate) leg: u32,
+    #[serde(rename = "leg")]
+    pub(crate) abba_leg: u32,
     pub(crate) repeat: u32,
     pub(crate) offered: u64,
     pub(crate) delivered: u64,
@@ -28,7 +29,8 @@ pub(crate) struct SerializedTrial {
     pub(crate) to_drop: u64,
     pub(crate) dropped: Vec<DropCount>,
     pub(crate) seconds: f64,
-    pub(crate) pps: f64,
+    #[serde(rename = "pps")]
+    pub(crate) correct_verdict_pps: f64,
     #[serde(default)]
     pub(crate) rate_pps: f64,
     #[serde(default)]

@@ -28,7 +28,8 @@ pub enum TrialKind {
     /// Echoes through the firewall and back, sent at planned times.
     RoundTrip,
     /// Responses of an ordinary process on the firewall, requested at planned times.
-    Response,
+    #[serde(rename = "response")]
+    FirewallProcessResponse,
     /// One bulk TCP stream between sockets of the kernel.
     Stream,
 }
@@ -74,7 +75,8 @@ pub struct TrialNoise {
     /// 1 is undisturbed.
     pub spin_ratio: f64,
     /// Times that the generator was taken off its processor.
-    pub switches: u64,
+    #[serde(rename = "switches")]
+    pub generator_preemptions: u64,
 }
 
 impl DropCount {

@@ -98,7 +98,7 @@ impl From<ClaimOutcome> for StatementStatus {
         match outcome {
             ClaimOutcome::Reproduced => StatementStatus::Reproduced,
             ClaimOutcome::ReproducedInShape => StatementStatus::ReproducedInShape,
-            ClaimOutcome::NotReproduced => StatementStatus::NotReproduced,
+            ClaimOutcome::NotReproducedOrUndecided => StatementStatus::NotReproduced,
             ClaimOutcome::NeedsHardware => StatementStatus::NeedsHardware,
             ClaimOutcome::NotMeasured => StatementStatus::NotMeasured,
         }

@@ -33,7 +33,7 @@ impl LoadedStudy {
         let endpoints = &load.endpoints;
         let neighbours = endpoints.client_count.saturating_add(endpoints.server_count);
         match subject.path {
-            ConnectionPath::Direct if !subject.baseline => Some(
+            ConnectionPath::Direct if !subject.loads_no_rules => Some(
                 "takes the direct path, where nothing can filter: it must be a `baseline`"
                     .to_owned(),
             ),

@@ -24,7 +24,8 @@ impl LoadedStudy {
                 return refuse(field, format!("{} {why}", workload.name));
             }
         }
-        let has_rates = self.study.connection_load().is_some_and(|c| c.rate_axis.is_some());
+        let has_rates =
+            self.study.connection_load().is_some_and(|c| c.preset_rate_override_axis.is_some());
         match () {
             () if preset.rate_pps > 0 && has_rates => {
                 refuse("rate_pps", "the study has its rates on `rate_axis`".to_owned())

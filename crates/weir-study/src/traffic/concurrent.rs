@@ -39,7 +39,8 @@ struct ConcurrentDefinition {
     connections: Option<u64>,
     connections_axis: Option<String>,
     limit_axis: Option<String>,
-    rate_axis: Option<String>,
+    #[serde(rename = "rate_axis")]
+    preset_rate_override_axis: Option<String>,
     flood_axis: Option<String>,
     verify: Option<bool>,
     client: Option<Ipv4Addr>,
@@ -69,7 +70,7 @@ impl TryFrom<ConcurrentDefinition> for ConcurrentConnections {
         Ok(ConcurrentConnections(ConnectionLoad {
             endpoints: endpoints.into_checked_endpoints()?,
             close: ConnectionClose::Never,
-            rate_axis: text.rate_axis,
+            preset_rate_override_axis: text.preset_rate_override_axis,
             flood_axis: text.flood_axis,
             clients_axis: text.clients_axis,
             servers_axis: text.servers_axis,

@@ -33,7 +33,7 @@ pub struct ConnectionLoad {
     /// How they end.
     pub close: ConnectionClose,
     /// The axis whose values are connections per second; without it, the preset's `rate_pps`.
-    pub rate_axis: Option<String>,
+    pub preset_rate_override_axis: Option<String>,
     /// The axis whose values are how many of the clients take part; all without it.
     pub clients_axis: Option<String>,
     /// The same of the servers.
@@ -67,7 +67,7 @@ pub struct KernelSocketClients {
     pub ports_per_client: Option<u16>,
     /// Concurrent connections of a client that sends the next request after each reply; 64 by
     /// default.
-    pub max_concurrent_connections: Option<u16>,
+    pub closed_loop_client_connections: Option<u16>,
 }
 
 impl KernelSocketClients {
@@ -100,7 +100,7 @@ impl ConnectionLoad {
             Some(ConcurrencyTarget::Count(_)) | None => (None, None),
         };
         let fields = [
-            ("rate_axis", self.rate_axis.as_ref(), 1..=MAX_RATE_PER_SECOND),
+            ("rate_axis", self.preset_rate_override_axis.as_ref(), 1..=MAX_RATE_PER_SECOND),
             ("flood_axis", self.flood_axis.as_ref(), 0..=MAX_FLOOD_SYNS_PER_CONNECTION),
             ("clients_axis", self.clients_axis.as_ref(), 1..=u64::from(client_count)),
             ("servers_axis", self.servers_axis.as_ref(), 1..=u64::from(server_count)),
@@ -141,7 +141,7 @@ impl Default for ConnectionLoad {
         ConnectionLoad {
             endpoints,
             close: ConnectionClose::Fin,
-            rate_axis: None,
+            preset_rate_override_axis: None,
             flood_axis: None,
             clients_axis: None,
             servers_axis: None,

@@ -37,7 +37,8 @@ impl TrafficKind for NewConnections {
 #[serde(deny_unknown_fields)]
 struct ConnectionsDefinition {
     close: Option<ConnectionClose>,
-    rate_axis: Option<String>,
+    #[serde(rename = "rate_axis")]
+    preset_rate_override_axis: Option<String>,
     flood_axis: Option<String>,
     verify: Option<bool>,
     client: Option<Ipv4Addr>,
@@ -58,7 +59,7 @@ impl TryFrom<ConnectionsDefinition> for NewConnections {
         Ok(NewConnections(ConnectionLoad {
             endpoints: endpoints.into_checked_endpoints()?,
             close: text.close.unwrap_or(ConnectionClose::Fin),
-            rate_axis: text.rate_axis,
+            preset_rate_override_axis: text.preset_rate_override_axis,
             flood_axis: text.flood_axis,
             clients_axis: text.clients_axis,
             servers_axis: text.servers_axis,

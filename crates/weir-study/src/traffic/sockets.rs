@@ -45,14 +45,24 @@ struct SocketsDefinition {
     servers: Option<u32>,
     port: Option<u16>,
     ports: Option<u16>,
-    at_once: Option<u16>,
+    #[serde(rename = "at_once")]
+    closed_loop_client_connections: Option<u16>,
 }
 
 impl TryFrom<SocketsDefinition> for SocketConnections {
     type Error = String;
 
     fn try_from(text: SocketsDefinition) -> Result<SocketConnections, String> {
-        let SocketsDefinition { client, clients, server, servers, port, ports, at_once, .. } = text;
+        let SocketsDefinition {
+            client,
+            clients,
+            server,
+            servers,
+            port,
+            ports,
+            closed_loop_client_connections: at_once,
+            ..
+        } = text;
         if text.rate_axis.is_none() {
             return Err("kind `sockets` needs `rate_axis`: connections have planned times".into());
         }
@@ -60,7 +70,7 @@ impl TryFrom<SocketsDefinition> for SocketConnections {
         Ok(SocketConnections(ConnectionLoad {
             endpoints: endpoints.into_checked_endpoints()?,
             close: ConnectionClose::Fin,
-            rate_axis: text.rate_axis,
+            preset_rate_override_axis: text.rate_axis,
             flood_axis: None,
             clients_axis: text.clients_axis,
             servers_axis: None,
@@ -68,7 +78,7 @@ impl TryFrom<SocketsDefinition> for SocketConnections {
             concurrency: None,
             kernel_socket_clients: Some(KernelSocketClients {
                 ports_per_client: ports,
-                max_concurrent_connections: at_once,
+                closed_loop_client_connections: at_once,
             }),
         }))
     }

@@ -203,7 +203,7 @@ fn parse_bitmap_range(value: &Word, out: &ParsedSetKindAndOptions) -> ParseResul
             ),
             None => {
                 let (a, mask) =
-                    address::parse_xtables_addr_and_mask(&value.text, Family::V4).ok()?;
+                    address::parse_xtables_unmasked_addr_and_mask(&value.text, Family::V4).ok()?;
                 Family::V4.prefix_len_of_mask(mask.0)?;
                 (Addr(a.0 & mask.0), Addr(a.0 & mask.0 | (!mask.0 & Family::V4.max_addr())))
             }

@@ -236,7 +236,10 @@ fn expand_ports(text: &str, set: &IpSet, span: Span) -> ParseResult<Vec<ElementP
                 Some(kind << 8 | strtoul::parse_number_in_range(code, 0, 255)? as u16)
             };
             return match icmp_names::find_packed_icmp_type_code(port, v6).or_else(numeric) {
-                Some(port) => Ok(vec![ElementPart::ProtoAndPort { proto, port }]),
+                Some(type_and_code) => Ok(vec![ElementPart::ProtoAndPort {
+                    proto,
+                    port_or_icmp_type_and_code: type_and_code,
+                }]),
                 None => bad(format!("{port} is not an ICMP type and code")),
             };
         }
@@ -244,7 +247,9 @@ fn expand_ports(text: &str, set: &IpSet, span: Span) -> ParseResult<Vec<ElementP
         Some(132) => "sctp",
         Some(136) => "udplite",
         Some(6) | None => "tcp",
-        Some(_) if port == "0" => return Ok(vec![ElementPart::ProtoAndPort { proto, port: 0 }]),
+        Some(_) if port == "0" => {
+            return Ok(vec![ElementPart::ProtoAndPort { proto, port_or_icmp_type_and_code: 0 }]);
+        }
         Some(_) => return bad(format!("{text}: this protocol has no ports, write 0")),
     };
     let one =
@@ -266,7 +271,9 @@ fn expand_ports(text: &str, set: &IpSet, span: Span) -> ParseResult<Vec<ElementP
                 .into_err();
         }
     }
-    Ok((lo..=hi).map(|port| ElementPart::ProtoAndPort { proto, port }).collect())
+    Ok((lo..=hi)
+        .map(|port| ElementPart::ProtoAndPort { proto, port_or_icmp_type_and_code: port })
+        .collect())
 }
 
 fn parse_protocol(text: &str, span: Span) -> ParseResult<u8> {

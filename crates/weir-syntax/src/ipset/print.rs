@@ -169,10 +169,10 @@ pub(super) fn print_element_part(out: &mut String, part: &ElementPart, family: F
                 append_text::append_decimal(out, (*len).into());
             }
         }
-        ElementPart::ProtoAndPort { proto: None, port } => {
+        ElementPart::ProtoAndPort { proto: None, port_or_icmp_type_and_code: port } => {
             append_text::append_decimal(out, (*port).into())
         }
-        ElementPart::ProtoAndPort { proto: Some(proto), port } => {
+        ElementPart::ProtoAndPort { proto: Some(proto), port_or_icmp_type_and_code: port } => {
             print_element_port(out, *proto, *port)
         }
         ElementPart::Mac(mac) => {

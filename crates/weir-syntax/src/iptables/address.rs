@@ -94,7 +94,7 @@ pub(crate) fn parse_mask(text: &str, family: Family) -> Option<Addr> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadAddr {
     /// Not an address: perhaps the name of a host.
-    NotAnAddress,
+    NotNumericAddress,
     /// Not a mask.
     InvalidMask,
     /// An address of the other family.
@@ -102,7 +102,7 @@ pub(crate) enum BadAddr {
 }
 
 /// `address[/mask]`, the address not yet under its mask.
-pub(crate) fn parse_xtables_addr_and_mask(
+pub(crate) fn parse_xtables_unmasked_addr_and_mask(
     text: &str,
     family: Family,
 ) -> Result<(Addr, Addr), BadAddr> {
@@ -129,7 +129,7 @@ pub(crate) fn classify_bad_addr(name: &str, family: Family) -> BadAddr {
         Family::V4 => name.parse::<Ipv6Addr>().is_ok(),
         Family::V6 => name.parse::<Ipv4Addr>().is_ok(),
     };
-    if other { BadAddr::WrongFamily } else { BadAddr::NotAnAddress }
+    if other { BadAddr::WrongFamily } else { BadAddr::NotNumericAddress }
 }
 
 /// The addresses of a host's name, each once, by the system's resolver.
@@ -164,12 +164,13 @@ mod tests {
 
     #[test]
     fn numbers_above_a_byte_are_read_as_the_resolver_reads_them() {
-        let read = |text| parse_xtables_addr_and_mask(text, Family::V4).map(|(addr, _)| addr);
+        let read =
+            |text| parse_xtables_unmasked_addr_and_mask(text, Family::V4).map(|(addr, _)| addr);
         assert_eq!(read("255"), Ok(Addr(0xff00_0000)));
         assert_eq!(read("256"), Ok(Addr(0x0000_0100)));
         assert_eq!(read("10.256"), Ok(Addr(0x0a00_0100)));
-        assert_eq!(read("10.+256"), Err(BadAddr::NotAnAddress));
-        assert_eq!(read("1.2.65536"), Err(BadAddr::NotAnAddress));
+        assert_eq!(read("10.+256"), Err(BadAddr::NotNumericAddress));
+        assert_eq!(read("1.2.65536"), Err(BadAddr::NotNumericAddress));
     }
 
     #[test]
@@ -178,6 +179,9 @@ mod tests {
         assert_eq!(parse_mask("255.0.255.0", Family::V4), Some(Addr(0xff00_ff00)));
         assert_eq!(parse_mask("33", Family::V4), None);
         assert_eq!(parse_mask("255.255", Family::V4), None);
-        assert_eq!(parse_xtables_addr_and_mask("any/0", Family::V4), Ok((Addr(0), Addr(0))));
+        assert_eq!(
+            parse_xtables_unmasked_addr_and_mask("any/0", Family::V4),
+            Ok((Addr(0), Addr(0)))
+        );
     }
 }

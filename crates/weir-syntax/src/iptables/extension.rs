@@ -288,7 +288,9 @@ pub(super) fn print_target(out: &mut String, target: &Target, family: Family) {
 
 fn print_effect(out: &mut String, effect: &Effect, family: Family) {
     match effect {
-        Effect::Mark { value, mask } => mark_targets::print_packet_mark_target(out, *value, *mask),
+        Effect::Mark { xor_value: value, clear_mask: mask } => {
+            mark_targets::print_packet_mark_target(out, *value, *mask)
+        }
         Effect::Notrack => out.push_str(" -j NOTRACK"),
         Effect::CtNotrack { ignored_options } => {
             out.push_str(" -j CT --notrack");
@@ -299,7 +301,7 @@ fn print_effect(out: &mut String, effect: &Effect, family: Family) {
             use std::fmt::Write as _;
             let _ = write!(out, " -j CLASSIFY --set-class {major:04x}:{minor:04x}");
         }
-        Effect::Tos { value, mask } => {
+        Effect::Tos { xor_value: value, clear_mask: mask } => {
             use std::fmt::Write as _;
             let _ = write!(out, " -j TOS --set-tos 0x{value:02x}/0x{mask:02x}");
         }

@@ -5,7 +5,7 @@
 //! and passes the hooks that reach a rule to its extensions. A rule after one that always ends the
 //! chain is not reachable.
 
-use weir_model::effect::target_module_name;
+use weir_model::effect::verdict_or_extension_name;
 use weir_model::{BaseMatch, Chain, ChainGraph, Hook, Rule, Span, TableName, Target};
 
 use super::scan::hook_bit;
@@ -72,7 +72,7 @@ impl HookReachability<'_> {
     /// ruleset, or is refused if the target has options.
     fn refuse_targets_named_like_chains(&mut self) {
         for rule in self.chains.iter().flat_map(|c| &c.rules) {
-            let Some(name) = target_module_name(&rule.target) else { continue };
+            let Some(name) = verdict_or_extension_name(&rule.target) else { continue };
             if self.chain_graph.chain_index(name).is_some() {
                 let message = format!("{name} is a target here, and a chain that follows");
                 let span = rule.match_and_target_spans.last().copied().unwrap_or(rule.span);

@@ -172,7 +172,7 @@ pub(crate) struct ParsedOption<'w> {
     /// Its position.
     pub second_arg_span: Span,
     /// From its `!` or dashes to the end of its arguments.
-    pub span: Span,
+    pub negation_to_arguments_span: Span,
     /// The protocol that `-p` had named until here, and whether negated.
     pub proto_so_far: (u8, bool),
 }

@@ -72,7 +72,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
     ) -> ParseResult<()> {
         let span = Span { start: start as u32, end: (start + line.len()) as u32 };
         if line.ends_with('\r') {
-            return self.report_carriage_return(line, span);
+            return self.refuse_first_carriage_return(line, span);
         }
         match line.as_bytes() {
             [] => Ok(()),
@@ -102,7 +102,7 @@ impl<'a> IptablesSaveReader<'a, '_> {
     }
 
     /// Says it once: every line of such a file has one.
-    fn report_carriage_return(&mut self, line: &str, span: Span) -> ParseResult<()> {
+    fn refuse_first_carriage_return(&mut self, line: &str, span: Span) -> ParseResult<()> {
         self.skipping_table |= line.starts_with('*');
         let message = "line ends with a carriage return (CRLF)";
         if self.errors.iter().any(|d| d.message == message) {
@@ -158,7 +158,13 @@ impl<'a> IptablesSaveReader<'a, '_> {
         let policy = words.next();
         let comments = std::mem::take(&mut self.pending_comments);
         let counters = words.next().map(|w| parse_counters(w, span)).transpose()?;
-        draft.declare_chain(self.interner.intern_word(name), policy, counters, span, comments)
+        draft.declare_chain_or_set_policy(
+            self.interner.intern_word(name),
+            policy,
+            counters,
+            span,
+            comments,
+        )
     }
 
     fn read_rule_line(

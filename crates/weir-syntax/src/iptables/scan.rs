@@ -212,7 +212,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                 _ if takes_rest && at < text.len() => {
                     let attached = &text[at..];
                     at = text.len();
-                    Some(self.attached_argument_or_whole_word(letter, attached, word))
+                    Some(self.attached_argument_or_option_word(letter, attached, word))
                 }
                 OptionArity::Flag => None,
                 _ => Some(self.take_argument(word.span, &text[..2])?),
@@ -240,7 +240,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p -j`: `-ieth0` is a
     /// device of the name `-ieth0`, and `--jump=DROP` a jump to a chain of that name. (`do_parse` of
     /// xshared.c reads `argv[optind - 1]` for these.)
-    fn attached_argument_or_whole_word(
+    fn attached_argument_or_option_word(
         &self,
         letter: u8,
         text: &'w str,
@@ -424,7 +424,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
             arg_span: arg.span,
             second_arg: second.text,
             second_arg_span: second.span,
-            span,
+            negation_to_arguments_span: span,
             proto_so_far: self.base.proto.map_or((0, false), |p| (p.proto, p.negated)),
         });
         Ok(())

@@ -76,7 +76,7 @@ impl TableDraft {
     }
 
     /// A `:CHAIN POLICY [p:b]` line.
-    pub fn declare_chain(
+    pub fn declare_chain_or_set_policy(
         &mut self,
         name: SharedName,
         word: Option<&str>,

@@ -218,10 +218,10 @@ fn parse_mark_set_or_restore(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Eff
     }
     if cursor.take_keyword_sequence(&["meta", "mark"]) || cursor.take_keyword("mark") {
         let MarkExpression { and_mask: keep, xor_bits: xor } = MarkExpression::parse(cursor)?;
-        return Ok(Effect::Mark { value: xor, mask: !keep });
+        return Ok(Effect::Mark { xor_value: xor, clear_mask: !keep });
     }
     let value = parse_number(cursor, u32::MAX.into())? as u32;
-    Ok(Effect::Mark { value, mask: u32::MAX })
+    Ok(Effect::Mark { xor_value: value, clear_mask: u32::MAX })
 }
 
 fn parse_ct_mark_set(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Effect> {
@@ -286,7 +286,7 @@ fn parse_dscp_or_tos_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResu
     }
     let word = cursor.expect_word("two bits")?;
     match value_parser::parse_ecn(word) {
-        Some(ecn) => Ok(Effect::Tos { value: (dscp << 2 | ecn) as u8, mask: 0xff }),
+        Some(ecn) => Ok(Effect::Tos { xor_value: (dscp << 2 | ecn) as u8, clear_mask: 0xff }),
         None => cursor.refuse_last_token(format!("{word} is not a congestion notification")),
     }
 }
@@ -390,7 +390,7 @@ mod tests {
     fn the_spellings_of_a_changed_mark_are_one() {
         let given = effect("meta mark set mark & 0xfffffff0 ^ 0x12");
         let listed = effect("meta mark set meta mark & 0xfffffff2 ^ 0x00000010 | 0x00000002");
-        assert_eq!(given, Effect::Mark { value: 0x12, mask: 0xf });
+        assert_eq!(given, Effect::Mark { xor_value: 0x12, clear_mask: 0xf });
         assert_eq!(given, listed);
     }
 

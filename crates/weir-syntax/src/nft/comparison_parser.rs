@@ -17,9 +17,9 @@ pub(super) enum CompareOp {
     /// `!`: none of the bits.
     NoBitSet,
     /// `>=`
-    AtLeastZero,
+    GreaterOrEqual,
     /// `<`
-    LessThanZero,
+    Less,
 }
 
 /// The comparison operator, where there is one.
@@ -29,8 +29,8 @@ pub(super) fn parse_compare_op(cursor: &mut NftTokenCursor<'_>) -> CompareOp {
         "==" => CompareOp::Equal,
         "!=" => CompareOp::Unequal,
         "!" => CompareOp::NoBitSet,
-        ">=" => CompareOp::AtLeastZero,
-        "<" => CompareOp::LessThanZero,
+        ">=" => CompareOp::GreaterOrEqual,
+        "<" => CompareOp::Less,
         _ => return CompareOp::Implicit,
     };
     cursor.next();
@@ -77,17 +77,13 @@ pub(super) fn parse_comparison(
             negated,
         });
     }
-    if matches!(op, CompareOp::AtLeastZero | CompareOp::LessThanZero) {
+    if matches!(op, CompareOp::GreaterOrEqual | CompareOp::Less) {
         let word = cursor.expect_word("a value")?;
         if value_parser::parse_value(load, word, family) != Some(0) {
             return cursor.refuse_last_token("weir uses this comparison only with 0");
         }
         let with = Comparand::InSpans(vec![(0, load.max_value(family))]);
-        return Ok(Test {
-            expression: load,
-            comparand: with,
-            negated: op == CompareOp::LessThanZero,
-        });
+        return Ok(Test { expression: load, comparand: with, negated: op == CompareOp::Less });
     }
     let mut spans = Vec::new();
     if cursor.take_token_if_equal(NftToken::OpenBrace) {
@@ -167,9 +163,9 @@ fn parse_bit_test(
             let spans = Comparand::InSpans(vec![(bits, bits)]);
             Ok(Test { expression: load, comparand: spans, negated })
         }
-        CompareOp::AtLeastZero | CompareOp::LessThanZero if bits == 0 => {
+        CompareOp::GreaterOrEqual | CompareOp::Less if bits == 0 => {
             let with = Comparand::InSpans(vec![(0, load.max_value(family))]);
-            Ok(Test { expression: load, comparand: with, negated: op == CompareOp::LessThanZero })
+            Ok(Test { expression: load, comparand: with, negated: op == CompareOp::Less })
         }
         _ => cursor.refuse_last_token("weir only tests whether any of these bits is set"),
     }

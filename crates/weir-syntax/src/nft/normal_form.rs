@@ -80,12 +80,12 @@ pub fn normalize_ruleset(ruleset: &Ruleset) -> Ruleset {
 
 fn normalize_table(table: &Table) -> Table {
     let mut out = Table { maps: Vec::new(), chains: Vec::new(), ..table.clone() };
-    out.maps = table.maps.iter().map(|m| sort_map_and_drop_credit(table, m)).collect();
+    out.maps = table.maps.iter().map(|m| sort_map_and_drop_credited_originals(table, m)).collect();
     out.chains = table.chains.iter().map(|c| normalize_chain(table, c)).collect();
     out
 }
 
-fn sort_map_and_drop_credit(table: &Table, map: &VerdictMap) -> VerdictMap {
+fn sort_map_and_drop_credited_originals(table: &Table, map: &VerdictMap) -> VerdictMap {
     let used = map_names_with_lookup_keys(table).find(|(name, _)| **name == map.name);
     let mut elements: Vec<VerdictMapElement> = map
         .elements
@@ -262,7 +262,9 @@ fn unify_test_spelling(test: &Test, family: Family) -> Test {
 fn normalize_effect_and_drop_defaults(effect: &Effect) -> Effect {
     match effect {
         Effect::CtNotrack { .. } => Effect::Notrack,
-        Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => Effect::Dscp(value >> 2),
+        Effect::Tos { xor_value: value, clear_mask: 0xfc } if value & 3 == 0 => {
+            Effect::Dscp(value >> 2)
+        }
         Effect::Other(e) => {
             let mut options = e.options.clone();
             options.retain(|o| match (o.name, &o.value) {

@@ -130,7 +130,7 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     for statement in &rule.statements {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         match statement {
-            Statement::Test(test) if is_port_exclusion_merged_by_nft(test, rule) => {
+            Statement::Test(test) if is_dport_exclusion_mismerged_by_nft(test, rule) => {
                 push_test(out, &add_all_ones_mask(test, family), family);
             }
             _ => push_statement(out, statement, family),
@@ -159,7 +159,7 @@ fn value_of_negated_single_value_test(test: &Test) -> Option<u128> {
 /// nft 1.0.6 combines two `!=` comparisons of adjacent header fields into one, wherever in the rule
 /// they are: `th sport != 80 th dport != 80` then excludes packets with both ports, not those with
 /// either (nftables src/rule.c, `payload_do_merge`; measured).
-fn is_port_exclusion_merged_by_nft(test: &Test, rule: &Rule) -> bool {
+fn is_dport_exclusion_mismerged_by_nft(test: &Test, rule: &Rule) -> bool {
     if test.expression != LoadExpression::Dport {
         return false;
     }

@@ -17,10 +17,10 @@ pub(super) struct PacketDraft {
     pub saddr: Option<Addr>,
     pub daddr: Option<Addr>,
     pub ip_options_len: u8,
-    pub fragment_offset: Option<u16>,
+    pub fragment_offset_in_8_byte_units: Option<u16>,
     pub more_fragments: bool,
     pub dont_fragment: bool,
-    pub bytes_before_truncation: Option<usize>,
+    pub truncated_transport_bytes: Option<usize>,
     pub proto: Option<(u8, Range<usize>)>,
     pub sport: Option<u16>,
     pub dport: Option<u16>,
@@ -39,15 +39,18 @@ impl PacketDraft {
     /// The fields that the words give.
     pub fn given_fields(&self) -> FieldSet {
         // Words about fragments and truncated headers say what there is of the transport header.
-        let no_header = self.fragment_offset.is_some_and(|offset| offset != 0)
-            || self.bytes_before_truncation.is_some();
+        let no_header = self.fragment_offset_in_8_byte_units.is_some_and(|offset| offset != 0)
+            || self.truncated_transport_bytes.is_some();
         let fields = [
             (Field::Iif, !self.iif.is_empty()),
             (Field::Oif, !self.oif.is_empty()),
             (Field::Saddr, self.saddr.is_some()),
             (Field::Daddr, self.daddr.is_some()),
             (Field::Proto, self.proto.is_some()),
-            (Field::IsLaterFragment, self.fragment_offset.is_some() || self.more_fragments),
+            (
+                Field::IsLaterFragment,
+                self.fragment_offset_in_8_byte_units.is_some() || self.more_fragments,
+            ),
             (Field::Sport, self.sport.is_some() || no_header),
             (Field::Dport, self.dport.is_some() || no_header),
             (Field::TcpFlags, self.tcp_flags.is_some() || no_header),
@@ -76,14 +79,14 @@ impl PacketDraft {
         let mut p = Packet::new(family, saddr, daddr, proto);
         p.transport = self.build_transport(proto);
         p.fragment = FragmentOffsetAndFlags {
-            offset: self.fragment_offset.unwrap_or(0),
+            offset: self.fragment_offset_in_8_byte_units.unwrap_or(0),
             more_fragments: self.more_fragments,
             dont_fragment: self.dont_fragment,
         };
         if p.fragment.offset != 0 {
             p.transport = Transport::NoParsedHeader;
             p.payload = vec![0; 8];
-        } else if let Some(bytes) = self.bytes_before_truncation {
+        } else if let Some(bytes) = self.truncated_transport_bytes {
             let (sport, dport) = p.ports().unwrap_or((0, 0));
             let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
             p.payload = ports.into_iter().chain(std::iter::repeat(0)).take(bytes).collect();
@@ -91,7 +94,7 @@ impl PacketDraft {
         }
         (p.smac, p.pkttype, p.ct) = (self.smac, self.pkttype.unwrap_or_default(), self.ct);
         for (field, value) in self.given_number_fields {
-            field.write(&mut p, value);
+            field.write_if_present(&mut p, value);
         }
         p.ip_options_len = self.ip_options_len;
         if p.smac.is_none() && !self.iif.is_empty() && self.iif != "lo" {

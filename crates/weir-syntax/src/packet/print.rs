@@ -54,10 +54,10 @@ pub fn print_packet(packet: &Packet) -> String {
 
 /// The plain fields of the table that have another value than usual.
 fn append_unusual_number_fields(out: &mut String, p: &Packet, layer: Layer) {
-    for field in Field::always_present_number_fields().filter(|field| field.row().layer == layer) {
+    for field in Field::freely_settable_number_fields().filter(|field| field.row().layer == layer) {
         let (row, read) = (field.row(), field.read(p));
         let FieldReading::Value(value) = read else { continue };
-        if row.ordinary_value == Some(value) {
+        if row.ordinary_value_if_freely_settable == Some(value) {
             continue;
         }
         let word = match (row.field, p.family) {

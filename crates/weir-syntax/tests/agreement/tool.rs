@@ -142,7 +142,7 @@ pub fn compare(
     lines: &[Line],
 ) -> (Counts, Vec<String>) {
     let keeps_spelling = module.is_some_and(|m| m.description.keeps_spelling);
-    let own = module.map_or(&[][..], |m| &m.samples.refused_by_weir_alone);
+    let own = module.map_or(&[][..], |m| &m.samples.weir_only_error_words);
     let is_safer = |message: &str| {
         SAFER.iter().copied().chain(own.iter().map(String::as_str)).any(|s| message.contains(s))
     };

@@ -141,14 +141,14 @@ fn replace_verdict(line: &str) -> Option<String> {
 fn flip_address_bit(line: &str, rng: &mut TestRng) -> Option<String> {
     let mut words: Vec<String> = split_at_spaces(line).into_iter().map(str::to_owned).collect();
     let at = words.iter().position(|w| matches!(w.as_str(), "-s" | "-d"))? + 1;
-    let (addr, len) = parse_ipv4_prefix(words.get(at)?)?;
+    let (addr, len) = parse_ipv4_addr_and_prefix_len(words.get(at)?)?;
     let bit = 32 - 1 - rng.number_below(len.max(1) as usize) as u32;
     words[at] = format!("{}/{len}", std::net::Ipv4Addr::from(addr ^ 1 << bit));
     (len > 0).then(|| words.join(" "))
 }
 
 /// Address and length of an IPv4 prefix.
-fn parse_ipv4_prefix(word: &str) -> Option<(u32, u32)> {
+fn parse_ipv4_addr_and_prefix_len(word: &str) -> Option<(u32, u32)> {
     let (addr, len) = word.split_once('/').unwrap_or((word, "32"));
     let addr: std::net::Ipv4Addr = addr.parse().ok()?;
     let len = len.parse().ok().filter(|l| *l <= 32)?;
@@ -225,7 +225,7 @@ fn has_only_stateless_matches(line: &str) -> bool {
 fn split_rule_by_address_prefix(line: &str) -> Option<[String; 2]> {
     let words = split_at_spaces(line);
     let at = find_option_index(&words, &["-s", "-d"])?;
-    let (addr, len) = parse_ipv4_prefix(words.get(at + 1)?)?;
+    let (addr, len) = parse_ipv4_addr_and_prefix_len(words.get(at + 1)?)?;
     if len >= 32 || words[at - 1] == "!" || !has_only_stateless_matches(line) {
         return None;
     }
@@ -244,7 +244,7 @@ fn are_rule_addresses_disjoint(a: &str, b: &str) -> bool {
     let net = |line: &str, option: &str| {
         let words = split_at_spaces(line);
         let at = find_option_index(&words, &[option]).filter(|at| words[at - 1] != "!")?;
-        parse_ipv4_prefix(words.get(at + 1)?)
+        parse_ipv4_addr_and_prefix_len(words.get(at + 1)?)
     };
     let apart = |option: &str| match (net(a, option), net(b, option)) {
         (Some((x, n)), Some((y, m))) => {

@@ -10,27 +10,27 @@ use weir_packet::checksum::InternetChecksum;
 /// The largest number of a copy.
 pub(super) const COPY_NUMBER_MAX: u32 = 0x3ff;
 /// The bit that its lowest bit is.
-const COPY_NUMBER_SHIFT: u32 = 2;
-const COPY_NUMBER_MASK: u16 = (COPY_NUMBER_MAX << COPY_NUMBER_SHIFT) as u16;
+const COPY_NUMBER_SHIFT_IN_IDENT: u32 = 2;
+const COPY_NUMBER_MASK: u16 = (COPY_NUMBER_MAX << COPY_NUMBER_SHIFT_IN_IDENT) as u16;
 
 /// Where the 16 bits are of which some are the number, from the network header on.
-fn copy_number_offset(bytes: &[u8]) -> usize {
+fn ident_or_flow_label_offset(bytes: &[u8]) -> usize {
     if bytes[0] >> 4 == 4 { 4 } else { 2 }
 }
 
 /// The number in a packet.
 pub(super) fn read_copy_number(bytes: &[u8]) -> u32 {
-    let at = copy_number_offset(bytes);
+    let at = ident_or_flow_label_offset(bytes);
     u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]) & COPY_NUMBER_MASK)
-        >> COPY_NUMBER_SHIFT
+        >> COPY_NUMBER_SHIFT_IN_IDENT
 }
 
 /// Writes a number into a packet.
 pub(super) fn write_copy_number(bytes: &mut [u8], number: u32) {
     assert!(number <= COPY_NUMBER_MAX, "a batch has fewer copies");
-    let at = copy_number_offset(bytes);
+    let at = ident_or_flow_label_offset(bytes);
     let own = u16::from_be_bytes([bytes[at], bytes[at + 1]]) & !COPY_NUMBER_MASK;
-    let numbered = own | (number << COPY_NUMBER_SHIFT) as u16;
+    let numbered = own | (number << COPY_NUMBER_SHIFT_IN_IDENT) as u16;
     bytes[at..at + 2].copy_from_slice(&numbered.to_be_bytes());
     if bytes[0] >> 4 == 4 {
         let header = usize::from(bytes[0] & 0x0f) * 4;
@@ -49,7 +49,9 @@ pub(super) fn format_copy_number_match(family: Family, lo: u32, hi: u32) -> Stri
         Family::V6 => 0,
     };
     let span = if lo == hi { format!("{lo:#x}") } else { format!("{lo:#x}:{hi:#x}") };
-    format!("-m u32 --u32 \"{word_offset}&{COPY_NUMBER_MASK:#x}>>{COPY_NUMBER_SHIFT}={span}\"")
+    format!(
+        "-m u32 --u32 \"{word_offset}&{COPY_NUMBER_MASK:#x}>>{COPY_NUMBER_SHIFT_IN_IDENT}={span}\""
+    )
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub struct EffectTestPacket {
     /// Source MAC, where it is not the usual one.
     pub smac: Option<Mac>,
     /// The host may refuse it before the first hook.
-    pub may_be_refused_by_host: bool,
+    pub may_be_dropped_before_first_hook: bool,
 }
 
 impl EffectTestPacket {
@@ -35,7 +35,7 @@ impl EffectTestPacket {
             bytes,
             packet: Some(packet),
             smac,
-            may_be_refused_by_host: false,
+            may_be_dropped_before_first_hook: false,
         }
     }
 
@@ -57,7 +57,7 @@ impl EffectTestPacket {
             bytes,
             packet,
             smac: None,
-            may_be_refused_by_host: false,
+            may_be_dropped_before_first_hook: false,
         }
     }
 
@@ -468,7 +468,7 @@ fn push_single_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
                 format!("{name} of {length} bytes"),
                 write_ipv6_payload_length(bytes),
             );
-            sample.may_be_refused_by_host = true;
+            sample.may_be_dropped_before_first_hook = true;
             out.push(sample);
         }
     }
@@ -479,7 +479,7 @@ fn push_single_ipv6_extension_packets(out: &mut Vec<EffectTestPacket>) {
         ));
     }
     let hop_by_hop = |s: &&mut EffectTestPacket| s.name.contains("hop-by-hop");
-    out.iter_mut().filter(hop_by_hop).for_each(|s| s.may_be_refused_by_host = true);
+    out.iter_mut().filter(hop_by_hop).for_each(|s| s.may_be_dropped_before_first_hook = true);
 }
 
 /// An IPv6 header with that next header.

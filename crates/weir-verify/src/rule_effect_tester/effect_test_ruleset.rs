@@ -28,11 +28,11 @@ pub(super) fn final_probe_chain_name(which: usize) -> String {
     format!("l{which}")
 }
 
-fn dispatch_chain_name(which: usize) -> String {
+fn dispatch_chain_name_of_rule(which: usize) -> String {
     format!("g{}", which / DISPATCH_GROUP_RULES)
 }
 
-fn final_dispatch_chain_name(which: usize) -> String {
+fn final_dispatch_chain_name_of_rule(which: usize) -> String {
     format!("h{}", which / DISPATCH_GROUP_RULES)
 }
 
@@ -64,7 +64,7 @@ pub(super) fn find_dispatch_jump(subjects: &[RuleToMeasure], which: usize) -> (S
     let before = subjects[first..which].iter();
     let same = |s: &&RuleToMeasure| (s.table, s.hook) == (own.table, own.hook);
     (
-        dispatch_chain_name(which) + dispatch_chain_hook_suffix(own.hook),
+        dispatch_chain_name_of_rule(which) + dispatch_chain_hook_suffix(own.hook),
         before.filter(same).count() as u32 + 1,
     )
 }
@@ -130,7 +130,7 @@ fn write_table(
     for hook in table.hooks() {
         let _ = writeln!(chains, ":{} ACCEPT [0:0]", hook.chain_name());
         let here: Vec<usize> = own.iter().copied().filter(|i| subjects[*i].hook == *hook).collect();
-        let name = |i: usize| dispatch_chain_name(i) + dispatch_chain_hook_suffix(*hook);
+        let name = |i: usize| dispatch_chain_name_of_rule(i) + dispatch_chain_hook_suffix(*hook);
         write_dispatch_chains(
             &mut chains,
             &mut rules,
@@ -145,14 +145,14 @@ fn write_table(
         &mut rules,
         (family, "POSTROUTING"),
         late,
-        &final_dispatch_chain_name,
+        &final_dispatch_chain_name_of_rule,
         &final_probe_chain_name,
     );
     // What a target sent to the host ends there.
     for same in late.chunk_by(|a, b| a / DISPATCH_GROUP_RULES == b / DISPATCH_GROUP_RULES) {
         let lo = same[0] / DISPATCH_GROUP_RULES * DISPATCH_GROUP_RULES;
         let test = format_copy_match(family, lo, lo + DISPATCH_GROUP_RULES - 1);
-        let _ = writeln!(rules, "-A INPUT {test} -j {}", final_dispatch_chain_name(lo));
+        let _ = writeln!(rules, "-A INPUT {test} -j {}", final_dispatch_chain_name_of_rule(lo));
     }
     for i in own {
         if !subjects[*i].rule.is_empty() {

@@ -20,7 +20,7 @@ use crate::result_difference::{ExpectedResult, has_notrack_effect};
 ///
 /// # Errors
 /// A file of the folder that is not as weir writes it.
-pub(crate) fn read_deviating_form(
+pub(crate) fn read_form_with_journey_deviations(
     stored: &StoredArtefact,
     original: &Firewall,
 ) -> Result<Option<Firewall>, VerifyError> {
@@ -46,7 +46,7 @@ pub(crate) fn find_intended_result_in_form(
     let mut known =
         KernelOracle::from_namespaces(&batch.path, &prepared.packet, prepared.is_delivered_locally);
     let outcome = form.evaluate_journey(&prepared.packet, batch.path.journey_kind, &mut known);
-    if is_dropped_before_credited_rule(&outcome) && original.is_silently_dropped {
+    if is_dropped_before_credited_rule(&outcome) && original.has_drop_verdict {
         let counted =
             ExpectedResult { hits: Vec::new(), possible_hits: Vec::new(), ..original.clone() };
         return Some((counted, "dropped early: counted by the form's own rule"));

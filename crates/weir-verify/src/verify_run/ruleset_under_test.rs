@@ -38,7 +38,7 @@ pub(crate) struct RulesetUnderTest<'f> {
     /// Its intended differences.
     deviations: &'f [Deviation],
     /// The form, if a pass treats some packets differently on purpose.
-    deviating_form_interpreter: Option<Interpreter<'f>>,
+    journey_deviation_interpreter: Option<Interpreter<'f>>,
     pub report: RulesetReport,
     /// How long the last reading of the counters took.
     last_counter_read_duration: Duration,
@@ -65,7 +65,7 @@ impl<'f> RulesetUnderTest<'f> {
     }
 
     /// A form, loaded by its own script; `intended` as of
-    /// [`intended_differences::read_deviating_form`].
+    /// [`intended_differences::read_form_with_journey_deviations`].
     pub fn set_up_form(
         session: &Session,
         (stored, intended): &'f (StoredArtefact, Option<Firewall>),
@@ -93,7 +93,7 @@ impl<'f> RulesetUnderTest<'f> {
         let intended = intended.as_ref().map(Interpreter::new);
         Ok(RulesetUnderTest {
             deviations,
-            deviating_form_interpreter: intended,
+            journey_deviation_interpreter: intended,
             ..RulesetUnderTest::from_testbed(testbed, credit_counters)
         })
     }
@@ -104,7 +104,7 @@ impl<'f> RulesetUnderTest<'f> {
             testbed,
             credit_counters,
             deviations: &[],
-            deviating_form_interpreter: None,
+            journey_deviation_interpreter: None,
             report,
             last_counter_read_duration: Duration::ZERO,
         }
@@ -118,7 +118,7 @@ impl<'f> RulesetUnderTest<'f> {
         original: &'r ExpectedResult,
         originals: &OriginalRulesAndPolicies,
     ) -> PacketWithExpectedResult<'r> {
-        let intended = self.deviating_form_interpreter.as_ref();
+        let intended = self.journey_deviation_interpreter.as_ref();
         match intended.and_then(|form| {
             intended_differences::find_intended_result_in_form(form, batch, at, original, originals)
         }) {
@@ -270,7 +270,7 @@ impl<'f> RulesetUnderTest<'f> {
             }
             // With enough examples, a part that differs counts as one.
             if !some.iter().all(|i| self.count_applicable_deviation(i)) {
-                self.report.counter_differences += 1;
+                self.report.packets_with_counter_difference += 1;
                 if found.len() < max_new_differences {
                     let lines = expected.describe_wrong_counters(&counts, originals);
                     found.push(self.make_difference_with_frame(&some[0], lines));
@@ -300,7 +300,7 @@ impl<'f> RulesetUnderTest<'f> {
             let began = Instant::now();
             let counts = self.credit_counters.counts_since_last_read(&families)?;
             self.last_counter_read_duration = began.elapsed();
-            self.report.counter_readings += 1;
+            self.report.counter_read_rounds += 1;
             if lost == 0 {
                 return Ok((left, counts));
             }
@@ -358,7 +358,7 @@ impl<'f> RulesetUnderTest<'f> {
         if end.is_some() {
             self.report.verdict_differences += 1;
         } else {
-            self.report.counter_differences += 1;
+            self.report.packets_with_counter_difference += 1;
         }
         let lines = wanted.describe_wrong_counters(counts, originals);
         Some(self.make_difference_with_frame(&item, end.into_iter().chain(lines).collect()))
@@ -375,7 +375,10 @@ impl<'f> RulesetUnderTest<'f> {
     /// Counts a difference under its name, where it has one.
     fn count_applicable_deviation(&mut self, item: &PacketWithExpectedResult<'_>) -> bool {
         let Some(deviation) = self.find_applicable_deviation(item) else { return false };
-        result_difference::increment_named_count(&mut self.report.named, deviation.documented_id());
+        result_difference::increment_named_count(
+            &mut self.report.named,
+            deviation.documented_id_or_other(),
+        );
         true
     }
 

@@ -118,7 +118,7 @@ pub(crate) fn families_testing_length(firewall: &Firewall) -> Vec<Family> {
 }
 
 /// Families in which a rule has fragments reassembled, whether conntrack is in use or not.
-pub(crate) fn reassembling_families(firewall: &Firewall) -> Vec<Family> {
+pub(crate) fn families_with_defrag_rules(firewall: &Firewall) -> Vec<Family> {
     let does = |ruleset: &&Ruleset| {
         total_conntrack_demand(ruleset.rules_with_table_and_chain().map(|(_, _, rule)| rule))
             != ConntrackDemand::Nothing

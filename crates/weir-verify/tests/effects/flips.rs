@@ -63,7 +63,7 @@ fn flips_of(base: &Packet) -> Flips {
     for field in FIELDS.iter().map(|row| row.field).filter(|f| *f != Field::Mark) {
         for value in values_to_write(field, base) {
             let mut p = base.clone();
-            field.write(&mut p, value);
+            field.write_if_present(&mut p, value);
             if p != *base {
                 let name = format!("{field:?} of {}", base.proto);
                 flipped.push((field, EffectTestPacket::from_packet(name, p)));

@@ -204,7 +204,7 @@ fn hotdrop(row: &MatchRow, fact: &MatchFact, say: &mut dyn FnMut(&str)) {
         Hotdrop::Unpredictable if surprises == 0 && !fact.drops_odd && row.name != FILLS_UP => {
             say("only cut headers are dropped")
         }
-        Hotdrop::DespiteMatch if !fact.drops_matched => say("it drops nothing that it counts"),
+        Hotdrop::MatchMayAlsoDrop if !fact.drops_matched => say("it drops nothing that it counts"),
         Hotdrop::OnTruncatedHeader if !fact.cases.iter().any(|c| c.dropped) => {
             say("nothing was dropped")
         }
@@ -278,7 +278,9 @@ fn target_row(row: &TargetRow, facts: &[TargetFact], wrong: &mut Vec<String>) {
         }
         return;
     }
-    let own = |f: &&TargetFact| weir_model::effect::target_module_name(&f.target) == Some(row.name);
+    let own = |f: &&TargetFact| {
+        weir_model::effect::verdict_or_extension_name(&f.target) == Some(row.name)
+    };
     let own: Vec<&TargetFact> = facts.iter().filter(own).collect();
     if UNREACHED.contains(&row.name) {
         return;
@@ -348,7 +350,7 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
             Hotdrop::Never,
             Hotdrop::OnTruncatedHeader,
             Hotdrop::Unpredictable,
-            Hotdrop::DespiteMatch,
+            Hotdrop::MatchMayAlsoDrop,
         ] {
             if hotdrop != row.hotdrop {
                 push(format!("drops {hotdrop:?}"), Some(MatchRow { hotdrop, ..*row }));

@@ -91,7 +91,7 @@ impl Table {
     ) -> Option<Firewall> {
         let options = CheckedPassesOptions {
             pass: PassOptions { allow_counter_loss: true, ..PassOptions::default() },
-            packet_check: PacketCheckOptions { seed: 1, packets: CHECKED },
+            packet_check: PacketCheckOptions { seed: 1, packets_per_family: CHECKED },
             ..CheckedPassesOptions::default()
         };
         let run = match run_passes_until_first_refusal(firewall, passes, &options, &mut |_, _| {}) {
@@ -104,7 +104,7 @@ impl Table {
         for step in run.pass_reports {
             let by = match &step.evidence {
                 PassEqualityEvidence::Unchanged => continue,
-                PassEqualityEvidence::Proven(_) => "proven".to_owned(),
+                PassEqualityEvidence::ProvenAndPacketsCompared(_) => "proven".to_owned(),
                 PassEqualityEvidence::ComparedPackets(packets, why)
                     if is_listed(step.pass, why) =>
                 {
@@ -161,7 +161,7 @@ impl Table {
                         way.counters_hit,
                         way.counters,
                         way.verdict_differences,
-                        way.counter_differences
+                        way.packets_with_counter_difference
                     ));
                 }
                 if !report.has_no_unintended_difference() || report.compared < IN_KERNEL as u64 {
@@ -181,7 +181,7 @@ impl Table {
     fn note_maps(&mut self, file: &str, manifest: &Manifest) {
         let maps = |p: &&CheckedPass| p.pass == passes::FOLD_INTO_VERDICT_MAP_PASS_NAME;
         let Some(step) = manifest.checked.passes.iter().find(maps) else { return };
-        if !matches!(step.evidence, PassEqualityEvidence::Proven(_)) {
+        if !matches!(step.evidence, PassEqualityEvidence::ProvenAndPacketsCompared(_)) {
             self.wrong.push(format!("{file}: {}: {:?}", step.pass, step.evidence));
         }
         let (file, pass) = (file.to_owned(), format!("then {}", step.pass));
@@ -206,8 +206,11 @@ fn of_form(form: CompiledForm) -> Vec<String> {
 
 /// Rules that a packet for the first firewall tries in each, on average.
 fn tried(of: &Firewall, both: [&Firewall; 2]) -> (f64, f64) {
-    let packets: Vec<(JourneyKind, Vec<Packet>)> =
-        generate_firewall_check_packets(of, &PacketCheckOptions { seed: 1, packets: CHECKED }, 1);
+    let packets: Vec<(JourneyKind, Vec<Packet>)> = generate_firewall_check_packets(
+        of,
+        &PacketCheckOptions { seed: 1, packets_per_family: CHECKED },
+        1,
+    );
     let [before, after] = both.map(|firewall| {
         let interpreter = Interpreter::new(firewall);
         let each = packets.iter().flat_map(|(entry, list)| list.iter().map(move |p| (entry, p)));

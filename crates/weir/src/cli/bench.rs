@@ -28,7 +28,8 @@ Example:
 #[derive(Debug, Args)]
 pub struct BenchClassifyArgs {
     /// Filter set in the format of ClassBench; with the extension .gz, compressed.
-    pub rules: PathBuf,
+    #[arg(id = "rules", value_name = "RULES")]
+    pub classbench_filter_file: PathBuf,
     /// Packets in the format of ClassBench; without it, they are generated.
     #[arg(value_name = "TRACE", conflicts_with_all = ["trace", "packets"])]
     pub trace_file: Option<PathBuf>,

@@ -38,8 +38,8 @@ pub struct CompileArgs {
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
     /// Prefix lengths of the tree's levels, e.g. 8,18,20,22,24,26,28; by default the cost model's.
-    #[arg(long, value_delimiter = ',', value_name = "LENGTHS")]
-    pub levels: Option<Vec<u8>>,
+    #[arg(id = "levels", long = "levels", value_delimiter = ',', value_name = "LENGTHS")]
+    pub tree_prefix_lengths: Option<Vec<u8>>,
     /// Number of packets to compare before writing.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,
@@ -53,8 +53,8 @@ pub struct CompileArgs {
     #[arg(long, value_name = "NAME")]
     pub no_pass: Vec<String>,
     /// Write without comparing; the manifest records it.
-    #[arg(long)]
-    pub trust: bool,
+    #[arg(id = "trust", long = "trust")]
+    pub write_without_comparison: bool,
     /// What passes may lose: `counters` of rules that are merged or see fewer packets.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub allow: Vec<AllowedCounterLossArg>,
@@ -62,11 +62,11 @@ pub struct CompileArgs {
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
     /// Built-in chains for --to classifier, as TABLE/CHAIN; by default all that have rules.
-    #[arg(long, value_delimiter = ',', value_name = "CHAINS")]
-    pub chain: Vec<String>,
+    #[arg(id = "chain", long = "chain", value_delimiter = ',', value_name = "CHAINS")]
+    pub classifier_chains: Vec<String>,
     /// Refuse an nft form that leaves rules in iptables.
-    #[arg(long)]
-    pub strict: bool,
+    #[arg(id = "strict", long = "strict")]
+    pub refuse_partial_nft_form: bool,
     /// What proofs may take.
     #[command(flatten)]
     pub limits: ProofLimitArgs,
@@ -179,14 +179,14 @@ pub struct DiffArgs {
     #[arg(long)]
     pub counters: bool,
     /// Number of packets for the counters, and for paths that are not proven.
-    #[arg(long, default_value_t = 20_000, value_name = "N")]
-    pub packets: usize,
+    #[arg(id = "packets", long = "packets", default_value_t = 20_000, value_name = "N")]
+    pub counter_and_unproven_path_packets: usize,
     /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Conntrack is in use by other programs, even if the rulesets do not use it.
-    #[arg(long)]
-    pub conntrack: bool,
+    #[arg(id = "conntrack", long = "conntrack")]
+    pub conntrack_in_use: bool,
     /// What proofs may take.
     #[command(flatten)]
     pub limits: ProofLimitArgs,

@@ -17,17 +17,17 @@ pub enum ExampleCommand {
         scale: f64,
         /// Folder to write isp.rules, isp.rules6 and isp.ipset to; without it, the IPv4 text is
         /// printed.
-        #[arg(short, long, value_name = "DIR")]
-        output: Option<PathBuf>,
+        #[arg(id = "output", short, long = "output", value_name = "DIR")]
+        output_folder: Option<PathBuf>,
     },
     /// UDP or TCP frames of several flows, all with the same verdict.
     Frames {
         /// Number of flows, from consecutive source addresses.
-        #[arg(long, default_value_t = 1)]
-        flows: u32,
+        #[arg(id = "flows", value_name = "FLOWS", long = "flows", default_value_t = 1)]
+        source_address_count: u32,
         /// First source address.
-        #[arg(long, default_value = "10.9.0.1")]
-        from: std::net::Ipv4Addr,
+        #[arg(id = "from", value_name = "FROM", long = "from", default_value = "10.9.0.1")]
+        first_source_addr: std::net::Ipv4Addr,
         /// Destination address.
         #[arg(long, default_value = "203.0.113.9")]
         to: std::net::Ipv4Addr,
@@ -85,7 +85,8 @@ Example:
         seed: u64,
     },
     /// COUNT rules that do not match, followed by one that accepts.
-    Rules {
+    #[command(name = "rules")]
+    NonmatchingRules {
         /// Number of rules.
         #[arg(long, default_value_t = 1024)]
         count: usize,

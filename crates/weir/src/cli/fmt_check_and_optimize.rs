@@ -37,8 +37,8 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub sources_besides_file: SourcesBesidesFileArgs,
     /// Counters are from real traffic: report rules that no packet matched.
-    #[arg(short, long)]
-    pub counters: bool,
+    #[arg(id = "counters", short, long = "counters")]
+    pub counters_are_real: bool,
     /// Report findings with this ID as errors (`all`: every finding).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub deny: Vec<String>,
@@ -65,8 +65,8 @@ pub struct CheckArgs {
     pub every: bool,
     /// Sets of packets that are compared at most for a ruleset, in millions. The default takes about
     /// a minute at most; tables that need more are named.
-    #[arg(long, default_value_t = 100, value_name = "MILLIONS")]
-    pub steps: u64,
+    #[arg(id = "steps", long = "steps", default_value_t = 100, value_name = "MILLIONS")]
+    pub step_millions: u64,
     /// The time that it may take.
     #[command(flatten)]
     pub time: TimeLimitArgs,
@@ -98,8 +98,8 @@ pub struct OptimizeArgs {
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<String>,
     /// Also change these chains, although another program seems to own them.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub chains: Vec<String>,
+    #[arg(id = "chains", long = "chains", value_name = "NAME", value_delimiter = ',')]
+    pub changeable_foreign_chains: Vec<String>,
     /// What proofs may take.
     #[command(flatten)]
     pub limits: ProofLimitArgs,

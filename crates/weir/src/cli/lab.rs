@@ -91,12 +91,12 @@ pub struct LabRunArgs {
     pub against_itself: Option<String>,
     /// Also write the result of `--aa` to the study's folder, as aa.json, which `weir lab list`
     /// and the index show.
-    #[arg(long, requires = "against_itself")]
-    pub keep: bool,
+    #[arg(id = "keep", long = "keep", requires = "against_itself")]
+    pub save_aa_result_in_study: bool,
     /// Search for the highest rate of each subject with this loss, instead of measuring at
     /// overload; the bounds are in OUTPUT/search.jsonl.gz.
-    #[arg(long, value_enum, conflicts_with_all = ["resume", "against_itself"])]
-    pub search: Option<SearchLossArg>,
+    #[arg(id = "search", value_name = "SEARCH", long = "search", value_enum, conflicts_with_all = ["resume", "against_itself"])]
+    pub search_allowed_loss: Option<SearchLossArg>,
     /// Run over two machines: this one sends and counts, the firewall is another one, reached by
     /// `ssh`; the file names interfaces of both. If it names kernels, the firewall is booted into
     /// each, with a run for each in OUTPUT/NAME.
@@ -110,7 +110,8 @@ pub enum SearchLossArg {
     /// No loss in any trial.
     Zero,
     /// 0.5 % loss; one trial of three may exceed it.
-    Partial,
+    #[value(name = "partial")]
+    HalfPercent,
 }
 
 impl SearchLossArg {
@@ -118,7 +119,9 @@ impl SearchLossArg {
     pub fn to_search_goal(self) -> weir_stats::rate_search::SearchGoal {
         match self {
             SearchLossArg::Zero => weir_stats::rate_search::SearchGoal::ZERO_LOSS,
-            SearchLossArg::Partial => weir_stats::rate_search::SearchGoal::HALF_PERCENT_MEDIAN_LOSS,
+            SearchLossArg::HalfPercent => {
+                weir_stats::rate_search::SearchGoal::HALF_PERCENT_MEDIAN_LOSS
+            }
         }
     }
 }
@@ -131,11 +134,11 @@ pub struct LabCompareArgs {
     /// Folder of the records after.
     pub second: PathBuf,
     /// Relative change to be tolerated.
-    #[arg(long, default_value_t = 0.05, value_name = "SHARE")]
-    pub margin: f64,
+    #[arg(id = "margin", long = "margin", default_value_t = 0.05, value_name = "SHARE")]
+    pub margin_fraction: f64,
     /// Compare absolute rates instead of rates relative to the subject without rules.
-    #[arg(long)]
-    pub absolute: bool,
+    #[arg(id = "absolute", long = "absolute")]
+    pub compare_absolute_rates: bool,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
@@ -165,8 +168,8 @@ pub struct LabIndexArgs {
     #[arg(default_value = "studies")]
     pub studies: PathBuf,
     /// Folder to write index.html, the reports and the trials to.
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    #[arg(id = "output", short, long = "output", value_name = "DIR")]
+    pub output_folder: PathBuf,
 }
 
 /// `weir lab serve`.
@@ -186,8 +189,8 @@ pub struct LabSelftestArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0.4)]
     pub trial: f64,
     /// Number of blocks; each measures all parts in forward and reverse order.
-    #[arg(long, default_value_t = 5)]
-    pub blocks: u32,
+    #[arg(id = "blocks", value_name = "BLOCKS", long = "blocks", default_value_t = 5)]
+    pub forward_reverse_blocks: u32,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,

@@ -15,11 +15,11 @@ pub struct TimeLimitArgs {
 pub struct ProofLimitArgs {
     /// Steps of all proofs of the command, in millions; independent of the machine's speed. The
     /// default takes about a minute at most. What is not proven is checked on packets.
-    #[arg(long, default_value_t = 200, value_name = "MILLIONS")]
-    pub steps: u64,
+    #[arg(id = "steps", long = "steps", default_value_t = 200, value_name = "MILLIONS")]
+    pub step_millions: u64,
     /// Memory limit of the diagrams of one family and path, in MB.
-    #[arg(long, default_value_t = 2048, value_name = "MB")]
-    pub memory: usize,
+    #[arg(id = "memory", long = "memory", default_value_t = 2048, value_name = "MB")]
+    pub memory_mib: usize,
     /// The time that all of it may take.
     #[command(flatten)]
     pub time: TimeLimitArgs,
@@ -28,11 +28,11 @@ pub struct ProofLimitArgs {
 impl ProofLimitArgs {
     /// The steps as a number.
     pub const fn step_count(&self) -> u64 {
-        self.steps.saturating_mul(1_000_000)
+        self.step_millions.saturating_mul(1_000_000)
     }
 
     /// The memory in bytes.
     pub const fn memory_bytes(&self) -> usize {
-        self.memory.saturating_mul(1 << 20)
+        self.memory_mib.saturating_mul(1 << 20)
     }
 }

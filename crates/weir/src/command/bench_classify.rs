@@ -33,7 +33,7 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     );
     ensure!((1..=1000).contains(&args.rounds), "--rounds {}: 1 to 1000", args.rounds);
     let engines = parse_engine_names(&args.engine)?;
-    let filters = read_filter_set(&args.rules)?;
+    let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
     let mut progress = DelayedProgress::new();
     let mut rows: Vec<EngineRow> = Vec::new();
@@ -62,18 +62,20 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     let compared: Vec<&dyn BenchSubject> = subjects.iter().map(|subject| &**subject).collect();
     let check = find_wrong_answers(&compared, &filters, &keys)?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
-    for wrong in &check.wrong {
+    for wrong in &check.first_wrong_of_each_subject {
         let row = find_engine_row(&mut rows, &names[wrong.subject_index]);
         row.state = EngineState::Wrong;
         row.reason = Some(describe_wrong_answer(wrong));
     }
-    let is_wrong = |index: usize| check.wrong.iter().any(|wrong| wrong.subject_index == index);
+    let is_wrong = |index: usize| {
+        check.first_wrong_of_each_subject.iter().any(|wrong| wrong.subject_index == index)
+    };
     let right = subjects.into_iter().enumerate().filter(|(index, _)| !is_wrong(*index));
     let mut right: Vec<Box<dyn BenchSubject>> = right.map(|(_, subject)| subject).collect();
     let options = MeasurementOptions {
         round_count: args.rounds,
         min_turn_duration: MEASUREMENT_TURN_DURATION,
-        seed: args.seed,
+        update_order_seed: args.seed,
     };
     let rates = measure_subjects(&mut right, &filters, &keys, &options, &mut |name, done| {
         progress.show(&format!("measure {name}"), 0.2 + 0.8 * done);
@@ -88,7 +90,11 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     } else {
         report.render_text()
     })?;
-    Ok(if check.wrong.is_empty() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
+    Ok(if check.first_wrong_of_each_subject.is_empty() {
+        YesNoExitStatus::Yes
+    } else {
+        YesNoExitStatus::No
+    })
 }
 
 fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
@@ -133,7 +139,7 @@ fn build_rte_acl_subject_by_name(
     )
 }
 
-fn read_filter_set(path: &Path) -> Result<FilterSet> {
+fn read_classbench_filter_set(path: &Path) -> Result<FilterSet> {
     let text = read_plain_or_gzipped_text(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     if first.starts_with('#') || first.starts_with('*') {
@@ -277,7 +283,7 @@ impl EngineRow {
         EngineRow {
             state: EngineState::Measured,
             reason: None,
-            build_seconds: Some(MedianWithRange::of_values(subject.build_seconds()).into()),
+            build_seconds: Some(MedianWithRange::of_values(subject.build_cpu_seconds()).into()),
             bytes_per_rule: Some(subject.memory_bytes() as f64 / rule_count as f64),
             ..EngineRow::of_refusal(subject.name(), String::new())
         }
@@ -336,7 +342,9 @@ impl ClassifyReport {
             rounds: args.rounds,
             packets_compared_with_linear: check.linear_packet_count,
             matches_per_packet: check.matches_per_packet,
-            first_match_hash: check.first_match_hash.map(|hash| format!("{hash:016x}")),
+            first_match_hash: check
+                .right_subjects_first_match_hash
+                .map(|hash| format!("{hash:016x}")),
             engines,
         }
     }

@@ -103,7 +103,7 @@ fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<S
         per_net_set_1_length_ns: grown("the same, hash:net, one prefix length", "nets1", rules)?,
         per_net_set_9_lengths_ns: grown("the same, hash:net, nine prefix lengths", "nets9", rules)?,
         per_map_ns: grown("an nft rule with a map lookup", "maps", rules)?,
-        per_string_search_ns: grown("a rule that searches forty bytes", "strings", rules)?,
+        per_40_byte_string_search_ns: grown("a rule that searches forty bytes", "strings", rules)?,
         conntrack_rule_ns: slope(
             "a rule that causes connection tracking",
             ("nothing", &few),

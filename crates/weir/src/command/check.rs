@@ -41,9 +41,9 @@ pub fn check_and_print_findings(
     let deadline = Deadline::start(&args.time);
     let levels = parse_lint_levels(&args.deny, &args.warn, &args.allow)?;
     let options = LintOptions {
-        counters_are_real: args.counters,
+        counters_are_real: args.counters_are_real,
         levels,
-        examined_boxes_max: args.steps.saturating_mul(1_000_000),
+        examined_boxes_max_per_ruleset: args.step_millions.saturating_mul(1_000_000),
     };
     let mut baseline =
         args.baseline.as_deref().map(Baseline::read_checking_lint_ids).transpose()?;
@@ -123,7 +123,7 @@ pub fn parse_lint_levels(deny: &[String], warn: &[String], allow: &[String]) -> 
     ];
     for (ids, level) in asked {
         for id in ids {
-            levels.set_level_by_id_or_all(id, level)?;
+            levels.set_level_by_id_or_all_enabled(id, level)?;
         }
     }
     Ok(levels)

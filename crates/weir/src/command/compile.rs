@@ -22,24 +22,24 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
     let Some(form) = form_from_arg(args.to) else {
         return compile_classifier::compile_and_write_classifier(args, color);
     };
-    if !args.chain.is_empty() {
+    if !args.classifier_chains.is_empty() {
         bail!("--chain is for --to classifier: other forms are of the whole ruleset");
     }
     let deadline = Deadline::start(&args.limits.time);
     let loaded =
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let options = CompileOptions {
-        levels: args.levels.clone(),
+        tree_level_prefix_lengths: args.tree_prefix_lengths.clone(),
         seed: args.seed,
         check_packets_per_family: args.packets,
         passes: args.passes.clone(),
         skipped_passes: args.no_pass.clone(),
-        trust: args.trust,
+        trust: args.write_without_comparison,
         allow_counter_loss: args.allow.contains(&cli::AllowedCounterLossArg::Counters),
         programs_with_rewritable_chains: parse_rewritable_programs(&args.programs)?,
-        strict: args.strict,
-        proof_steps_max: args.limits.step_count(),
-        proof_memory_bytes: args.limits.memory_bytes(),
+        refuse_rules_left_in_iptables: args.refuse_partial_nft_form,
+        all_proofs_steps_max: args.limits.step_count(),
+        diagram_memory_bytes_per_path_max: args.limits.memory_bytes(),
         ..CompileOptions::default()
     };
     let progress = TerminalProgress::new();
@@ -121,7 +121,7 @@ fn report_refusals(
          {}compile without --strict for both side by side, or --to ipset or --to tree for iptables \
          alone",
         share.in_form,
-        share.rules,
+        share.hook_entered_rules,
         share.left,
         render_uncompiled_rules_by_hook(share, "left in iptables", "  "),
     );
@@ -137,7 +137,7 @@ fn render_compile_summary(
     let runs = manifest.compiled.len();
     let mut text = format!("{} form in {dir}\n", manifest.form);
     if is_form_unchanged(manifest) {
-        let all = manifest.share.rules;
+        let all = manifest.share.hook_entered_rules;
         text.push_str(&format!("  unchanged {}; nothing to optimise\n", format_rule_count(all)));
         text.push_str(&render_uncompiled_rules_by_hook(
             &manifest.share,
@@ -185,7 +185,7 @@ fn render_compile_summary(
 
 /// How many rules of each hook the form changed, and why it left the others.
 fn render_form_coverage(form: CompiledForm, share: &FormRuleCoverage) -> String {
-    let FormRuleCoverage { rules, in_form, left, .. } = share;
+    let FormRuleCoverage { hook_entered_rules: rules, in_form, left, .. } = share;
     let (whole, what) = match form {
         _ if *rules == 0 => return String::new(),
         CompiledForm::Nft => {
@@ -202,7 +202,7 @@ fn render_form_coverage(form: CompiledForm, share: &FormRuleCoverage) -> String 
 
 /// Whether the form has all rules as they were.
 fn is_form_unchanged(manifest: &Manifest) -> bool {
-    let FormRuleCoverage { rules, in_form, .. } = manifest.share;
+    let FormRuleCoverage { hook_entered_rules: rules, in_form, .. } = manifest.share;
     let changed = |p: &CheckedPass| {
         !matches!(p.evidence, PassEqualityEvidence::Unchanged | PassEqualityEvidence::PassNotRun(_))
     };
@@ -221,13 +221,13 @@ fn format_rule_count(rules: u64) -> String {
 fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
     let mut out = String::new();
     if manifest.form != CompiledForm::Linear
-        && manifest.share.rules > 0
+        && manifest.share.hook_entered_rules > 0
         && manifest.share.in_form == 0
     {
         out.push_str(&format!(
             "weir: warning: the {} form changes none of the {}: it is not faster\n",
             manifest.form,
-            format_rule_count(manifest.share.rules)
+            format_rule_count(manifest.share.hook_entered_rules)
         ));
     }
     out.push_str(&render_assumed_policy_warning(&loaded.firewall));
@@ -309,7 +309,7 @@ const MAX_SHOWN_CAUSES_PER_HOOK: usize = 4;
 
 /// A line for each hook that has rules left.
 fn render_uncompiled_rules_by_hook(share: &FormRuleCoverage, what: &str, indent: &str) -> String {
-    let cause = |UnconvertedRulesCauseAndCount { why, rules }: &UnconvertedRulesCauseAndCount| {
+    let cause = |UnconvertedRulesCauseAndCount { why, causing_rules: rules }: &UnconvertedRulesCauseAndCount| {
         format!("{why} ({})", format_rule_count(*rules))
     };
     let mut text = String::new();
@@ -333,7 +333,7 @@ fn render_pass_line(pass: &CheckedPass) -> String {
         PassEqualityEvidence::PassNotRun(why) => {
             return format!("  pass      {name}: did not run: {why}\n");
         }
-        PassEqualityEvidence::Proven(_) => "proven equal".to_owned(),
+        PassEqualityEvidence::ProvenAndPacketsCompared(_) => "proven equal".to_owned(),
         PassEqualityEvidence::ComparedPackets(packets, why) => {
             format!("equal on {packets} packets ({why})")
         }

@@ -1,7 +1,7 @@
 //! `weir compile --to classifier`: built-in chains to blocks of look-ups.
 
 use anyhow::{Context as _, Result, bail};
-use weir_artefact::classifier_folder::write_classifier_folder;
+use weir_artefact::classifier_folder::create_classifier_folder;
 use weir_backends::FormRefusal;
 use weir_backends::classifier_form::{
     BuiltInChain, ClassifierForm, compile_chain_to_lookups, list_built_in_chains_with_rules,
@@ -26,7 +26,7 @@ pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<Y
     let loaded =
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let firewall = &loaded.firewall;
-    let chains = select_chains(firewall, &args.chain)?;
+    let chains = select_chains(firewall, &args.classifier_chains)?;
     let compile = |chain: &BuiltInChain<'_>| compile_chain_to_lookups(firewall, *chain);
     let programs = chains.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
     let mut refusals: Vec<FormRefusal> = Vec::new();
@@ -70,7 +70,7 @@ pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<Y
         checked += count;
     }
     deadline.disarm();
-    write_classifier_folder(&form.manifest, &form.blocks, &args.output)
+    create_classifier_folder(&form.manifest, &form.blocks, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     if args.json {
         return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
@@ -85,13 +85,13 @@ pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<Y
 /// Options of passes mean nothing here.
 fn require_no_pass_options(args: &CompileArgs) -> Result<()> {
     let given = [
-        ("--levels", args.levels.is_some()),
+        ("--levels", args.tree_prefix_lengths.is_some()),
         ("--passes", args.passes.is_some()),
         ("--no-pass", !args.no_pass.is_empty()),
-        ("--trust", args.trust),
+        ("--trust", args.write_without_comparison),
         ("--allow", !args.allow.is_empty()),
         ("--programs", !args.programs.is_empty()),
-        ("--strict", args.strict),
+        ("--strict", args.refuse_partial_nft_form),
     ];
     match given.into_iter().find(|option| option.1) {
         Some((option, _)) => {

@@ -47,8 +47,8 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
         _ => StatefulTestPairing::ByRuleText,
     };
     let (before, after) = (
-        diff_operand::merge_nft_into_firewall(&a, &b.firewall)?,
-        diff_operand::merge_nft_into_firewall(&b, &a.firewall)?,
+        diff_operand::translate_nft_into_firewall(&a, &b.firewall)?,
+        diff_operand::translate_nft_into_firewall(&b, &a.firewall)?,
     );
     let options = build_compare_options(args, identity, by_nft);
     progress.show_done_fraction("comparing all packets", 0.1);
@@ -76,16 +76,22 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
     if let (true, Some(originals)) = (args.counters, &originals) {
         progress.show_done_fraction("counting", 0.8);
         let place = |id| originals.rule_id_text(id).unwrap_or_default().to_owned();
-        let counters = compare_counters(sides, args.packets, args.seed, by_nft, &place);
-        review.equal &= counters.differ.is_empty();
+        let counters = compare_counters(
+            sides,
+            args.counter_and_unproven_path_packets,
+            args.seed,
+            by_nft,
+            &place,
+        );
+        review.proven_equal &= counters.differ.is_empty();
         review.counters = Some(counters);
     }
     let check = UndecidedPathCheckOptions {
         stateful_pairing: identity,
-        packets: args.packets,
+        packets: args.counter_and_unproven_path_packets,
         seed: args.seed,
         exclude_unreadable_headers: by_nft,
-        conntrack_in_use: args.conntrack,
+        conntrack_in_use: args.conntrack_in_use,
     };
     review.check_undecided_paths_on_packets(&comparison, sides, &check);
     review.not_compared = list_uncompared_parts(&[&a, &b], by_nft);
@@ -111,7 +117,7 @@ fn build_compare_options(
         memory_bytes: args.limits.memory_bytes(),
         steps_max: args.limits.step_count(),
         regions_max: args.regions,
-        conntrack_in_use: args.conntrack,
+        conntrack_in_use: args.conntrack_in_use,
         exclude_unreadable_headers: by_nft,
         ..CompareOptions::default()
     }

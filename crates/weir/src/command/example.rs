@@ -21,7 +21,7 @@ use crate::terminal;
 /// Writes or prints an example.
 pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStatus> {
     match args {
-        ExampleCommand::Isp { seed, scale, output } => {
+        ExampleCommand::Isp { seed, scale, output_folder: output } => {
             ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
             let example = generate_isp_ruleset(&IspOptions::scale_published_counts(*seed, *scale));
             let Some(dir) = output else { return terminal::print_escaped_if_terminal(&example.v4) };
@@ -39,7 +39,16 @@ pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStat
             }
             Ok(YesNoExitStatus::Yes)
         }
-        ExampleCommand::Frames { flows, from, to, tcp, port, payload, verdict, output } => {
+        ExampleCommand::Frames {
+            source_address_count: flows,
+            first_source_addr: from,
+            to,
+            tcp,
+            port,
+            payload,
+            verdict,
+            output,
+        } => {
             ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
             let flow = ExampleFrameTemplate {
                 destination: *to,
@@ -73,10 +82,10 @@ pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStat
         ExampleCommand::Classbench { shape, rules, seed } => {
             print_filter_set(*shape, *rules, *seed)
         }
-        ExampleCommand::Rules { count, seed, nft } => {
+        ExampleCommand::NonmatchingRules { count, seed, nft } => {
             ensure!(*count <= 200_000, "--count {count}: at most 200,000");
             let kind = RuleListKind::Stateless;
-            let options = RuleListOptions { count: *count, seed: *seed, kind };
+            let options = RuleListOptions { nonmatching_rule_count: *count, seed: *seed, kind };
             terminal::print_escaped_if_terminal(&if *nft {
                 generate_rule_list_nft(&options)
             } else {

@@ -95,7 +95,8 @@ pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoEx
     }
     let mut text = render_trace(&way, &|rule| iptables::print_rule(rule, family));
     if !assumed.is_empty() {
-        let values: Vec<_> = assumed.iter().map(|f| format!("{} {}", f.name, f.assumed)).collect();
+        let values: Vec<_> =
+            assumed.iter().map(|f| format!("{} {}", f.nft_name, f.assumed)).collect();
         let _ = writeln!(text, "assumed, not given by --packet: {}", values.join(", "));
     }
     if let Some((engine, tables)) = looked_up {
@@ -124,7 +125,7 @@ fn require_unassumable_fields(
     };
     bail!(
         "the packet has no {}, which rule {} tests{known}: add `{}` to --packet",
-        first.name,
+        first.nft_name,
         first.rule,
         words.join(" ")
     );

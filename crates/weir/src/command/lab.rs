@@ -31,7 +31,7 @@ pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> 
         resume: args.resume,
         against_itself: args.against_itself.clone(),
         allow_global: args.allow_global,
-        search: args.search.map(crate::cli::SearchLossArg::to_search_goal),
+        search: args.search_allowed_loss.map(crate::cli::SearchLossArg::to_search_goal),
         hosts: args.hosts.clone(),
         ..StudyRunOptions::default()
     };
@@ -84,7 +84,7 @@ fn evaluate_and_write_aa_test(
     };
     let text = format!("{}\n", serde_json::to_string_pretty(&kept)?);
     let mut folders = vec![args.output.as_path()];
-    if args.keep {
+    if args.save_aa_result_in_study {
         folders.push(study_folder(&args.study));
     }
     for path in folders.iter().map(|folder| folder.join(claims_registry::AA_TEST_FILE)) {
@@ -106,11 +106,20 @@ fn study_folder(study: &Path) -> &Path {
 
 /// Compares two runs of a study, and says no where something became worse.
 pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
-    ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
+    ensure!(
+        args.margin_fraction > 0.0 && args.margin_fraction < 1.0,
+        "--margin {}: above 0, below 1",
+        args.margin_fraction
+    );
     let (first, second) =
         (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);
     lab_run_reports::ensure_same_study((&args.first, &first), (&args.second, &second))?;
-    let points = run_comparison::compare_runs(&first, &second, args.margin, args.absolute);
+    let points = run_comparison::compare_runs(
+        &first,
+        &second,
+        args.margin_fraction,
+        args.compare_absolute_rates,
+    );
     ensure!(
         !points.is_empty(),
         "the runs have no point in common that each measured in two blocks"
@@ -214,7 +223,7 @@ fn build_verify_report_section(path: &Path) -> Result<ExtraSection> {
             way.name.clone(),
             way.compared.to_string(),
             way.verdict_differences.to_string(),
-            way.counter_differences.to_string(),
+            way.packets_with_counter_difference.to_string(),
             way.named.values().sum::<u64>().to_string(),
         ]
     });

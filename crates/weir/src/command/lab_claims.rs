@@ -90,7 +90,7 @@ fn write_claim_lists_to_readmes(
 
 /// Writes the index, and next to it the report and the trials of each study's newest run.
 pub fn write_index_and_linked_files(args: &LabIndexArgs) -> Result<YesNoExitStatus> {
-    let out = &args.output;
+    let out = &args.output_folder;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
     for (name, bytes) in build_index_and_linked_files(&args.studies)? {
         let path = out.join(name);

@@ -14,14 +14,15 @@ use crate::terminal::{self, TerminalProgress};
 /// Measures the laboratory itself. No where something was lost.
 pub fn run_and_print_self_test(args: &LabSelftestArgs) -> Result<YesNoExitStatus> {
     ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
-    ensure!(args.blocks > 0, "--blocks 0: one pass at least");
+    ensure!(args.forward_reverse_blocks > 0, "--blocks 0: one pass at least");
     let options = selftest::SelfTestOptions {
         trial_duration: Duration::from_secs_f64(args.trial),
-        blocks: args.blocks,
+        forward_reverse_blocks: args.forward_reverse_blocks,
     };
     let bar = TerminalProgress::new();
     let mut done = 0;
-    let total = u64::from(args.blocks + 1) * 2 * selftest::SELF_TEST_PART_COUNT as u64;
+    let total =
+        u64::from(args.forward_reverse_blocks + 1) * 2 * selftest::SELF_TEST_PART_COUNT as u64;
     let report = selftest::run_self_test(&options, &mut |message| {
         bar.show_with_time_left(message, done, total, None);
         done += 1;
@@ -50,7 +51,7 @@ fn render_self_test_report(report: &selftest::SelfTestReport) -> String {
             text,
             "{:<32} {:>10.0} {:>13.0} {:>12} {:>12} {:>8} {:>7}",
             part.name,
-            part.pps,
+            part.median_delivered_pps,
             part.connections_per_second,
             part.offered,
             part.delivered,
@@ -58,7 +59,7 @@ fn render_self_test_report(report: &selftest::SelfTestReport) -> String {
             part.unaccounted_packets()
         );
     }
-    if let Some(ratio) = &report.without_tracking {
+    if let Some(ratio) = &report.untracked_to_tracked_rate_ratio {
         let _ = writeln!(
             text,
             "rate of connections without tracking relative to tracking: {:.2} (95 %: {:.2} to \
@@ -66,7 +67,7 @@ fn render_self_test_report(report: &selftest::SelfTestReport) -> String {
             ratio.value, ratio.lo, ratio.hi
         );
     }
-    if let Some(ratio) = &report.beside_frames {
+    if let Some(ratio) = &report.frame_to_connection_pps_ratio {
         let _ = writeln!(
             text,
             "time per packet of a connection relative to a frame through the same kind of router: \

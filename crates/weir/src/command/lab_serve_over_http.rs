@@ -247,20 +247,20 @@ impl<'a> DeadlineStream<'a> {
     }
 
     /// What is left of the time; an error where nothing is.
-    fn time_left(&self) -> std::io::Result<Option<Duration>> {
+    fn time_left_or_timed_out(&self) -> std::io::Result<Option<Duration>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 
     fn read(&mut self, part: &mut [u8]) -> std::io::Result<usize> {
-        self.stream.set_read_timeout(self.time_left()?)?;
+        self.stream.set_read_timeout(self.time_left_or_timed_out()?)?;
         self.stream.read(part)
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            self.stream.set_write_timeout(self.time_left()?)?;
+            self.stream.set_write_timeout(self.time_left_or_timed_out()?)?;
             let written = self.stream.write(&rest[..rest.len().min(WRITE_CHUNK_BYTES)])?;
             rest = &rest[written..];
         }

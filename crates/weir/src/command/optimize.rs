@@ -31,9 +31,9 @@ use crate::unified_diff;
 pub fn fix_findings_and_prove(args: &OptimizeArgs, color: bool) -> Result<YesNoExitStatus> {
     let counters = parse_allow_counters(&args.allow)?;
     let options = FixOptions {
-        lint_ids: lint_ids_to_fix(args)?,
+        lint_ids_to_fix: lint_ids_to_fix(args)?,
         allow_counter_changes: counters,
-        changeable_foreign_chains: args.chains.clone(),
+        changeable_foreign_chains: args.changeable_foreign_chains.clone(),
         lint_options: LintOptions {
             counters_are_real: false,
             levels: parse_lint_levels(&[], &[], &[])?,
@@ -62,7 +62,7 @@ pub fn fix_findings_and_prove(args: &OptimizeArgs, color: bool) -> Result<YesNoE
 }
 
 /// Fixes that are tried one by one at most: each takes a check of the whole ruleset.
-const MAX_FIXES_ONE_BY_ONE: usize = 500;
+const MAX_FIXES_TO_RETRY_ONE_BY_ONE: usize = 500;
 
 /// Fixes, and the proof that they change nothing. Where all fixes together do, they are tried one
 /// after the other: each of two findings may be right because of the other's rule.
@@ -88,7 +88,7 @@ fn fix_and_prove(
         Ok(proof) => return Ok((fixed, Some(proof))),
         Err(error) => error,
     };
-    if fixed.fixed_findings.len() > MAX_FIXES_ONE_BY_ONE {
+    if fixed.fixed_findings.len() > MAX_FIXES_TO_RETRY_ONE_BY_ONE {
         return Err(error.context(format!(
             "{} fixes cannot be made together: name fewer kinds by --fix",
             fixed.fixed_findings.len()
@@ -209,7 +209,7 @@ fn compare_by_diagram_and_packets(
     }
     let unknown = comparison.undecided_comparisons().next().map(|(_, why)| why.to_owned());
     let new = Interpreter::new_with_sets_changed_by(after, before);
-    let options = Packets { seed: args.seed, packets: args.packets };
+    let options = Packets { seed: args.seed, packets_per_family: args.packets };
     let checked = compare_form_on_generated_packets(
         before,
         &[after],

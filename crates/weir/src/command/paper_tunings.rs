@@ -2,25 +2,25 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, AdaptedPaperTuning, TuningScope};
+use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, ModernizedPaperTuning, TuningScope};
 
 use super::YesNoExitStatus;
 use crate::cli::TuneArgs;
 use crate::{json_output, terminal};
 
 #[derive(Serialize)]
-struct PaperTuningWithCurrentValue {
+struct ModernizedTuningWithCurrentValue {
     #[serde(flatten)]
-    tuning: AdaptedPaperTuning,
+    modernized_tuning: ModernizedPaperTuning,
     now: Option<String>,
 }
 
 /// Prints every tuning with its value now; sets nothing.
 pub fn print_paper_tunings(args: &TuneArgs) -> Result<YesNoExitStatus> {
-    let rows: Vec<PaperTuningWithCurrentValue> = ALL_PAPERS_TUNINGS
+    let rows: Vec<ModernizedTuningWithCurrentValue> = ALL_PAPERS_TUNINGS
         .iter()
-        .map(|tuning| PaperTuningWithCurrentValue {
-            tuning: *tuning,
+        .map(|tuning| ModernizedTuningWithCurrentValue {
+            modernized_tuning: *tuning,
             now: tuning.read_current_sysctl_value(),
         })
         .collect();
@@ -32,8 +32,8 @@ pub fn print_paper_tunings(args: &TuneArgs) -> Result<YesNoExitStatus> {
     let mut text = String::new();
     let mut paper = "";
     for row in &rows {
-        if row.tuning.paper != paper {
-            paper = row.tuning.paper;
+        if row.modernized_tuning.paper != paper {
+            paper = row.modernized_tuning.paper;
             text += &format!("# {paper}\n");
         }
         text += &render_tuning_as_sysctl_line(row);
@@ -42,8 +42,8 @@ pub fn print_paper_tunings(args: &TuneArgs) -> Result<YesNoExitStatus> {
 }
 
 /// A line that `sysctl -p` takes, where there is one to set; all else is a comment.
-fn render_tuning_as_sysctl_line(row: &PaperTuningWithCurrentValue) -> String {
-    let PaperTuningWithCurrentValue { tuning, now } = row;
+fn render_tuning_as_sysctl_line(row: &ModernizedTuningWithCurrentValue) -> String {
+    let ModernizedTuningWithCurrentValue { modernized_tuning: tuning, now } = row;
     let reach = match tuning.reach {
         TuningScope::Namespace => "",
         TuningScope::Machine => " (whole machine)",

@@ -84,7 +84,7 @@ fn generate_packets_with_verdicts(
         TrafficPatternArg::End => Kind::AllMatchAtEnd,
         TrafficPatternArg::Uniform => Kind::Uniform,
         TrafficPatternArg::Zipf => Kind::Zipf,
-        TrafficPatternArg::Near => Kind::Miss,
+        TrafficPatternArg::Near => Kind::NearMiss,
         TrafficPatternArg::Far => Kind::Far,
     };
     let options = PacketPatternOptions {

@@ -22,7 +22,7 @@ pub(super) fn decode_host_match(name: &str, revision: u8, data: &[u8]) -> Option
         ("socket", 3) => ("socket", decode_flags(of_length(1)?, &SOCKET_FLAGS)),
         ("u32", 0) => ("u32", u32_match::decode_u32(of_length(1982)?)?),
         ("tcpmss", 0) => ("tcpmss", decode_tcpmss_match(of_length(6)?)),
-        ("time", 0) => ("time", decode_time(of_length(22)?)?),
+        ("time", 0) => ("time", decode_time_without_monthdays(of_length(22)?)?),
         ("string", 1) => ("string", decode_string(of_length(150)?)?),
         _ => return None,
     };
@@ -120,7 +120,7 @@ fn decode_tcpmss_match(info: ExtensionBytes) -> OptionList {
 }
 
 /// `None` for a match that names days of the month.
-fn decode_time(info: ExtensionBytes) -> Option<OptionList> {
+fn decode_time_without_monthdays(info: ExtensionBytes) -> Option<OptionList> {
     if info.u32(16) != ALL_MONTHDAYS {
         return None;
     }

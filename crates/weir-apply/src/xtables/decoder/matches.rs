@@ -74,7 +74,11 @@ pub(super) fn decode_match(
     })
 }
 
-fn decode_port_test(info: ExtensionBytes, at: usize, negated: bool) -> Option<Negatable<PortSpan>> {
+fn decode_ports_unless_any(
+    info: ExtensionBytes,
+    at: usize,
+    negated: bool,
+) -> Option<Negatable<PortSpan>> {
     let span = PortSpan { lo: info.u16(at), hi: info.u16(at + 2) };
     let tests = span != PortSpan { lo: 0, hi: u16::MAX } || negated;
     tests.then_some(Negatable { negated, value: span })
@@ -84,7 +88,10 @@ fn decode_ports(
     info: ExtensionBytes,
     inverse: u8,
 ) -> (Option<Negatable<PortSpan>>, Option<Negatable<PortSpan>>) {
-    (decode_port_test(info, 0, inverse & 1 != 0), decode_port_test(info, 4, inverse & 2 != 0))
+    (
+        decode_ports_unless_any(info, 0, inverse & 1 != 0),
+        decode_ports_unless_any(info, 4, inverse & 2 != 0),
+    )
 }
 
 fn decode_tcp(info: ExtensionBytes) -> Match {

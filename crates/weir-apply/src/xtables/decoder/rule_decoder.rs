@@ -12,7 +12,7 @@ use crate::xtables::entry_offsets::{
     read_u64,
 };
 use crate::xtables::entry_writer::{EntryWriter, XT_RETURN};
-use crate::xtables::kernel_entry::{clear_meaningless_bytes, clear_unused_device_names};
+use crate::xtables::kernel_entry::{clear_device_names_under_empty_masks, clear_meaningless_bytes};
 use crate::xtables::rule_entry::{
     FLAG_FRAGMENT, FLAG_V6_PROTOCOL, INVERSE_DESTINATION, INVERSE_FRAGMENT, INVERSE_IN_DEVICE,
     INVERSE_OUT_DEVICE, INVERSE_PROTOCOL, INVERSE_SOURCE, IptIpOffsets, VerdictFixup,
@@ -179,7 +179,7 @@ impl RuleDecoder {
             let verdict_at = target_offset + EXTENSION_HEADER_BYTES;
             self.compared[verdict_at..verdict_at + 4].fill(0);
         }
-        clear_unused_device_names(self.written_again.header_mut(), self.family);
+        clear_device_names_under_empty_masks(self.written_again.header_mut(), self.family);
         let written = self.written_again.bytes();
         if verdict.is_ok() && written == self.compared {
             return None;

@@ -33,16 +33,17 @@ pub(super) fn decode_stateful(
 }
 
 /// A rate by the ticks between two packets; `None` for one that is slower than one a day.
-fn decode_rate(ticks: u64, ticks_per_second: u64) -> Option<(u64, u64)> {
+fn decode_rate_count_and_unit_millis(ticks: u64, ticks_per_second: u64) -> Option<(u64, u64)> {
     (1..=ticks_per_second * 86_400)
         .contains(&ticks)
         .then(|| compute_rate_count_and_unit_millis(ticks, ticks_per_second))
 }
 
 fn decode_limit(info: ExtensionBytes) -> Option<OptionList> {
-    let (count, unit) = decode_rate(info.u32(0).into(), LIMIT_TICKS_PER_SECOND)?;
+    let (count, unit) =
+        decode_rate_count_and_unit_millis(info.u32(0).into(), LIMIT_TICKS_PER_SECOND)?;
     let mut options = OptionList::default();
-    options.push("limit", ExtensionValue::Rate(count, unit));
+    options.push("limit", ExtensionValue::RateCountPerMilliseconds(count, unit));
     options.push_number_unless(LIMIT_DEFAULT_BURST.into(), "limit-burst", info.u32(4).into());
     Some(options)
 }
@@ -116,11 +117,12 @@ fn decode_connbytes(info: ExtensionBytes) -> Option<OptionList> {
 
 fn decode_hashlimit(family: Family, info: ExtensionBytes) -> Option<OptionList> {
     let mode = info.u32(272);
-    let (count, unit_millis) = decode_rate(info.u64(256), HASHLIMIT_TICKS_PER_SECOND)?;
+    let (count, unit_millis) =
+        decode_rate_count_and_unit_millis(info.u64(256), HASHLIMIT_TICKS_PER_SECOND)?;
     let mut options = OptionList::default();
     options.push(
         if mode & HASHLIMIT_ABOVE != 0 { "hashlimit-above" } else { "hashlimit-upto" },
-        ExtensionValue::Rate(count, unit_millis),
+        ExtensionValue::RateCountPerMilliseconds(count, unit_millis),
     );
     options.push("hashlimit-burst", ExtensionValue::Number(info.u64(264)));
     let modes = HASHLIMIT_MODES.iter().filter(|(_, bit)| mode & bit != 0);

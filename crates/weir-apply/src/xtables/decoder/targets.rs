@@ -36,7 +36,7 @@ pub(super) fn decode_target(
         ("HL", 0) if !v4 => decode_ttl_target(of_length(2)?)?,
         ("MARK", 2) => {
             let info = of_length(8)?;
-            effect(Effect::Mark { value: info.u32(0), mask: info.u32(4) })
+            effect(Effect::Mark { xor_value: info.u32(0), clear_mask: info.u32(4) })
         }
         ("CLASSIFY", 0) => {
             let priority = of_length(4)?.u32(0);
@@ -44,7 +44,7 @@ pub(super) fn decode_target(
         }
         ("TOS", 1) => {
             let info = of_length(2)?;
-            effect(Effect::Tos { value: info.u8(0), mask: info.u8(1) })
+            effect(Effect::Tos { xor_value: info.u8(0), clear_mask: info.u8(1) })
         }
         ("DSCP", 0) => effect(Effect::Dscp(of_length(1)?.u8(0))),
         ("LOG", 0) => effect_of_options("LOG", decode_log(of_length(32)?)?),

@@ -11,11 +11,11 @@ use crate::xtables::u32_match::{
 };
 
 /// `XT_U32_MAXSIZE`, with one more place.
-const U32_PLACES: u8 = 11;
+const U32_ARRAY_LENGTH: u8 = 11;
 
 pub(super) fn decode_u32(info: ExtensionBytes) -> Option<OptionList> {
     let test_count = info.u8(U32_TEST_COUNT_AT);
-    if !(1..=U32_PLACES).contains(&test_count) {
+    if !(1..=U32_ARRAY_LENGTH).contains(&test_count) {
         return None;
     }
     let mut expression = String::new();
@@ -34,7 +34,7 @@ pub(super) fn decode_u32(info: ExtensionBytes) -> Option<OptionList> {
 fn append_test(out: &mut String, info: ExtensionBytes, test_at: usize) -> Option<()> {
     let number_count = info.u8(test_at + U32_NUMBER_COUNT_AT);
     let range_count = info.u8(test_at + U32_RANGE_COUNT_AT);
-    if number_count > U32_PLACES || range_count > U32_PLACES {
+    if number_count > U32_ARRAY_LENGTH || range_count > U32_ARRAY_LENGTH {
         return None;
     }
     for number in 0..usize::from(number_count) {

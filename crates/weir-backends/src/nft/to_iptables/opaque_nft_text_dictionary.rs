@@ -103,7 +103,7 @@ impl OpaqueNftTextDictionary {
     }
 
     /// The match that the nft text represents; a match that only nft has if there is no other.
-    pub fn match_for_statement(&self, opaque: &OpaqueNftTest) -> Result<Match, String> {
+    pub fn known_or_nft_only_match(&self, opaque: &OpaqueNftTest) -> Result<Match, String> {
         if self.inverted_texts.contains(&opaque.text) {
             return Err(format!("{}: the other ruleset has only its opposite", opaque.text));
         }

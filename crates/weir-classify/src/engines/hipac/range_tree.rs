@@ -67,7 +67,7 @@ pub(super) struct RangeTree {
     axes: Vec<TreeAxis>,
     top: NodeLink,
     /// What insertions have allocated; the limit is checked against it.
-    allocated_bytes: usize,
+    cumulative_insertion_bytes: usize,
 }
 
 const INTERVAL_BYTES: usize = size_of::<u32>() + size_of::<NodeLink>();
@@ -76,7 +76,7 @@ const NODE_BYTES: usize = 2 * size_of::<usize>() + size_of::<RangeNode>();
 
 impl RangeTree {
     pub(super) fn new(axes: Vec<TreeAxis>) -> RangeTree {
-        RangeTree { axes, top: None, allocated_bytes: 0 }
+        RangeTree { axes, top: None, cumulative_insertion_bytes: 0 }
     }
 
     pub(super) fn list_constraints(&self, tests: &[WordTest]) -> RuleBox {
@@ -102,7 +102,7 @@ impl RangeTree {
         }
         ends.sort_unstable();
         ends.dedup();
-        self.allocated_bytes += NODE_BYTES + ends.len() * INTERVAL_BYTES;
+        self.cumulative_insertion_bytes += NODE_BYTES + ends.len() * INTERVAL_BYTES;
         let children = vec![None; ends.len()];
         let fork = RangeInnerNode { axis, ends, children, wildcard: None };
         self.top = Some(Arc::new(RangeNode::Fork(fork)));
@@ -115,8 +115,12 @@ impl RangeTree {
         of_rule: &[AxisConstraint],
         budget: &mut BuildBudget,
     ) -> Result<(), ClassifierBuildError> {
-        let mut run =
-            RangeTreeChanger { axes: &self.axes, change, bytes: &mut self.allocated_bytes, budget };
+        let mut run = RangeTreeChanger {
+            axes: &self.axes,
+            change,
+            bytes: &mut self.cumulative_insertion_bytes,
+            budget,
+        };
         run.change_link(&mut self.top, of_rule)
     }
 
@@ -239,7 +243,7 @@ impl RangeTreeChanger<'_, '_> {
         let mut at = 0;
         while at < children.len() {
             let mut child = children[at].take();
-            let same = |other: &&mut NodeLink| is_same_node(other, &child);
+            let same = |other: &&mut NodeLink| is_same_node_pointer(other, &child);
             let count = 1 + children[at + 1..].iter_mut().take_while(same).count();
             children[at..at + count].fill(None);
             self.change_link(&mut child, constraints)?;
@@ -318,7 +322,7 @@ impl RangeInnerNode {
         let mut kept = 0;
         for at in 1..self.ends.len() {
             let (before, after) = self.children.split_at(at);
-            if is_same_node(&before[kept], &after[0]) || before[kept] == after[0] {
+            if is_same_node_pointer(&before[kept], &after[0]) || before[kept] == after[0] {
                 self.ends[kept] = self.ends[at];
             } else {
                 kept += 1;
@@ -341,7 +345,7 @@ impl RangeInnerNode {
     }
 }
 
-fn is_same_node(a: &NodeLink, b: &NodeLink) -> bool {
+fn is_same_node_pointer(a: &NodeLink, b: &NodeLink) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
         (None, None) => true,

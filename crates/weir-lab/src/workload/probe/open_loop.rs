@@ -42,7 +42,7 @@ pub struct PeriodicProbeSchedule {
     /// How many.
     pub request_count: u32,
     /// How long to wait for answers after the last of them.
-    pub answer_timeout: Duration,
+    pub wait_after_last_request: Duration,
 }
 
 impl PeriodicProbeSchedule {
@@ -53,7 +53,7 @@ impl PeriodicProbeSchedule {
         PeriodicProbeSchedule {
             period: Duration::from_secs(1) / rate,
             request_count: questions as u32,
-            answer_timeout: grace,
+            wait_after_last_request: grace,
         }
     }
 }
@@ -68,7 +68,7 @@ pub fn run_open_loop_probe(
 ) -> io::Result<ProbeResult> {
     let begun = Instant::now();
     let planned = |number: u32| plan.period * number;
-    let end = planned(plan.request_count.saturating_sub(1)) + plan.answer_timeout;
+    let end = planned(plan.request_count.saturating_sub(1)) + plan.wait_after_last_request;
     let mut times = new_latency_histogram();
     let mut is_open = vec![true; plan.request_count as usize];
     let mut left = is_open.len();
@@ -101,8 +101,8 @@ pub fn run_open_loop_probe(
     Ok(ProbeResult {
         planned: u64::from(plan.request_count),
         answered: times.len(),
-        grace_seconds: plan.answer_timeout.as_secs_f64(),
-        latency: summarise_latencies(&times),
+        grace_seconds: plan.wait_after_last_request.as_secs_f64(),
+        latency_from_planned_time: summarise_latencies(&times),
     })
 }
 
@@ -161,14 +161,14 @@ mod tests {
     const PLAN: PeriodicProbeSchedule = PeriodicProbeSchedule {
         period: Duration::from_millis(1),
         request_count: 40,
-        answer_timeout: Duration::from_millis(20),
+        wait_after_last_request: Duration::from_millis(20),
     };
 
     #[test]
     fn every_answer_is_counted_once() {
         let found = run_open_loop_probe(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
         assert_eq!((found.planned, found.answered, found.lost_requests()), (40, 40, 0));
-        assert_eq!(found.latency.count, 40);
+        assert_eq!(found.latency_from_planned_time.count, 40);
     }
 
     #[test]
@@ -177,7 +177,10 @@ mod tests {
             run_open_loop_probe(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
         assert_eq!((found.answered, found.lost_requests()), (30, 10));
         let nothing = run_open_loop_probe(&mut Mirror::new(|_| true, None), &PLAN).unwrap();
-        assert_eq!((nothing.answered, nothing.latency.duration_at_quantile(0.5)), (0, None));
+        assert_eq!(
+            (nothing.answered, nothing.latency_from_planned_time.duration_at_quantile(0.5)),
+            (0, None)
+        );
     }
 
     /// A closed loop would show one slow response; the requests that were due in the meantime
@@ -189,9 +192,9 @@ mod tests {
             run_open_loop_probe(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
         assert_eq!(found.answered, 40);
         // Twenty were due during it, and half of them waited for at least half of it.
-        let at = found.latency.duration_at_quantile(0.75).unwrap();
+        let at = found.latency_from_planned_time.duration_at_quantile(0.75).unwrap();
         assert!(at >= stall.as_nanos() as f64 / 2.0, "{at} ns");
-        let worst = found.latency.duration_at_quantile(1.0).unwrap();
+        let worst = found.latency_from_planned_time.duration_at_quantile(1.0).unwrap();
         assert!(worst >= stall.as_nanos() as f64 * 0.99, "{worst} ns");
     }
 

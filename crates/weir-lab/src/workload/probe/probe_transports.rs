@@ -28,7 +28,7 @@ const ECHO_SOURCE_PORT: u16 = 49_152;
 pub(crate) struct EchoProbe {
     socket: OwnedFd,
     frame: Vec<u8>,
-    kind: ProbeKind,
+    echo_protocol: ProbeKind,
     firewall_mac: Mac,
     source_mac: Mac,
 }
@@ -48,7 +48,7 @@ impl EchoProbe {
         Ok(EchoProbe {
             socket,
             frame: Vec::new(),
-            kind,
+            echo_protocol: kind,
             firewall_mac: firewall,
             source_mac: source,
         })
@@ -56,7 +56,7 @@ impl EchoProbe {
 
     fn build_frame(&mut self, number: u32) {
         let address = |address: Ipv4Addr| Addr(u128::from(u32::from(address)));
-        let (protocol, transport) = match self.kind {
+        let (protocol, transport) = match self.echo_protocol {
             ProbeKind::Udp => (17, Transport::Udp { sport: ECHO_SOURCE_PORT, dport: ECHO_PORT }),
             _ => {
                 let [high, low] = (number as u16).to_be_bytes();

@@ -91,7 +91,9 @@ impl Workload for ProbeWorkload {
             let _pinned = CorePinGuard::pin_to_core(resources.core, false)?;
             self.transport = match self.kind_and_load.kind {
                 ProbeKind::BulkTcpStream => None,
-                ProbeKind::Shell => Some(Box::new(FirewallShellProbe::start(&firewall.namespace)?)),
+                ProbeKind::ShellOnFirewall => {
+                    Some(Box::new(FirewallShellProbe::start(&firewall.namespace)?))
+                }
                 kind => {
                     let macs = resources.topology.firewall_and_source_macs();
                     Some(Box::new(EchoProbe::open(source, firewall.send_ifindex, kind, macs)?))
@@ -109,7 +111,8 @@ impl Workload for ProbeWorkload {
         let (kind_and_load, core, duration) = (self.kind_and_load, resources.core, self.duration());
         // A shell competes with the forwarding thread; a request through the firewall does not.
         let is_short = duration + BACKGROUND_LOAD_EXTRA_TIME <= MAX_REALTIME_TRIAL;
-        let realtime = resources.realtime && kind_and_load.kind != ProbeKind::Shell && is_short;
+        let realtime =
+            resources.realtime && kind_and_load.kind != ProbeKind::ShellOnFirewall && is_short;
         let entered = firewall.received_from_source.received_packets()?;
         let ended = AtomicBool::new(false);
         let (transport, schedule) = (&mut self.transport, &self.schedule);
@@ -117,7 +120,7 @@ impl Workload for ProbeWorkload {
             let (ended, entering) = (&ended, &firewall.received_from_source);
             let asker = transport.as_mut().map(|transport| {
                 let place = match kind_and_load.kind {
-                    ProbeKind::Shell => pick_other_core_or_same(core),
+                    ProbeKind::ShellOnFirewall => pick_other_core_or_same(core),
                     _ => core,
                 };
                 scope.spawn(move || {

@@ -49,9 +49,9 @@ pub(super) struct FetchResult {
     /// The others that were begun, by what went wrong.
     pub(super) failures_by_kind: BTreeMap<&'static str, u64>,
     /// From the planned time until the connection was there, nanoseconds.
-    pub(super) establish_times: Histogram<u64>,
+    pub(super) planned_to_established_times_ns: Histogram<u64>,
     /// From the planned time until the reply was, nanoseconds.
-    pub(super) reply_times: Histogram<u64>,
+    pub(super) planned_to_reply_times_ns: Histogram<u64>,
     /// From the first connection until the last reply, or until the plan's end.
     pub(super) seconds: f64,
 }
@@ -90,8 +90,8 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
             completed: 0,
             skipped_behind_schedule: 0,
             failures_by_kind: BTreeMap::new(),
-            establish_times: response_time::new_latency_histogram(),
-            reply_times: response_time::new_latency_histogram(),
+            planned_to_established_times_ns: response_time::new_latency_histogram(),
+            planned_to_reply_times_ns: response_time::new_latency_histogram(),
             seconds: 0.0,
         },
     };
@@ -226,7 +226,7 @@ impl SocketClient<'_> {
         if !session.is_connected {
             let opened = sockopt::socket_error(&session.socket).and_then(|result| result);
             opened.map_err(|error| classify_socket_error(&error.into()))?;
-            self.fetch_result.establish_times.saturating_record(late);
+            self.fetch_result.planned_to_established_times_ns.saturating_record(late);
             session.is_connected = true;
             let text = format_numbered_request(session.connection_number);
             session
@@ -246,7 +246,7 @@ impl SocketClient<'_> {
                 let wanted = format_numbered_reply(&format!("{:016x}", session.connection_number));
                 if session.reply == wanted.as_bytes() {
                     self.last_reply_time = now;
-                    self.fetch_result.reply_times.saturating_record(late);
+                    self.fetch_result.planned_to_reply_times_ns.saturating_record(late);
                     return Ok(true);
                 }
                 let is_part = wanted.as_bytes().starts_with(&session.reply);

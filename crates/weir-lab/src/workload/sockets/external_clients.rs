@@ -156,11 +156,11 @@ fn build_connections_record(plan: &SocketPlan<'_>, report: &ProgramReport) -> Co
     let mut limits = plan.resources.connection_rate_limits();
     limits.retain(|limit| limit.name == "ports");
     ConnectionCounts {
-        offered,
+        started: offered,
         completed: report.completed,
         failed: to_failure_records(failed.clone()),
-        resets: failed.filter(|(at, _)| *at == "reset").map(|(_, count)| count).sum(),
-        given_up: planned.saturating_sub(offered),
+        foreign_resets: failed.filter(|(at, _)| *at == "reset").map(|(_, count)| count).sum(),
+        skipped_behind_schedule: planned.saturating_sub(offered),
         limits: client_limits::to_limit_records(&limits),
         client: plan.client.to_substitute_client_report(reported),
         ..ConnectionCounts::empty(ConnectionClose::Fin)
@@ -181,8 +181,8 @@ mod tests {
         let report =
             ProgramReport { completed: 2000, failures_by_kind: failed, ..ProgramReport::default() };
         let connections = build_connections_record(&plan, &report);
-        assert_eq!((connections.offered, connections.given_up), (2250, 0));
-        assert_eq!((connections.unaccounted_connections(), connections.resets), (0, 50));
+        assert_eq!((connections.started, connections.skipped_behind_schedule), (2250, 0));
+        assert_eq!((connections.unaccounted_connections(), connections.foreign_resets), (0, 50));
         assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
         assert_eq!(connections.rate_limit_of_client_resource("ports"), Some(64_512.0 / 60.0));
         assert_eq!(
@@ -194,12 +194,12 @@ mod tests {
             &plan,
             &ProgramReport { completed: 2000, ..ProgramReport::default() },
         );
-        assert_eq!((late.offered, late.given_up), (2000, 250));
+        assert_eq!((late.started, late.skipped_behind_schedule), (2000, 250));
         let closed = SocketPlan { client: ClientKind::Wrk, ..plan };
         let closed = build_connections_record(
             &closed,
             &ProgramReport { completed: 9, ..ProgramReport::default() },
         );
-        assert_eq!((closed.offered, closed.given_up), (9, 0), "it has no rate");
+        assert_eq!((closed.started, closed.skipped_behind_schedule), (9, 0), "it has no rate");
     }
 }

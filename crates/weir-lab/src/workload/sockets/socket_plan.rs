@@ -54,7 +54,7 @@ pub(crate) fn assemble_socket_plan_at_point<'a>(
     let at_once = load
         .kernel_socket_clients
         .as_ref()
-        .and_then(|kernel_socket_clients| kernel_socket_clients.max_concurrent_connections);
+        .and_then(|kernel_socket_clients| kernel_socket_clients.closed_loop_client_connections);
     let at_once = at_once.unwrap_or(DEFAULT_CONCURRENT_CONNECTIONS);
     SocketPlan {
         client,
@@ -95,7 +95,8 @@ pub(crate) fn raise_nofile_and_describe_client_rate_limits(
         return Vec::new();
     };
     raise_descriptor_limit_to_hard();
-    let rate = |point: &Scenario| point.coordinate(load.rate_axis.as_ref()?)?.as_number();
+    let rate =
+        |point: &Scenario| point.coordinate(load.preset_rate_override_axis.as_ref()?)?.as_number();
     let most = points.iter().filter_map(rate).max().unwrap_or(0);
     let mut endpoints: Vec<_> =
         points.iter().map(|point| load.active_endpoint_counts_at(point)).collect();

@@ -108,7 +108,7 @@ fn check_argument(
         CaselessKeyword(words) if words.iter().any(|w| w.eq_ignore_ascii_case(t.arg)) => Ok(()),
         ExactKeyword(words) if words.contains(&t.arg) => Ok(()),
         CaselessKeyword(words) | ExactKeyword(words) => keyword_error(t, words).into_err(),
-        Net => option_values::parse_host_net(t, g).map(drop),
+        Net => option_values::parse_unmasked_host_net(t, g).map(drop),
         PrefixLength => {
             let bits = g.family.addr_bits();
             let length = match t.arg.contains(['.', ':']) {

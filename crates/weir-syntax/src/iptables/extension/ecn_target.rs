@@ -49,9 +49,12 @@ fn build_ecn_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     for t in g.iter() {
         let is_tcp_rule = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
         if t.id != IP_ECT_OPTION_ID && !is_tcp_rule {
-            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
-                .with_help("write -p tcp in the rule")
-                .into_err();
+            return Diagnostic::new(
+                "test of TCP bits in a rule that is not for TCP only",
+                t.negation_to_arguments_span,
+            )
+            .with_help("write -p tcp in the rule")
+            .into_err();
         }
         match t.id {
             TCP_REMOVE_OPTION_ID => operation = EcnOperation::TCP_REMOVE,

@@ -312,7 +312,7 @@ fn build_tos_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
         }
         _ => (option_values::parse_integer(t, 0, 255)? as u8, 0),
     };
-    Ok(wrap_effect_as_target(Effect::Tos { value, mask }))
+    Ok(wrap_effect_as_target(Effect::Tos { xor_value: value, clear_mask: mask }))
 }
 
 fn build_ttl_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {

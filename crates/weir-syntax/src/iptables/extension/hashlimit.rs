@@ -187,7 +187,7 @@ fn parse_packet_rate(
         }
         let (count, millis) =
             super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
-        let rate_value = ExtensionValue::Rate(count, millis);
+        let rate_value = ExtensionValue::RateCountPerMilliseconds(count, millis);
         let burst = Some(ExtensionValue::Number(burst));
         return Ok(HashlimitRateAndExpiry {
             rate_value,
@@ -209,8 +209,10 @@ fn parse_packet_rate(
     }
     let (count, millis) =
         super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
-    let (rate_value, burst) =
-        (ExtensionValue::Rate(count, millis), Some(ExtensionValue::Number(burst)));
+    let (rate_value, burst) = (
+        ExtensionValue::RateCountPerMilliseconds(count, millis),
+        Some(ExtensionValue::Number(burst)),
+    );
     Ok(HashlimitRateAndExpiry {
         rate_value,
         burst,

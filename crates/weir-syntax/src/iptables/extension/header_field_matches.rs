@@ -245,15 +245,15 @@ pub(super) fn print_ttl_or_hl_comparison(
 pub(super) fn print_dscp_match(out: &mut String, m: &Negatable<u8>) {
     out.push_str(" -m dscp");
     append_text::append_negatable_option_name(out, m.negated, "--dscp");
-    append_text::append_zero_padded_hex(out, m.value.into(), 2);
+    append_text::append_0x_hex_of_width(out, m.value.into(), 2);
 }
 
 pub(super) fn print_tos_match(out: &mut String, m: &Negatable<(u8, u8)>) {
     out.push_str(" -m tos");
     append_text::append_negatable_option_name(out, m.negated, "--tos");
-    append_text::append_zero_padded_hex(out, m.value.0.into(), 2);
+    append_text::append_0x_hex_of_width(out, m.value.0.into(), 2);
     out.push('/');
-    append_text::append_zero_padded_hex(out, m.value.1.into(), 2);
+    append_text::append_0x_hex_of_width(out, m.value.1.into(), 2);
 }
 
 pub(super) fn print_pkttype_match(out: &mut String, m: &Negatable<PktType>) {

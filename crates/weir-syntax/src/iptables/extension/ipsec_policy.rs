@@ -204,7 +204,7 @@ fn parse_policy_element_value(
             other => return t.arg_error(format!("{other} is not transport or tunnel")).into_err(),
         },
         _ => {
-            let (a, mask) = option_values::parse_host_net(t, g)?;
+            let (a, mask) = option_values::parse_unmasked_host_net(t, g)?;
             ExtensionValue::AddrAndMask(a, mask)
         }
     })

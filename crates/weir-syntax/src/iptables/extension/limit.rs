@@ -47,7 +47,7 @@ fn build_limit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             .into_err();
     }
     let (count, unit) = compute_rate_count_and_unit_millis(ticks, TICKS_PER_SECOND);
-    let value = ExtensionValue::Rate(count, unit);
+    let value = ExtensionValue::RateCountPerMilliseconds(count, unit);
     let mut options = vec![ExtensionOption { negated: false, name: "limit", value }];
     if burst != DEFAULT_BURST_PACKETS {
         let value = ExtensionValue::Number(burst);

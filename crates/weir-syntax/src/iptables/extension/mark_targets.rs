@@ -84,7 +84,7 @@ fn build_mark_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             .into_err();
     };
     let (v, mask) = parse_mark_action_as_xmark(t)?;
-    Ok(Target::Effect(Box::new(Effect::Mark { value: v as u32, mask: mask as u32 })))
+    Ok(Target::Effect(Box::new(Effect::Mark { xor_value: v as u32, clear_mask: mask as u32 })))
 }
 
 fn build_connmark_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
@@ -150,7 +150,7 @@ impl ConnmarkAction {
 
 pub(super) fn print_packet_mark_target(out: &mut String, value: u32, mask: u32) {
     out.push_str(" -j MARK --set-xmark ");
-    append_text::append_hex(out, value.into());
+    append_text::append_0x_hex(out, value.into());
     out.push('/');
-    append_text::append_hex(out, mask.into());
+    append_text::append_0x_hex(out, mask.into());
 }

@@ -79,7 +79,7 @@ fn build_netmap_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("NETMAP without --to").into_err();
     };
-    let (a, mask) = option_values::parse_host_net(t, g)?;
+    let (a, mask) = option_values::parse_unmasked_host_net(t, g)?;
     // The tool takes a mask that is no prefix for that of a host.
     let mask = if g.family.prefix_len_of_mask(mask.0).is_some() {
         mask

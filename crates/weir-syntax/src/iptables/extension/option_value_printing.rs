@@ -31,14 +31,14 @@ pub(super) fn print_option_value(out: &mut String, o: &ExtensionOption, family: 
         ExtensionValue::Number(n) | ExtensionValue::DurationInModuleUnit(n) => {
             append_text::append_decimal(out, *n)
         }
-        ExtensionValue::Hex(n) => append_text::append_hex(out, *n),
+        ExtensionValue::Hex(n) => append_text::append_0x_hex(out, *n),
         ExtensionValue::Range(lo, hi) => option_values::print_number_range(out, *lo, *hi),
         ExtensionValue::Masked(v, mask) => {
-            append_text::append_hex(out, *v);
+            append_text::append_0x_hex(out, *v);
             out.push('/');
-            append_text::append_hex(out, *mask);
+            append_text::append_0x_hex(out, *mask);
         }
-        ExtensionValue::Rate(count, unit) => {
+        ExtensionValue::RateCountPerMilliseconds(count, unit) => {
             append_text::append_decimal(out, *count);
             out.push_str(match unit {
                 86_400_000 => "/day",

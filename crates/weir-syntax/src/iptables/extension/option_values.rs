@@ -73,7 +73,7 @@ pub(super) fn parse_host_addr(t: &ParsedOption, g: &ParsedExtensionOptions) -> P
 }
 
 /// `address[/mask]` as the system's resolver reads it, the address not under its mask.
-pub(super) fn parse_host_net(
+pub(super) fn parse_unmasked_host_net(
     t: &ParsedOption,
     g: &ParsedExtensionOptions,
 ) -> ParseResult<(Addr, Addr)> {
@@ -103,7 +103,7 @@ fn resolve_single_host(
     g: &ParsedExtensionOptions,
 ) -> ParseResult<Addr> {
     let bad = address::classify_bad_addr(text, g.family);
-    if g.resolve_host_names && bad == BadAddr::NotAnAddress && looks_like_host_name(text) {
+    if g.resolve_host_names && bad == BadAddr::NotNumericAddress && looks_like_host_name(text) {
         let found = address::resolve_host_name(text, g.family);
         match found[..] {
             [a] => return Ok(a),
@@ -144,20 +144,24 @@ pub(crate) fn bad_addr_error(
             Family::V6 => d(format!("{text} is an IPv4 address in an IPv6 ruleset"))
                 .with_help("give IPv4 rules from iptables-save as a separate text"),
         },
-        BadAddr::NotAnAddress if looks_like_host_name(text) && !resolve => d(format!(
+        BadAddr::NotNumericAddress if looks_like_host_name(text) && !resolve => d(format!(
             "host name {text} instead of an address"
         ))
         .with_help(
             "write the address (iptables-save always does), or give --resolve to look it up now",
         ),
-        BadAddr::NotAnAddress if looks_like_host_name(text) => {
+        BadAddr::NotNumericAddress if looks_like_host_name(text) => {
             d(format!("no address of host {text}"))
                 .with_help("it cannot be resolved: write the address")
         }
-        BadAddr::NotAnAddress => d(format!("{text:?} is not an address")).with_help(match family {
-            Family::V4 => "four numbers separated by dots, optionally a slash and a length or mask",
-            Family::V6 => "e.g. 2001:db8::1, optionally a slash and a prefix length",
-        }),
+        BadAddr::NotNumericAddress => {
+            d(format!("{text:?} is not an address")).with_help(match family {
+                Family::V4 => {
+                    "four numbers separated by dots, optionally a slash and a length or mask"
+                }
+                Family::V6 => "e.g. 2001:db8::1, optionally a slash and a prefix length",
+            })
+        }
     }
 }
 
@@ -172,9 +176,9 @@ pub(super) fn print_number_range(out: &mut String, lo: u64, hi: u64) {
 
 /// Appends `0x…/0x…`, without the mask where it is all ones.
 pub(super) fn print_masked_hex(out: &mut String, value: u64, mask: u64, all: u64) {
-    append_text::append_hex(out, value);
+    append_text::append_0x_hex(out, value);
     if mask != all {
         out.push('/');
-        append_text::append_hex(out, mask);
+        append_text::append_0x_hex(out, mask);
     }
 }

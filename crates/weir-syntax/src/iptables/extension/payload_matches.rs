@@ -230,7 +230,7 @@ fn copy_number_as_hex<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
         return None;
     }
     let (n, rest) = strtoul::parse_leading_number(text)?;
-    append_text::append_hex(out, u32::try_from(n).ok()?.into());
+    append_text::append_0x_hex(out, u32::try_from(n).ok()?.into());
     Some(rest.trim_start())
 }
 

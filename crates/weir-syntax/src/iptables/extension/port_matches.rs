@@ -305,9 +305,12 @@ fn build_multiport_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         (132, false) => "sctp",
         (136, false) => "udplite",
         _ => {
-            return Diagnostic::new("multiport without a protocol that has ports", t.span)
-                .with_help("write -p tcp, udp, udplite, sctp or dccp before it")
-                .into_err();
+            return Diagnostic::new(
+                "multiport without a protocol that has ports",
+                t.negation_to_arguments_span,
+            )
+            .with_help("write -p tcp, udp, udplite, sctp or dccp before it")
+            .into_err();
         }
     };
     let mut ports = Vec::with_capacity(1 + t.arg.bytes().filter(|b| *b == b',').count());

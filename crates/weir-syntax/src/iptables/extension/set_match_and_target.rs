@@ -64,7 +64,7 @@ fn parse_set_name(t: &ParsedOption) -> ParseResult<SharedName> {
     Ok(SharedName::from(t.arg))
 }
 
-fn parse_set_directions(t: &ParsedOption) -> ParseResult<Vec<bool>> {
+fn parse_set_directions_true_for_src(t: &ParsedOption) -> ParseResult<Vec<bool>> {
     let mut out = Vec::new();
     for word in t.second_arg.split(',') {
         match word {
@@ -111,7 +111,7 @@ fn build_set_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     Ok(Match::Set(SetMatch {
         negated: t.negated,
         name: parse_set_name(t)?,
-        src_directions: parse_set_directions(t)?,
+        src_directions: parse_set_directions_true_for_src(t)?,
         options,
     }))
 }
@@ -121,7 +121,7 @@ fn build_set_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     for t in (0..=2).filter_map(|id| g.first_with_id(id)) {
         let mut words = parse_set_name(t)?.to_string();
         words.push(' ');
-        append_set_directions(&mut words, &parse_set_directions(t)?);
+        append_set_directions(&mut words, &parse_set_directions_true_for_src(t)?);
         options.push_non_negated(g.option_name_without_dashes(t.id), ExtensionValue::Text(words));
         if t.id == 0 {
             if g.has_option(3) {
@@ -143,14 +143,20 @@ fn build_set_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     }
     if let Some(t) = g.first_with_id(2) {
         if !(5..=7).any(|id| g.has_option(id)) {
-            return Diagnostic::new("--map-set without a value to map", t.span)
-                .with_help("give --map-mark, --map-prio or --map-queue")
-                .into_err();
+            return Diagnostic::new(
+                "--map-set without a value to map",
+                t.negation_to_arguments_span,
+            )
+            .with_help("give --map-mark, --map-prio or --map-queue")
+            .into_err();
         }
         if g.table != TableName::Mangle {
-            return Diagnostic::new(format!("--map-set in the {} table", g.table), t.span)
-                .with_help("the kernel accepts it only in mangle")
-                .into_err();
+            return Diagnostic::new(
+                format!("--map-set in the {} table", g.table),
+                t.negation_to_arguments_span,
+            )
+            .with_help("the kernel accepts it only in mangle")
+            .into_err();
         }
         if g.has_option(6) || g.has_option(7) {
             g.restrict_hooks(&[Forward, Output, Postrouting]);

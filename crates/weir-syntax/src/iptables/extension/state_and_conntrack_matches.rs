@@ -39,7 +39,7 @@ pub(super) static CONNTRACK_MATCH: Extension<Match> = Extension {
         option_with_argument("ctexpire", 11).invertible(),
         option_with_argument("ctdir", 12),
     ],
-    build: build_conntrack_module_match,
+    build: build_conntrack_match,
     ..Extension::DEFAULT
 };
 
@@ -97,7 +97,7 @@ fn parse_ct_status(t: &ParsedOption) -> ParseResult<u32> {
 }
 
 fn parse_ct_addr(t: &ParsedOption, g: &ParsedExtensionOptions) -> ParseResult<AddrMatch> {
-    let (a, mask) = super::option_values::parse_host_net(t, g)?;
+    let (a, mask) = super::option_values::parse_unmasked_host_net(t, g)?;
     // Kept as written: the kernel compares under the mask, and the tools print all bits.
     Ok(AddrMatch { negated: t.negated, addr: a, mask })
 }
@@ -107,7 +107,7 @@ fn parse_ct_port(t: &ParsedOption) -> ParseResult<Negatable<PortSpan>> {
 }
 
 /// A protocol by number or name; `status` is the test of `--ctstatus` before it.
-fn parse_ct_protocol(
+fn parse_ct_protocol_after_status(
     t: &ParsedOption,
     status: Option<&Negatable<u32>>,
 ) -> ParseResult<Negatable<u8>> {
@@ -126,7 +126,7 @@ fn parse_ct_protocol(
     }
 }
 
-fn build_conntrack_module_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
+fn build_conntrack_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut c = ConntrackMatch::default();
     for t in g.iter() {
         match t.id {
@@ -136,7 +136,7 @@ fn build_conntrack_module_match(g: &ParsedExtensionOptions) -> ParseResult<Match
                     value: parse_ct_states(t, &CT_STATE_NAMES)?,
                 })
             }
-            1 => c.proto = Some(parse_ct_protocol(t, c.status.as_ref())?),
+            1 => c.proto = Some(parse_ct_protocol_after_status(t, c.status.as_ref())?),
             2 => c.orig_src = Some(parse_ct_addr(t, g)?),
             3 => c.orig_dst = Some(parse_ct_addr(t, g)?),
             4 => c.repl_src = Some(parse_ct_addr(t, g)?),

@@ -82,7 +82,7 @@ pub(super) static CONNBYTES_MATCH: Extension<Match> = Extension {
         option_with_argument("connbytes-mode", 2).mandatory(),
     ],
     build: build_connbytes_match,
-    print_value: print_open_range,
+    print_value: print_range_omitting_unlimited_end,
     ..Extension::DEFAULT
 };
 
@@ -274,7 +274,7 @@ fn build_connbytes_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
 }
 
 /// A range without an upper end ends after its lower one.
-fn print_open_range(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_range_omitting_unlimited_end(out: &mut String, o: &ExtensionOption, family: Family) {
     let ExtensionValue::Range(lo, hi) = &o.value else { return print_option_value(out, o, family) };
     append_text::append_decimal(out, *lo);
     if *hi != u64::MAX {

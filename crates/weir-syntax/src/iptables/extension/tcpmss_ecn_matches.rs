@@ -54,9 +54,12 @@ fn build_ecn_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         };
         let tcp = g.base.proto.is_some_and(|p| p.proto == 6 && !p.negated);
         if id != 2 && !tcp {
-            return Diagnostic::new("test of TCP bits in a rule that is not for TCP only", t.span)
-                .with_help("write -p tcp in the rule")
-                .into_err();
+            return Diagnostic::new(
+                "test of TCP bits in a rule that is not for TCP only",
+                t.negation_to_arguments_span,
+            )
+            .with_help("write -p tcp in the rule")
+            .into_err();
         }
         options.push(ExtensionOption {
             negated: t.negated,

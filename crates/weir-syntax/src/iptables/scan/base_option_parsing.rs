@@ -103,9 +103,9 @@ impl<'w> OptionScanner<'_, '_, 'w> {
 
     fn parse_or_resolve_nets(&self, text: &str, span: Span) -> ParseResult<ResolvedNets> {
         let (family, resolve) = (self.context.family, self.context.resolve_host_names);
-        match address::parse_xtables_addr_and_mask(text, family) {
+        match address::parse_xtables_unmasked_addr_and_mask(text, family) {
             Ok(net) => Ok(ResolvedNets::Literal(Some(net))),
-            Err(BadAddr::NotAnAddress) if resolve => {
+            Err(BadAddr::NotNumericAddress) if resolve => {
                 let (name, mask) =
                     text.rsplit_once('/').map_or((text, None), |(n, m)| (n, Some(m)));
                 let mask = mask
@@ -117,7 +117,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
                         return Ok(found.into_iter().map(|a| (a, mask)).collect());
                     }
                 }
-                bad_addr_error(name, span, BadAddr::NotAnAddress, family, true).into_err()
+                bad_addr_error(name, span, BadAddr::NotNumericAddress, family, true).into_err()
             }
             Err(bad) => bad_addr_error(text, span, bad, family, resolve).into_err(),
         }

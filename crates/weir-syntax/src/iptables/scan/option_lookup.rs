@@ -44,14 +44,16 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                             )
                             .into_err();
                         }
-                        (_, Some(v)) => Some(self.attached_argument_or_whole_word(letter, v, word)),
+                        (_, Some(v)) => {
+                            Some(self.attached_argument_or_option_word(letter, v, word))
+                        }
                         (OptionArity::Flag, None) => None,
                         (_, None) => Some(self.take_argument(word.span, text)?),
                     };
                     return self.dispatch_option_letter(letter, arg, word.span);
                 }
                 FoundOption::Extension(owner, opt) => {
-                    let value = value.map(|v| self.attached_argument_or_whole_word(0, v, word));
+                    let value = value.map(|v| self.attached_argument_or_option_word(0, v, word));
                     return self.take_extension_option(owner, opt, value, word);
                 }
                 FoundOption::Ambiguous(names) => {

@@ -138,15 +138,18 @@ fn check_options_protocol_and_table(
         let Some(t) = g.first_with_id(o.id) else { continue };
         if let Some(other) = g.iter().find(|t| o.excludes >> t.id & 1 == 1) {
             let (a, b) = (o.name, g.option_name_without_dashes(other.id));
-            return Diagnostic::new(format!("--{a} and --{b} together"), other.span)
-                .with_help("give only one of them")
-                .into_err();
+            return Diagnostic::new(
+                format!("--{a} and --{b} together"),
+                other.negation_to_arguments_span,
+            )
+            .with_help("give only one of them")
+            .into_err();
         }
         if o.requires & !bits != 0 {
             let missing = (o.requires & !bits).trailing_zeros() as u8;
             return Diagnostic::new(
                 format!("--{} without --{}", o.name, g.option_name_without_dashes(missing)),
-                t.span,
+                t.negation_to_arguments_span,
             )
             .into_err();
         }

@@ -90,7 +90,7 @@ fn push_nat_addr(text: &mut String, addr: Addr, range: &NatRange, family: Family
 pub fn print_effect(effect: &Effect, family: Family) -> Result<String, String> {
     let ip = if family == Family::V4 { "ip" } else { "ip6" };
     Ok(match effect {
-        Effect::Mark { value, mask } => {
+        Effect::Mark { xor_value: value, clear_mask: mask } => {
             format!("meta mark set {}", mark_expression_text("mark", *value, *mask))
         }
         Effect::Notrack | Effect::CtNotrack { .. } => "notrack".into(),
@@ -98,13 +98,15 @@ pub fn print_effect(effect: &Effect, family: Family) -> Result<String, String> {
             let class = u32::from(*major) << 16 | u32::from(*minor);
             format!("meta priority set {class:#x}")
         }
-        Effect::Tos { value, mask: 0xff } => {
+        Effect::Tos { xor_value: value, clear_mask: 0xff } => {
             format!("{ip} dscp set {:#x} {ip} ecn set {}", value >> 2, value & 3)
         }
-        Effect::Tos { value, mask: 0xfc } if value & 3 == 0 => {
+        Effect::Tos { xor_value: value, clear_mask: 0xfc } if value & 3 == 0 => {
             format!("{ip} dscp set {:#x}", value >> 2)
         }
-        Effect::Tos { mask, .. } => return Err(format!("-j TOS under the mask {mask:#04x}")),
+        Effect::Tos { clear_mask: mask, .. } => {
+            return Err(format!("-j TOS under the mask {mask:#04x}"));
+        }
         Effect::Dscp(dscp) => format!("{ip} dscp set {dscp:#x}"),
         Effect::Ttl { op: TtlOperation::Set, value } if family == Family::V4 => {
             format!("ip ttl set {value}")

@@ -114,7 +114,7 @@ fn sarif_location(
                 "startLine": r.line,
                 "startColumn": r.column,
                 "endLine": r.end_line,
-                "endColumn": r.end_column,
+                "endColumn": r.end_column_exclusive,
             });
         }
         location["physicalLocation"] = physical;

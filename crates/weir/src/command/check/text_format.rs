@@ -61,7 +61,7 @@ fn render_ruleset_counts(firewall: &Firewall) -> String {
         let chains = table.chains.len();
         out.push_str(&format!(
             "  {} {:<8} {:>7} rules in {chains} chains",
-            table.family, table.table, table.rules
+            table.family_v4_or_v6, table.table, table.rules
         ));
         if let Some(longest) = table.chains.first().filter(|c| c.rules > 0) {
             out.push_str(&format!(
@@ -136,7 +136,7 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
         }
     }
     out.push('\n');
-    for IncompletelySearchedTable { family, table } in &checked.unfinished_tables {
+    for IncompletelySearchedTable { family_v4_or_v6: family, table } in &checked.unfinished_tables {
         out.push_str(&format!(
             "note: {family} {table} needs too many comparisons: some shadowed, redundant or \
              overlapping rules are not reported\n"

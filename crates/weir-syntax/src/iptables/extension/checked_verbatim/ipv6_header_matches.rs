@@ -149,7 +149,7 @@ const IPV6_OPTIONS_MAX: usize = 16;
 fn build_ipv6_options_header_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     if let Some(t) = g.first_with_id(1) {
         let byte =
-            |text: &str, min| strtoul::parse_plain_strtoul_in_range(text, min, 255).is_some();
+            |text: &str, min| strtoul::parse_strtoul_refusing_negative(text, min, 255).is_some();
         let good = |(i, word): (usize, &str)| match word.split_once(':') {
             // Option 0 pads by one byte: it has no length. The last of all has none, either.
             Some((kind, length)) => i + 1 < IPV6_OPTIONS_MAX && byte(kind, 1) && byte(length, 0),

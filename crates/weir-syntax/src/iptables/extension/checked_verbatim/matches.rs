@@ -108,7 +108,7 @@ fn build_connlabel_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let Some(t) = g.first_with_id(0) else {
         return g.extension_error("connlabel without --label").into_err();
     };
-    match strtoul::parse_plain_strtoul_in_range(t.arg, 0, u64::MAX) {
+    match strtoul::parse_strtoul_refusing_negative(t.arg, 0, u64::MAX) {
         Some(n) if n > CONNLABEL_MAX_BIT => t
             .arg_error(format!("label {} is above {CONNLABEL_MAX_BIT}", t.arg))
             .with_help("the kernel has 128 labels, starting from 0")

@@ -201,7 +201,7 @@ const NPT_OPTIONS: &[crate::iptables::option_specs_and_arguments::OptionSpec] = 
 fn build_npt_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let kept = build_verbatim_target(g, &[(0, Net), (1, Net)])?;
     for t in g.iter() {
-        let (addr, mask) = super::option_values::parse_host_net(t, g)?;
+        let (addr, mask) = super::option_values::parse_unmasked_host_net(t, g)?;
         let length = g.family.prefix_len_of_mask(mask.0);
         if addr.0 & !mask.0 != 0 || length.is_none_or(|l| l > 64) {
             return t

@@ -12,37 +12,46 @@ use weir_partition::predicate_relations::is_disjoint;
 const EXAMINED_PAIRS_MAX: usize = 5_000_000;
 
 /// A rule by which a packet may meet such rules: itself, or in the chain that it enters.
-struct RuleWithOpaqueEffectCount {
+struct RuleWithEffectsAfterOpaqueTests {
     tests: RuleTests,
     /// How many a packet that matches may meet.
-    opaque_effect_count: usize,
+    effects_after_opaque_tests_max: usize,
 }
 
 /// How many rules of a ruleset do not act after an opaque test: what a whole diagram takes grows
 /// with them, the others multiply it.
-pub(crate) fn count_rules_without_opaque_effect(ruleset: &Ruleset, family: Family) -> usize {
+pub(crate) fn count_rules_without_effect_after_opaque_test(
+    ruleset: &Ruleset,
+    family: Family,
+) -> usize {
     let rules = ruleset.rules_with_table_and_chain();
     rules.filter(|r| !has_effect_after_opaque_test(r.2, &lower_to_tests(r.2, family))).count()
 }
 
 /// Whether some packet may meet at least `count` rules of a table that do something after a test
 /// that no field decides, and let the packet go on. "Yes" may be wrong, "no" is not.
-pub(crate) fn can_packet_reach_opaque_effects(table: &Table, family: Family, count: usize) -> bool {
+pub(crate) fn can_packet_reach_effects_after_opaque_tests(
+    table: &Table,
+    family: Family,
+    count: usize,
+) -> bool {
     let graph = table.chain_graph();
     let mut met = vec![0; table.chains.len()];
     for at in graph.all_callees_first() {
         let chain = &table.chains[at];
-        let opaque_effect_count = |(index, rule): (usize, &Rule)| {
+        let effects_after_opaque_tests_max = |(index, rule): (usize, &Rule)| {
             let below = graph.chain_entered_by_rule(at, index).map_or(0, |callee| met[callee]);
             let tests = lower_to_tests(rule, family);
-            let opaque_effect_count =
+            let effects_after_opaque_tests_max =
                 below + usize::from(has_effect_after_opaque_test(rule, &tests));
-            (opaque_effect_count > 0)
-                .then_some(RuleWithOpaqueEffectCount { tests, opaque_effect_count })
+            (effects_after_opaque_tests_max > 0).then_some(RuleWithEffectsAfterOpaqueTests {
+                tests,
+                effects_after_opaque_tests_max,
+            })
         };
-        let rules: Vec<RuleWithOpaqueEffectCount> =
-            enumerate_rules(chain).filter_map(opaque_effect_count).collect();
-        met[at] = max_opaque_effects_matched_together(&rules, family, count);
+        let rules: Vec<RuleWithEffectsAfterOpaqueTests> =
+            enumerate_rules(chain).filter_map(effects_after_opaque_tests_max).collect();
+        met[at] = max_effects_after_opaque_tests_of_one_packet(&rules, family, count);
         if met[at] >= count {
             return true;
         }
@@ -64,8 +73,8 @@ fn has_effect_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
 
 /// The largest total weight of a rule and those that some packet may match beside it; at most
 /// `enough`.
-fn max_opaque_effects_matched_together(
-    rules: &[RuleWithOpaqueEffectCount],
+fn max_effects_after_opaque_tests_of_one_packet(
+    rules: &[RuleWithEffectsAfterOpaqueTests],
     family: Family,
     enough: usize,
 ) -> usize {
@@ -77,7 +86,7 @@ fn max_opaque_effects_matched_together(
         let mut total = 0;
         for other in rules {
             if may_match_together(&rule.tests, &other.tests, family) {
-                total += other.opaque_effect_count;
+                total += other.effects_after_opaque_tests_max;
             }
             if total >= enough {
                 return enough;
@@ -110,7 +119,7 @@ mod tests {
         let text = format!("*filter\n:FORWARD ACCEPT\n:a -\n:b -\n{rules}COMMIT\n");
         let ruleset = parse(&text, &ParserSettings::default()).expect("a ruleset");
         let table = ruleset.table(&TableName::Filter).expect("the table");
-        can_packet_reach_opaque_effects(table, Family::V4, count)
+        can_packet_reach_effects_after_opaque_tests(table, Family::V4, count)
     }
 
     #[test]

@@ -16,12 +16,12 @@ use weir_semantics::{
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct U32EvaluatingOracle<A>(pub A);
+pub struct U32AndStringEvaluatingOracle<A>(pub A);
 
-impl<A: Oracle> Oracle for U32EvaluatingOracle<A> {
-    fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool {
+impl<A: Oracle> Oracle for U32AndStringEvaluatingOracle<A> {
+    fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         let Some(Match::UnmodelledInput(host)) = question.match_in_question() else {
-            return self.0.answer_rule_question(question);
+            return self.0.match_holds_or_target_ends_traversal(question);
         };
         let option = |name| host.options.iter().find(|o| o.name == name);
         if let ("u32", Some(o)) = (host.module, option("u32"))
@@ -31,14 +31,17 @@ impl<A: Oracle> Oracle for U32EvaluatingOracle<A> {
             return evaluate_u32_expression(text, &bytes).unwrap_or(false) != o.negated;
         }
         if host.module != "string" {
-            return self.0.answer_rule_question(question);
+            return self.0.match_holds_or_target_ends_traversal(question);
         }
         let mut h = DefaultHasher::new();
         for o in host.options.iter().filter(|o| o.name != "algo") {
             format!("{o:?}").hash(&mut h);
         }
         let content = h.finish();
-        self.0.answer_rule_question(&OracleQuestion { content_digest: content, ..*question })
+        self.0.match_holds_or_target_ends_traversal(&OracleQuestion {
+            content_digest: content,
+            ..*question
+        })
     }
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
