@@ -265,7 +265,8 @@ impl<'f> DiagramContext<'f> {
         space.store.ite(over, expires, lives)
     }
 
-    /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no fragment gets there.
+    /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no later fragment reaches
+    /// it. More-fragments is no variable, so a first fragment counts as a whole datagram.
     fn hold_fragments_for_reassembly(&mut self) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {

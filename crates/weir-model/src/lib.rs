@@ -26,6 +26,7 @@ pub mod ruleset;
 mod shared_name;
 mod span;
 pub mod target;
+mod u32_header_test;
 
 pub use chain_graph::{ChainGraph, ChainJump};
 pub use content_key::{RuleContentKey, compute_rule_content_keys};
@@ -51,4 +52,5 @@ pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName
 pub use shared_name::SharedName;
 pub use span::Span;
 pub use target::{Effect, NatTarget, Target};
+pub use u32_header_test::U32HeaderTest;
 pub use weir_packet::{Addr, CtState, Family, Mac, Packet, mask};

@@ -4,7 +4,7 @@ use weir_model::effect::match_module_name;
 use weir_model::rule_match::{
     ConntrackMatch, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
 };
-use weir_model::{Match, Rule, Target, Test, lower_to_tests};
+use weir_model::{Family, Match, Rule, Target, Test, U32HeaderTest, lower_to_tests};
 
 use crate::context::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
@@ -30,7 +30,9 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
             };
             for m in &rule.matches {
                 let Match::UnmodelledInput(host) = m else { continue };
-                if let Some(plain) = plain_match_instead_of_u32(host) {
+                let header_test = U32HeaderTest::from_match(m);
+                if let Some((test, _)) = header_test.filter(|_| table.family() == Family::V4) {
+                    let plain = test.plain_match();
                     let message = format!("-m u32 tests what {plain} can test");
                     out.push(say(&U32_FOR_HEADER, message, "use the plain match"));
                 }
@@ -70,40 +72,6 @@ fn string_match_algorithm(host: &UnmodelledInputMatch) -> Option<&str> {
 fn has_search_bounds(host: &UnmodelledInputMatch) -> bool {
     find_match_option_by_name(host, "from").is_some()
         || find_match_option_by_name(host, "to").is_some()
-}
-
-/// The plain match of the tests that are often copied from old guides.
-fn plain_match_instead_of_u32(host: &UnmodelledInputMatch) -> Option<&'static str> {
-    let ExtensionValue::Text(text) =
-        &find_match_option_by_name(host, "u32").filter(|_| host.module == "u32")?.value
-    else {
-        return None;
-    };
-    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let (place, _) =
-        text.to_ascii_lowercase().split_once('=').map(|(p, v)| (p.to_owned(), v.to_owned()))?;
-    let number = |s: &str| match s.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
-        None => s.parse::<u32>().ok(),
-    };
-    let (offset, mask) = match place.split_once('&') {
-        Some((offset, mask)) if !mask.contains(['@', '>', '<', '&']) => {
-            (number(offset)?, number(mask)?)
-        }
-        Some(_) => return None,
-        None => (number(&place)?, u32::MAX),
-    };
-    if text.contains("&&") {
-        return None;
-    }
-    Some(match (offset, mask) {
-        (6, 0xff) => "-p",
-        (12, _) => "-s",
-        (16, _) => "-d",
-        (0, 0xffff) => "-m length",
-        (5, 0xff) => "-m ttl",
-        (_, _) => return None,
-    })
 }
 
 /// A match that says again what the rule says already.

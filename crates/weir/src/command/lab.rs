@@ -132,7 +132,7 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
 fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
-        let what = point.quantity.comparison_name().unwrap_or(point.quantity.title());
+        let what = point.quantity.comparison().map_or(point.quantity.title(), |found| found.name);
         let word = match point.verdict {
             ChangeClass::Regression => "WORSE",
             ChangeClass::Improvement => "better",
