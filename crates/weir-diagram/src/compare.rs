@@ -18,7 +18,7 @@ use crate::comparison_types::{
     DiagramSizeAndSteps, FamilyPathComparison,
 };
 use crate::difference_slice::slice_to_difference;
-use crate::fragment_drops::have_same_leading_drops;
+use crate::ipv4_fragment_drops::have_same_leading_drops;
 use crate::node_store::LimitReached;
 use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;

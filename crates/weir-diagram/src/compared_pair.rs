@@ -16,7 +16,7 @@ use crate::comparison_types::{
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::fragment_drops::{find_leading_whole_datagram_drops, is_dropped_before_reassembly};
+use crate::ipv4_fragment_drops::{find_leading_whole_datagram_drops, is_dropped_before_reassembly};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::{ComparedExamplePacket, Region};

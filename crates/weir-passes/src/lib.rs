@@ -16,6 +16,7 @@ mod checked_passes;
 pub mod cost;
 pub mod editable_chain_tree;
 pub mod equivalence_check;
+mod packet_class;
 pub mod packet_cost;
 mod pass;
 pub mod passes;

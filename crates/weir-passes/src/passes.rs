@@ -10,7 +10,6 @@ pub mod fold_into_set;
 pub mod inline_chain;
 pub mod merge_adjacent;
 pub mod notrack;
-mod packet_class;
 pub mod remove_duplicates;
 pub mod remove_shadowed;
 pub mod reorder_by_hits;

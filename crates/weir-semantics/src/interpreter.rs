@@ -10,10 +10,10 @@
 //!
 //! At each hook, rules see what the kernel knows there: no output device before routing, none at
 //! INPUT, no input device on a local packet; no conntrack entry in the raw table (which runs before
-//! conntrack, unless the packet comes over `lo` and already has one); a TTL that was decremented if
-//! the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses and other
-//! changes as earlier tables left them. The caller determines routing: `iif` and `oif` of the
-//! packet say where it comes from and where it goes.
+//! conntrack, unless the packet comes over `lo`, or is a reply that the host sends, and already has
+//! one); a TTL that was decremented if the packet is forwarded; no later IPv4 fragment at INPUT;
+//! marks, translated addresses and other changes as earlier tables left them. The caller determines
+//! routing: `iif` and `oif` of the packet say where it comes from and where it goes.
 //!
 //! A packet is the first of its connection if its state is NEW (or RELATED, but not an ICMP error):
 //! then, and if conntrack is in use, it traverses the nat table, once for each of the two

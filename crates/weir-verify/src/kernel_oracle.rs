@@ -2,7 +2,7 @@
 //! determines them, otherwise from the kernel's own counter of the rule.
 //!
 //! A counter shows whether all matches of its rule were true. It does not show which one was false,
-//! which matters if one of them drops the packet ([`hotdrop_prediction`]): such answers stay open,
+//! which matters if one of them drops the packet ([`drop_prediction`]): such answers stay open,
 //! and both are tried ([`KernelOracle::with_scripted_answers`]).
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use weir_semantics::{
     JourneyKind, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
-use crate::hotdrop_prediction;
+use crate::drop_prediction;
 use crate::packet_batch::PacketPath;
 use crate::testbed::LINK_ADDRS_AS_NUMBERS;
 
@@ -123,8 +123,8 @@ impl Oracle for KernelOracle<'_> {
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         let dropped = match question.match_in_question() {
-            Some(m) => hotdrop_prediction::match_drops_packet(m, question.packet),
-            None => hotdrop_prediction::target_drops_packet(&question.rule.target, question.packet),
+            Some(m) => drop_prediction::match_drops_packet(m, question.packet),
+            None => drop_prediction::target_drops_packet(&question.rule.target, question.packet),
         };
         dropped.unwrap_or_else(|why| {
             self.unknown_cause = Some(why);
@@ -262,7 +262,7 @@ fn may_later_match_drop(question: &OracleQuestion<'_>) -> bool {
     let QuestionSubject::Match(at) = question.subject else { return false };
     question.rule.matches[at + 1..]
         .iter()
-        .any(|m| hotdrop_prediction::can_match_drop_given_packet(m, question.packet))
+        .any(|m| drop_prediction::can_match_drop_given_packet(m, question.packet))
 }
 
 /// What a match of the host says in our namespaces, where that is certain.

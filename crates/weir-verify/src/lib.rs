@@ -23,8 +23,8 @@
 mod conntrack_setup;
 mod counters;
 mod diagram_check;
+mod drop_prediction;
 mod error;
-mod hotdrop_prediction;
 mod kernel_oracle;
 mod link_macs;
 mod observing_rules;

@@ -85,7 +85,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Lab(cli::LabCommand::Serve(args)) => {
             command::lab_serve_over_http::serve_pages_until_killed(&args)
         }
-        Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs(&args),
+        Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs_and_print(&args),
         Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
         Command::Lab(cli::LabCommand::List(args)) => {
             command::lab_claims::print_or_write_claim_lists(&args)

@@ -37,7 +37,7 @@ use weir_model::{
 use weir_partition::{TestAlgebra, find_barrier_reason};
 use weir_semantics::tables_at_hook;
 
-use super::packet_class::{PacketClass, PacketClassOutcome};
+use crate::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
 use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};

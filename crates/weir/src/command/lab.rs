@@ -105,7 +105,7 @@ fn study_folder(study: &Path) -> &Path {
 }
 
 /// Compares two runs of a study, and says no where something became worse.
-pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
+pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
     ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
     let (first, second) =
         (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);

@@ -1,6 +1,7 @@
-//! Packets that a match drops by its evaluation, if the packet's fields do not determine it.
+//! Packets that a match or target drops by its evaluation, if the packet's fields do not determine
+//! it.
 //!
-//! These matches read bytes that the model does not represent. Their effect is computed from the
+//! They read bytes that the model does not represent. Their effect is computed from the
 //! bytes, as the modules in net/netfilter do; `effects` in the tests compares it with the kernel.
 
 use weir_model::effect::{Hotdrop, match_effects, target_module_name};
