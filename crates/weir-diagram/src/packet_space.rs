@@ -58,7 +58,7 @@ impl PacketSet {
 /// A rule's tests become a [`PacketSet`] by
 /// [`packets_matching_rule`](PacketSpace::packets_matching_rule); sets are combined, compared and
 /// counted; [`witness`](PacketSpace::witness) picks a packet and
-/// [`regions`](PacketSpace::largest_regions) describes a set in words. Tests that the packet does
+/// [`largest_regions`](PacketSpace::largest_regions) describes a set in words. Tests that the packet does
 /// not determine (owner, an unknown set) are variables in addition to its fields: one per content
 /// and hook. A stateful test is a variable of its rule alone, so it is never treated as equal to
 /// another one.

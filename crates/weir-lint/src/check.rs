@@ -107,7 +107,7 @@ fn sort_findings_by_position(findings: &mut [Finding]) {
     findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
 }
 
-/// What [`check`](fn@lint_firewall) finds by default.
+/// What [`lint_firewall`] finds by default.
 pub fn lint_with_default_options(firewall: &Firewall) -> Vec<Finding> {
     lint_firewall(firewall, &LintOptions::default()).findings
 }

@@ -1,4 +1,4 @@
-//! All passes, one file each, by name.
+//! All passes, one file per pass, by name.
 //!
 //! In the order of [`ALL_PASSES`] each pass helps the next: first dead rules are removed, then
 //! tests become cheaper, then the shape of chains changes.

@@ -1,7 +1,7 @@
 //! A packet's fields, read once, so that a rule costs one comparison.
 //!
 //! The traversal tries thousands of rules on one packet: [`PacketView`] reads every field of the
-//! table once and stores it in an array that the compact tests of [`lower`](super::rule_lowering)
+//! table once and stores it in an array that the compact tests of [`rule_lowering`](super::rule_lowering)
 //! index by slot. It is read again when a target has changed the packet.
 
 use weir_model::field::FIELDS;
