@@ -1,5 +1,10 @@
 //! The command line: parses arguments, calls the crates, prints. Logic that deserves a unit test is
 //! in the crate to which it belongs.
+//!
+//! - `cli` is the command line as clap parses it, `command` has one file per command;
+//! - `operand`, `diff_operand`, `ruleset_texts` and `live_ruleset` read what the command line names;
+//! - `terminal`, `run_progress`, `source_locations`, `unified_diff` and `json_output` print;
+//! - `atomic_file_replacement` writes files as a whole, `deadline` ends a command in time.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]

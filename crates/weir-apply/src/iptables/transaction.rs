@@ -1,4 +1,9 @@
 //! The operations of a transaction.
+//!
+//! [`Transaction::init`] reads a table. Changes act on a [`DraftTable`] in memory, whose untouched
+//! entries keep the bytes that the kernel gave. [`Transaction::commit`] reads the table again,
+//! refuses if it differs, and replaces it in one step. What is kept, and what happens if others
+//! change the table, is described in the head of the parent module.
 
 use std::io;
 
