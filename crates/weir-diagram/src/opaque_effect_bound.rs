@@ -62,8 +62,8 @@ fn has_effect_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
     goes_on && tests.iter().any(|test| matches!(test, Test::Opaque { .. }))
 }
 
-/// The largest total weight of a rule and those that some packet may match beside it; at most
-/// `enough`.
+/// The largest total weight of a rule and those that some packet may match in addition to it; at
+/// most `enough`.
 fn max_opaque_effects_matched_together(
     rules: &[RuleWithOpaqueEffectCount],
     family: Family,

@@ -17,7 +17,7 @@ pub(crate) struct PacketPartPresence {
     pub complete_tcp_header: DiagramRef,
     /// A whole ICMP header.
     pub icmp: DiagramRef,
-    /// A header that is cut, or a TCP fragment that could overwrite it.
+    /// A truncated header, or a TCP fragment that could overwrite it.
     pub unreadable_header: DiagramRef,
     /// The ports as multiport reads them.
     pub multiport_ports: DiagramRef,
@@ -29,7 +29,7 @@ pub(crate) struct PacketPartPresence {
     pub source_mac: DiagramRef,
     /// A later fragment.
     pub later_fragment: DiagramRef,
-    /// A transport header that is cut.
+    /// A truncated transport header.
     pub truncated_header: DiagramRef,
 }
 

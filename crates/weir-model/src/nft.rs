@@ -314,7 +314,7 @@ pub enum Comparand {
     InSpans(Vec<(u128, u128)>),
     /// `value & mask == wanted`.
     Masked {
-        /// Bits looked at.
+        /// Bits that are tested.
         mask: u128,
         /// Wanted bits.
         wanted: u128,

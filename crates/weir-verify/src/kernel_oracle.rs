@@ -26,7 +26,7 @@ pub(crate) struct KernelOracle<'a> {
     path: &'a PacketPath,
     /// The original destination, and where the host redirects it.
     daddr_and_journey_on_arrival: (Addr, JourneyKind),
-    /// Whether each rule's own counter counted this packet; `None` where it was not asked.
+    /// Whether each rule's own counter counted this packet; `None` if it was not evaluated.
     rule_counts: Option<&'a HashMap<OriginalRuleIndex, u64>>,
     /// Something was asked that only the kernel can say, and on which more depends than the
     /// counter of the rule that asked.

@@ -31,7 +31,7 @@ fn firewall(case: &Path) -> Firewall {
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
 
-/// The forms of a case, made by one pass alone: iptables, and nft behind it. None where the pass
+/// The forms of a case, made by one pass alone: iptables, and nft after it. None where the pass
 /// changes nothing.
 fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();

@@ -32,7 +32,7 @@ fn clear_test_of_any_protocol(entry: &mut [u8], family: Family) {
 }
 
 /// Addresses in the data of matches, of which IPv4 uses the first four bytes. The tool fills the
-/// others by how an option was written, and the kernel does not look at them.
+/// others by how an option was written, and the kernel does not read them.
 const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
     (b"conntrack\0", &[0, 16, 32, 48, 64, 80, 96, 112]),
     (b"recent\0", &[212]),

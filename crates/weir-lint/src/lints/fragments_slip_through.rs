@@ -24,7 +24,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
             continue;
         }
         for (at, chain) in table.table.chains.iter().enumerate() {
-            // To INPUT, IPv4 datagrams come put together.
+            // IPv4 datagrams are reassembled before INPUT.
             let is_met = match &*chain.name {
                 "INPUT" => table.family() == Family::V6,
                 name => name == "FORWARD",

@@ -93,8 +93,8 @@ fn find_repeated_test(
     let at = (1..=rule.matches.len()).rev().map(|n| n - 1).find(|n| {
         let m = &rule.matches[*n];
         let says = tests(std::slice::from_ref(m), false);
-        // What is cut short dies at the first that looks, so the first must stay, and a match of
-        // the same kind must be before it.
+        // A truncated header is dropped by the first that reads it, so the first must stay, and a
+        // match of the same kind must be before it.
         let twin = rule.matches[..*n]
             .iter()
             .any(|e| match_module_name(e, family) == match_module_name(m, family));

@@ -275,7 +275,7 @@ fn parse_tc_class(cursor: &mut NftTokenCursor<'_>) -> ParseResult<(u16, u16)> {
     }
 }
 
-/// `ip dscp set 0x2`, and with `ip ecn set ce` behind it all of the octet.
+/// `ip dscp set 0x2`, and with `ip ecn set ce` after it all of the octet.
 fn parse_dscp_or_tos_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResult<Effect> {
     let word = cursor.expect_word("a code point")?;
     let Some(dscp) = value_parser::parse_unshifted_dscp(word) else {

@@ -210,7 +210,7 @@ fn parse_lookup_or_comparison(
         return parse_vmap_lookup(cursor, out, MapKeyExpression { expression: load, mask }, family);
     }
     let test = parse_comparison(cursor, load, mask, family)?;
-    // What a connection's status says beside translations is not a value of the model's.
+    // What a connection's status says in addition to translations is not a value of the model's.
     let translated = u128::from(ct_status::SNAT | ct_status::DNAT);
     match &test.comparand {
         Comparand::AnyBit(bits) if load == LoadExpression::CtStatus && bits & !translated != 0 => {

@@ -19,7 +19,7 @@ use crate::cli::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::run_progress::RunProgressDisplay;
 use crate::{json_output, terminal};
 
-/// Runs a study and writes its report beside the records.
+/// Runs a study and writes its report next to the records.
 pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> {
     let words: Vec<String> = std::env::args().collect();
     let usual = if args.against_itself.is_some() { AA_PRESET_NAME } else { "quick" };
@@ -62,7 +62,7 @@ pub fn run_firewall_host_agent() -> Result<YesNoExitStatus> {
     Ok(YesNoExitStatus::Yes)
 }
 
-/// Says how often a subject came out different from itself, and writes it beside the records and,
+/// Says how often a subject came out different from itself, and writes it next to the records and,
 /// where it is to be kept, into the study's folder.
 fn evaluate_and_write_aa_test(
     args: &LabRunArgs,

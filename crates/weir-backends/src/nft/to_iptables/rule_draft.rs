@@ -181,7 +181,7 @@ impl IptablesRuleDraft {
             _ => return unsupported_test_error(test),
         };
         let new = FragmentMatch { negated: whole };
-        // A fragment whose header is looked at: there is none.
+        // A fragment whose header is tested: there is none.
         self.never_matches |= self.base.fragment.is_some_and(|old| old != new);
         self.base.fragment = Some(new);
         Ok(())
