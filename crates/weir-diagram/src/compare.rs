@@ -6,7 +6,6 @@ use weir_model::effect::shared_objects::SharedObjectConfigurations;
 use weir_model::{Family, Firewall};
 use weir_semantics::JourneyKind;
 
-use crate::chain::BuildError;
 use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::common_chains::ProvenTableEquality;
 use crate::compared_pair::{
@@ -23,6 +22,7 @@ use crate::node_store::LimitReached;
 use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;
 use crate::reassembly_difference::find_reassembly_difference;
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::variable_layout::VariableOrder;
 use crate::variable_order_search::rank_variable_orders;
 
@@ -107,7 +107,7 @@ fn list_compared_paths(options: &CompareOptions) -> Vec<ComparedPath> {
     match options.scope {
         CompareScope::OneHook(hook) => vec![ComparedPath::Hook(hook)],
         CompareScope::Journey => {
-            let wanted = |e: &JourneyKind| options.entry.is_none_or(|o| o == *e);
+            let wanted = |kind: &JourneyKind| options.journey_kind.is_none_or(|only| only == *kind);
             JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
         }
     }

@@ -7,7 +7,6 @@ use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, matc
 use weir_semantics::Interpreter;
 use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 
-use crate::chain::BuildError;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{
     CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict,
@@ -20,6 +19,7 @@ use crate::ipv4_fragment_drops::{find_leading_whole_datagram_drops, is_dropped_b
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::{ComparedExamplePacket, Region};
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
 use crate::variable_layout::VariableOrder;

@@ -6,11 +6,11 @@
 
 use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 
-use crate::chain::BuildError;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::variable_layout::VariableOrder;
 

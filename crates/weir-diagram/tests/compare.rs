@@ -168,7 +168,7 @@ fn a_redirected_packet_goes_to_input() {
              *filter\n:INPUT {policy} [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"
         ))
     };
-    let forward = CompareOptions { entry: Some(JourneyKind::Forward), ..by_text() };
+    let forward = CompareOptions { journey_kind: Some(JourneyKind::Forward), ..by_text() };
     let found = differs(&text("ACCEPT"), &text("DROP"), &forward);
     assert_eq!(found.witness.packet.ports().map(|p| p.1), Some(80));
 }

@@ -122,7 +122,7 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
 fn options() -> CompareOptions {
     CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
-        entry: Some(JourneyKind::Forward),
+        journey_kind: Some(JourneyKind::Forward),
         regions_max: 2,
         ..CompareOptions::default()
     }

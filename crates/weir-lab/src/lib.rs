@@ -31,7 +31,6 @@ pub mod frames;
 pub mod host;
 pub mod observe;
 pub mod paper_tunings;
-mod record;
 pub mod schedule;
 pub mod selftest;
 pub mod topology;

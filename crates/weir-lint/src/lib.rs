@@ -19,10 +19,10 @@
 
 #![forbid(unsafe_code)]
 
+mod analyzed_firewall;
 mod apply_edits;
 mod chain_reachability;
 mod check;
-mod context;
 mod finding;
 mod fix;
 mod lint;

@@ -21,7 +21,7 @@ pub(crate) mod unused_and_full_sets;
 pub(crate) mod unused_rule;
 
 pub use self::linear_rule_runs::LINEAR_ADDRESS_RULES_THRESHOLD;
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 
 /// What follows from what was found.

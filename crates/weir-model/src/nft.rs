@@ -30,6 +30,19 @@ pub struct Table {
     pub chains: Vec<Chain>,
 }
 
+impl Table {
+    /// Names of maps with the key that they are looked up by, of every lookup.
+    pub fn map_names_with_lookup_keys(
+        &self,
+    ) -> impl Iterator<Item = (&String, &Vec<MapKeyExpression>)> {
+        let statements = self.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements);
+        statements.filter_map(|s| match s {
+            Statement::Vmap { key, map } => Some((map, key)),
+            _ => None,
+        })
+    }
+}
+
 /// A chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {

@@ -3,7 +3,7 @@
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, lower_to_tests};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

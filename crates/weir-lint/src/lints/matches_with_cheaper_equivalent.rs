@@ -6,7 +6,7 @@ use weir_model::rule_match::{
 };
 use weir_model::{Family, Match, Rule, Target, Test, U32HeaderTest, lower_to_tests};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

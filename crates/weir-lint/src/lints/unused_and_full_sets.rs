@@ -7,7 +7,7 @@ use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::managing_programs::program_of_chain_or_set;
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, SetOption, SharedName};
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
