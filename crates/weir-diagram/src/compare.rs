@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use weir_model::effect::shared_objects::SharedObjectConfigurations;
-use weir_model::{Family, Firewall};
+use weir_model::{Family, Firewall, iptables_tool_name};
 use weir_semantics::JourneyKind;
 
 use crate::changed_rule_witness::ChangedRuleOnPath;
@@ -208,10 +208,7 @@ fn check_same_shared_object_errors(
     let Some((family, object)) = old.first_missing_object_difference(&new) else { return Ok(()) };
     let first = old.objects_missing_at_load().any(|missing| missing == (family, object));
     let which = if first { "first" } else { "second" };
-    let tool = match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    };
+    let tool = iptables_tool_name(family);
     Err(CompareError::OnlyOneRulesetLoads { which, tool, object: object.to_string() })
 }
 

@@ -1,6 +1,7 @@
 //! Presence of a packet's parts, and predicates of one field, as boolean functions of the
 //! variables.
 
+use weir_model::field::PORT_PROTOCOLS;
 use weir_model::rule_match::ct_state;
 use weir_model::{Family, Field};
 use weir_partition::IntervalSet;
@@ -32,9 +33,6 @@ pub(crate) struct PacketPartPresence {
     /// A truncated transport header.
     pub truncated_header: DiagramRef,
 }
-
-/// Protocols whose header begins with two ports.
-pub(crate) const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// The family's ICMP.
 pub(crate) const fn icmp_protocol(family: Family) -> u8 {

@@ -37,7 +37,8 @@ pub use self::matches::{
 };
 pub use self::opaque_module_row::OpaqueModuleRow;
 pub use self::rule_conntrack_activation::{
-    is_conntrack_enabling_rule, rule_conntrack_demand, total_conntrack_demand,
+    has_conntrack_enabling_rule, is_conntrack_enabling_rule, rule_conntrack_demand,
+    total_conntrack_demand,
 };
 pub use self::targets::{
     IpsetWrites, OPAQUE_TARGET_ROWS, TARGET_ROWS, TargetRow, TargetTermination, UNKNOWN_TARGET_ROW,

@@ -150,6 +150,9 @@ pub const FIELDS: [FieldRow; 18] = {
     ]
 };
 
+/// Protocols whose header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+pub const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
+
 /// What a packet has in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldReading {

@@ -244,7 +244,7 @@ impl LoadExpression {
 }
 
 /// Names of ICMP types, as nft says them (nftables src/proto.c).
-pub const ICMP_TYPE_NAMES: &[(&str, u128)] = &[
+pub const NFT_ICMP_TYPE_NAMES: &[(&str, u128)] = &[
     ("echo-reply", 0),
     ("destination-unreachable", 3),
     ("source-quench", 4),
@@ -263,7 +263,7 @@ pub const ICMP_TYPE_NAMES: &[(&str, u128)] = &[
 ];
 
 /// Names of ICMPv6 types, as nft says them (nftables src/proto.c).
-pub const ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
+pub const NFT_ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
     ("destination-unreachable", 1),
     ("packet-too-big", 2),
     ("time-exceeded", 3),

@@ -33,7 +33,7 @@ mod walk_observer;
 
 use std::collections::HashMap;
 
-use weir_model::effect::is_conntrack_enabling_rule;
+use weir_model::effect::has_conntrack_enabling_rule;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
 use self::chain_skip_index::TableSkipIndexes;
@@ -104,11 +104,7 @@ impl<'f> Interpreter<'f> {
             })
         });
         let sets = sets.iter().map(|s| IpsetIndex::new(s, &set_at)).collect();
-        let conntrack = rulesets.map(|ruleset| {
-            ruleset.is_some_and(|all| {
-                all.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r))
-            })
-        });
+        let conntrack = rulesets.map(|ruleset| ruleset.is_some_and(has_conntrack_enabling_rule));
         let configured =
             SharedObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());
         Interpreter {

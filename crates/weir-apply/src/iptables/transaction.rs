@@ -9,6 +9,7 @@ use std::io;
 
 use weir_kernel::KernelError;
 use weir_kernel::xtables::{PacketByteCount, XtablesLock, XtablesSocket};
+use weir_model::ruleset::CHAIN_NAME_MAX_BYTES;
 use weir_model::{Counters, Family, Policy, Rule, SharedName, TableName};
 
 use super::draft_table::{DraftRule, DraftTable, DraftVerdict, RuleOrigin};
@@ -23,8 +24,6 @@ use crate::xtables::{KernelExtension, KernelTable, SetIndices};
 
 /// Rules that jump in a loop (include/uapi/asm-generic/errno.h).
 const ELOOP: i32 = 40;
-/// Longest name of a chain (`XT_EXTENSION_MAXNAMELEN`, with a zero byte).
-const CHAIN_NAME_MAX_BYTES: usize = 28;
 
 /// A rule as [`Transaction::list_rules`] gives it.
 #[derive(Clone, Debug, PartialEq)]

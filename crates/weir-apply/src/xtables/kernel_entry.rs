@@ -1,14 +1,15 @@
 //! Bytes of an entry that say nothing about its rule, set to zero before entries are compared.
 
+use weir_kernel::xtables::XT_COUNTERS_BYTES;
 use weir_model::Family;
 
-use super::entry_offsets::{COUNTERS_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
+use super::entry_offsets::{EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
 use super::rule_entry::{FLAG_V6_PROTOCOL, INVERSE_PROTOCOL, IptIpOffsets};
 
 /// The bytes that the kernel writes: counts, and the hooks that reach the entry.
 pub(crate) fn clear_counters_and_comefrom(entry: &mut [u8], layout: &EntryOffsets) {
     entry[layout.comefrom_at..layout.comefrom_at + 4].fill(0);
-    entry[layout.counters_at..layout.counters_at + COUNTERS_BYTES].fill(0);
+    entry[layout.counters_at..layout.counters_at + XT_COUNTERS_BYTES].fill(0);
 }
 
 /// A name under an empty mask: `-i +` tests nothing, and the tool stores the `+`.

@@ -211,7 +211,7 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
             out.push_str(&print_effect(e, family).expect("checked when it was lowered"));
         }
         Statement::Reject(word) => {
-            out.push_str(print_reject(word, family).expect("checked when it was lowered"));
+            out.push_str(&print_reject(word, family).expect("checked when it was lowered"));
         }
         Statement::Nat(target) => {
             out.push_str(&print_nat(target, family).expect("checked when it was lowered"));
