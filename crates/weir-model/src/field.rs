@@ -11,10 +11,12 @@
 //! packet language need to know nothing else about it.
 
 mod display;
+mod multiport_ports;
 
 use weir_packet::{Addr, CtState, Family, Packet, PktType, Transport};
 
 pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, format_protocol_name_or_number};
+pub use self::multiport_ports::read_multiport_ports;
 use crate::rule_match::ct_state;
 
 /// A field that rules test.
@@ -164,6 +166,16 @@ pub enum FieldReading {
     Truncated,
 }
 
+impl FieldReading {
+    /// The value; 0 if there is none.
+    pub fn value_or_zero(self) -> u128 {
+        match self {
+            FieldReading::Value(value) => value,
+            FieldReading::Absent | FieldReading::Truncated => 0,
+        }
+    }
+}
+
 impl Field {
     /// The field's row.
     pub fn row(self) -> &'static FieldRow {
@@ -205,6 +217,11 @@ impl Field {
             FIELDS.iter().filter(is_plain).map(|row| row.field)
         };
         of(false).chain(of(true))
+    }
+
+    /// The value that the packet has in this field; 0 if it has none.
+    pub fn read_or_zero(self, packet: &Packet) -> u128 {
+        self.read(packet).value_or_zero()
     }
 
     /// What the packet has in this field, as legacy iptables reads it.

@@ -62,7 +62,9 @@ fn push_physdev(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()
     for option in options {
         let (_, bit, name_at) = PHYSDEV_OPTIONS.iter().find(|(name, ..)| *name == option.name)?;
         if let (Some(at), ExtensionValue::Text(name)) = (*name_at, &option.value) {
-            write_device_name(&mut data.0, at, at + 16, name);
+            let prefix = name.strip_suffix('+');
+            let (name, is_prefix) = (prefix.unwrap_or(name), prefix.is_some());
+            write_device_name(&mut data.0, at, at + 16, name, is_prefix);
         }
         data.0[64] |= if option.negated { *bit } else { 0 };
         data.0[65] |= bit;

@@ -296,7 +296,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             let write = UnknownWrite {
                 question: question.with_packet(self.packet),
                 field,
-                old_value: effects::read_field_or_zero(field, self.packet),
+                old_value: field.read_or_zero(self.packet),
             };
             let new = self.oracle.choose_written_value(&write);
             effects::write_field_unless_pkttype(field, new, self.packet);
