@@ -19,6 +19,7 @@
 //! - `original_rule_index`, `rule_id`, `rule_place`, `content_key`: which rule is meant: by its
 //!   index, its place, its numbers, its content;
 //! - `counters`, `counter_credit`: a rule's counters, and which of them add up to an original rule;
+//! - `match_module_constants`: numbers of modules that text and kernel structures share;
 //! - `managing_programs`: programs that keep chains of their own;
 //! - `shared_name`, `index_hash_table`: names stored once, and items found by content;
 //! - `span`: positions in a text.
@@ -34,6 +35,7 @@ pub mod field;
 pub mod index_hash_table;
 pub mod ipset;
 pub mod managing_programs;
+pub mod match_module_constants;
 pub mod nft;
 mod original_rule_index;
 mod rule_id;

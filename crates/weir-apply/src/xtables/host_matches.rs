@@ -1,5 +1,6 @@
 //! Matches that depend on the host or on bytes that no field models.
 
+use weir_model::match_module_constants::{LAST_SECOND_OF_DAY, WEEKDAY_NAMES};
 use weir_model::rule_match::{
     ADDRTYPE_NAMES, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
 };
@@ -180,9 +181,6 @@ fn addrtype_bits(types: &[&str]) -> Option<u16> {
     })
 }
 
-/// Days of the week by their bits, Monday is bit 1.
-pub(super) const WEEKDAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-pub(super) const LAST_SECOND_OF_DAY: u32 = 86_399;
 /// `XT_TIME_ALL_MONTHDAYS`, `XT_TIME_ALL_WEEKDAYS`
 pub(super) const ALL_MONTHDAYS: u32 = 0xffff_fffe;
 pub(super) const ALL_WEEKDAYS: u8 = 0xfe;
