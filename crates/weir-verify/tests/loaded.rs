@@ -16,12 +16,7 @@ fn eager() -> CostModel {
 
 /// Cases of a pass.
 fn cases(pass: &str) -> Vec<PathBuf> {
-    let folder = match pass {
-        "chain_tree" => "tree",
-        "fold_into_set" => "sets",
-        pass => pass,
-    };
-    testdata::testdata_files_with_extension(&format!("passes/{folder}"), "txt")
+    testdata::testdata_files_with_extension(&format!("passes/{pass}"), "txt")
 }
 
 fn firewall(case: &Path) -> Firewall {
