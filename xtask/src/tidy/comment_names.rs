@@ -1,6 +1,6 @@
 //! Names in comments that nothing has: a comment that was not changed with the code.
 //!
-//! A word in backticks that is written as an identifier (`snake_case`, `CamelCase`, a path) must be a
+//! A word in backticks that is written as an identifier (snake case, camel case, a path) must be a
 //! word of some source outside comments, or the name of a source file. Names of other programs are
 //! listed in `xtask/external-names.toml`. And the text of a link that is an identifier must be the
 //! end of the path that it links to.
@@ -74,7 +74,7 @@ fn is_word_char(c: char) -> bool {
     u8::try_from(c).is_ok_and(is_identifier_byte)
 }
 
-/// The identifiers between backticks: segments of a path, `snake_case` and `CamelCase` words.
+/// The identifiers between backticks: segments of a path, words in snake case and in camel case.
 fn quoted_identifiers(line: &str) -> impl Iterator<Item = &str> {
     let fence = line.contains("```");
     let quoted = line.split('`').skip(1).step_by(2).filter(move |_| !fence);
@@ -93,7 +93,7 @@ fn starts_as_identifier(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// Several words in one: `snake_case` or `CamelCase`, which no other text is.
+/// Several words in one, in snake case or in camel case, which no other text is.
 fn is_compound_identifier(word: &str) -> bool {
     let snake = word.contains('_')
         && word.split('_').all(|part| !part.is_empty())
