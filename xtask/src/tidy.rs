@@ -6,6 +6,7 @@
 
 mod allowed_dependencies;
 mod banned_calls;
+mod comment_names;
 mod committed_files;
 mod document_checks;
 mod duplicate_types;
@@ -23,9 +24,10 @@ use self::tidy_finding::TidyFinding;
 
 /// All findings, without those that a line allows, in the order of the files.
 pub fn check_all_rules(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
-    let checks: [fn(&WorkingTreeFiles) -> Vec<TidyFinding>; 11] = [
+    let checks: [fn(&WorkingTreeFiles) -> Vec<TidyFinding>; 12] = [
         allowed_dependencies::check_allowed_dependencies,
         banned_calls::find_banned_calls,
+        comment_names::find_stale_comment_names,
         head_comments::find_sources_without_head_comment,
         import_cycles::find_import_cycles,
         unused_dependencies::find_unused_dependencies,

@@ -156,7 +156,7 @@ pub enum ApplyError {
     NoRuleOfNumber {
         /// The chain.
         chain: SharedName,
-        /// The number that was asked for, from 1.
+        /// The number that was requested, from 1.
         number: usize,
         /// How many rules there are.
         length: usize,

@@ -82,9 +82,12 @@ declare_deviations! {
     /// nft does not drop a TCP fragment at offset 1.
     TcpFragment {
         id: "TCP fragment at offset 1",
-        sentence: "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header \
-                   do not match it",
-        former_sentences: &[],
+        sentence: "a TCP fragment at offset 1 is not dropped: rules that test the TCP header do \
+                   not match it",
+        former_sentences: &[
+            "a TCP fragment at offset 1 is not dropped: rules that look at the TCP header do not \
+             match it",
+        ],
         trigger: DeviationTrigger::PacketPredicate(|p| {
             p.fragment.offset == 1 && p.proto == TCP_PROTOCOL
         }),
@@ -92,9 +95,12 @@ declare_deviations! {
     /// nft looks for ports in fragments.
     LaterFragment {
         id: "later fragment",
-        sentence: "fragments that conntrack does not put together (a local socket that asks for \
-                   it) are looked at as if they were whole",
-        former_sentences: &[],
+        sentence: "fragments that conntrack does not reassemble (because a local socket requests \
+                   it) are tested as if they were whole packets",
+        former_sentences: &[
+            "fragments that conntrack does not put together (a local socket that asks for it) are \
+             looked at as if they were whole",
+        ],
         trigger: DeviationTrigger::PacketPredicate(Packet::is_fragment),
     }
     /// nft has another clock for `limit`.
@@ -109,28 +115,40 @@ declare_deviations! {
     /// A form for iptables tests the protocol of other packets.
     MalformedExtensionHeaders {
         id: "malformed extension headers",
-        sentence: "an IPv6 packet with malformed extension headers is dropped when a rule looks at \
-                   its protocol; rules that became sets look at it for more addresses than before",
-        former_sentences: &[],
+        sentence: "an IPv6 packet with malformed extension headers is dropped when a rule tests its \
+                   protocol; rules that became sets test it for more addresses than before",
+        former_sentences: &[
+            "an IPv6 packet with malformed extension headers is dropped when a rule looks at its \
+             protocol; rules that became sets look at it for more addresses than before",
+        ],
         trigger: DeviationTrigger::NotDetectable,
     }
     /// `cheaper_match` uses another algorithm for `string`.
     NonlinearStringMatch {
         id: "search by parts",
-        sentence: "a search by bm does not find a pattern that spreads over two parts of a packet \
-                   that is not in one piece",
-        former_sentences: &[],
+        sentence: "a search by bm does not find a pattern that crosses two memory fragments of a \
+                   packet",
+        former_sentences: &[
+            "a search by bm does not find a pattern that spreads over two parts of a packet that \
+             is not in one piece",
+        ],
         trigger: DeviationTrigger::NotDetectable,
     }
     /// `early_drop` drops before conntrack.
     EarlyDrop {
         id: "early drop",
         sentence: "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
-                   conntrack does not see them: they neither make, confirm nor refresh a \
+                   conntrack does not see them: they neither create, confirm nor refresh a \
                    connection, so that later packets of it may have another state (a dropped \
-                   answer leaves it NEW); they are dropped without an ICMP error where no route is \
+                   reply leaves it NEW); they are dropped without an ICMP error if no route is \
                    known; an IPv6 packet with malformed extension headers is dropped in raw",
-        former_sentences: &[],
+        former_sentences: &[
+            "packets that early_drop drops are counted by its rules in raw PREROUTING only; \
+             conntrack does not see them: they neither make, confirm nor refresh a connection, so \
+             that later packets of it may have another state (a dropped answer leaves it NEW); they \
+             are dropped without an ICMP error where no route is known; an IPv6 packet with \
+             malformed extension headers is dropped in raw",
+        ],
         trigger: DeviationTrigger::JourneyOutcome,
     }
     /// `notrack` keeps packets from conntrack.
@@ -178,8 +196,8 @@ impl Deviation {
         }
     }
 
-    /// The deviation of the identifier that verdict cases and `docs/semantics.md` use. A manifest holds the
-    /// sentence instead.
+    /// The deviation of the identifier that verdict cases and `docs/semantics.md` use. A manifest
+    /// holds the sentence instead.
     pub fn find_by_documented_id(id: &str) -> Option<&'static Deviation> {
         Deviation::ALL.iter().find(|deviation| deviation.documented_id_or_other() == id)
     }

@@ -6,6 +6,19 @@
 //! ([`iptables_counter_credit`]). [`write_artefact()`] writes it to a folder, with the scripts that
 //! load it ([`load_scripts`]). A back end refuses what it cannot express, by name; it never
 //! approximates.
+//!
+//! Modules:
+//!
+//! - `compile`, `compile_options`, `form_passes`: a firewall to an artefact: options and errors,
+//!   the passes of each form;
+//! - `nft`: the nft form;
+//! - `classifier_form`: chains as blocks of look-ups;
+//! - `iptables_counter_credit`, `original_rule_ids`: the counters and the names of original rules;
+//! - `form_rule_coverage`: how much of a ruleset a form changed;
+//! - `kernel_memory`: the kernel memory that a form needs;
+//! - `load_scripts`: `load.sh` and `unload.sh`;
+//! - `read_back`, `artefact_firewall`: whether the text is what was checked; a written artefact as
+//!   a firewall.
 
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,7 @@ const SAVE_RULESET_IN_FORCE_SCRIPT: &str = include_str!("load/save.sh");
 const LOAD_SCRIPT: &str = include_str!("load/load.sh");
 const UNLOAD_SCRIPT: &str = include_str!("load/unload.sh");
 
-/// Programs that the scripts run beside those that load and save a form, the shell's own,
+/// Programs that the scripts run in addition to those that load and save a form, the shell's own,
 /// coreutils, grep and sed.
 const SCRIPT_PROGRAMS_NOT_ASSUMED: [&str; 4] = ["awk", "cmp", "find", "flock"];
 

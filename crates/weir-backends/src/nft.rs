@@ -36,7 +36,7 @@ use weir_artefact::manifest::{CompiledRuleRun, FormRuleCoverage, UnchangedRule};
 use weir_artefact::{
     CheckedPass, CompiledForm, Deviation, EqualityCheckRecord, PassEqualityEvidence,
 };
-use weir_model::effect::is_conntrack_enabling_rule;
+use weir_model::effect::has_conntrack_enabling_rule;
 use weir_model::managing_programs::ManagingProgram;
 use weir_model::nft::{self, CreditedRuleOrPolicy};
 use weir_model::{
@@ -202,8 +202,7 @@ impl NftFormBuilder {
         for place in places.values() {
             self.counters.0.entry(place.clone()).or_default();
         }
-        let guard =
-            !ruleset.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r));
+        let guard = !has_conntrack_enabling_rule(ruleset);
         if guard {
             self.families_without_conntrack_rules.push(family);
         }

@@ -59,9 +59,9 @@ impl Drop for WatchGuard {
 
 impl StoppedTestRunInterrupter {
     /// Starts the thread. The program reports that it has stopped by a word that is not 0, at
-    /// `stopped_flag_offset` of the only value of `map`. The thread calls `prepare_thread` first: its priority must
-    /// exceed that of the thread that runs the program, which it otherwise could not interrupt on a
-    /// machine with one core.
+    /// `stopped_flag_offset` of the only value of `map`. The thread calls `prepare_thread` first:
+    /// its priority must exceed that of the thread that runs the program, which it otherwise could
+    /// not interrupt on a machine with one core.
     ///
     /// # Errors
     /// Where no thread can be started.
@@ -148,7 +148,8 @@ fn interrupt_signal_number() -> libc::c_int {
 fn install_signal_handler() {
     static INSTALL_ONCE: Once = Once::new();
     INSTALL_ONCE.call_once(|| {
-        // SAFETY: a zeroed sigaction is valid; the handler does nothing and lives for ever.
+        // SAFETY: a zeroed sigaction is valid; the handler does nothing and lives as long as the
+        // process.
         let result = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ignore_signal as *const () as usize;

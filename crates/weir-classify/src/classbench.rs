@@ -1,9 +1,9 @@
 //! Filter sets and traces in the format of ClassBench.
 //!
-//! A filter a line, `@saddr/len daddr/len sport_lo : sport_hi dport_lo : dport_hi proto/mask
-//! flags/mask`, earlier lines first; the last pair is not used. A packet a line of a trace: source
-//! and destination address, source and destination port, protocol, all decimal; what follows is
-//! not used.
+//! One filter per line, `@saddr/len daddr/len sport_lo : sport_hi dport_lo : dport_hi proto/mask
+//! flags/mask`, earlier lines first; the last pair is not used. One packet per line of a trace:
+//! source and destination address, source and destination port, protocol, all decimal; what follows
+//! is not used.
 //!
 //! # Source
 //! D. E. Taylor, J. S. Turner: ClassBench: A Packet Classification Benchmark, IEEE/ACM

@@ -19,6 +19,16 @@
 //! **Engine.** An [`Engine`] builds a [`Classifier`] from a filter set, or refuses it with the
 //! reason. All engines answer alike: [`Engine::Linear`] is their reference.
 //!
+//! Modules:
+//!
+//! - `key`, `filter_set`: what is classified, and by what;
+//! - `classifier`, `engine`, `engines`: the interface of all engines, their names, and one file or
+//!   folder each;
+//! - `interval_dag`: our engine, and the block that a packet is looked up in;
+//! - `ruleset`: a chain as look-ups;
+//! - `build_limits`: what building a structure may cost;
+//! - `classbench`: filter sets and traces in the format of ClassBench.
+//!
 //! ```
 //! use weir_classify::{BuildLimits, Engine, FilterSet, KeySchema, KeyTable, KeyWord, WordTest};
 //!

@@ -15,7 +15,7 @@ use crate::node_store::{DiagramRef, LimitReached};
 use crate::region::ComparedExamplePacket;
 use crate::variable_layout::VariableOrder;
 
-/// A rule that only one of two rulesets has in its place, on the way of a path to it.
+/// A rule that only one of two rulesets has in its place, on a path to it.
 #[derive(Debug)]
 pub(crate) struct ChangedRuleOnPath<'f> {
     pub path: ComparedPath,
@@ -33,8 +33,8 @@ const PACKETS_PER_RULE: usize = 16;
 const STEPS_MAX: u64 = 200_000;
 
 impl<'f> ComparedPair<'f> {
-    /// A packet of this path that a changed rule matches and that the rulesets treat differently: one
-    /// that is newly allowed rather than another. `None` if no packet that was tried is one.
+    /// A packet of this path that a changed rule matches and that the rulesets treat differently:
+    /// one that is newly allowed rather than another. `None` if no packet that was tried is one.
     pub fn find_differing_packet(
         &self,
         changed_rules: &[ChangedRuleOnPath<'f>],

@@ -33,7 +33,6 @@ use weir_model::{
     Chain, ChainGraph, Family, FieldSet, Match, Rule, Table, Target, match_effects, target_effects,
 };
 
-use crate::chain::{BuildError, TableChainDiagrams};
 use crate::chain_cache::{ChainCache, ChainDiagrams};
 use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
@@ -43,6 +42,7 @@ use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::StatefulTestInput;
 use crate::node_store::DiagramRef;
 use crate::packet_change::PacketChange;
+use crate::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
 use crate::rule_field_use::{
     FieldUseWithCalledWrites, collect_tested_and_written_fields, has_match_that_writes,
 };

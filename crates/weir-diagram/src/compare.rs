@@ -3,10 +3,9 @@
 use std::cell::OnceCell;
 
 use weir_model::effect::shared_objects::SharedObjectConfigurations;
-use weir_model::{Family, Firewall};
+use weir_model::{Family, Firewall, iptables_tool_name};
 use weir_semantics::JourneyKind;
 
-use crate::chain::BuildError;
 use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::common_chains::ProvenTableEquality;
 use crate::compared_pair::{
@@ -18,11 +17,12 @@ use crate::comparison_types::{
     DiagramSizeAndSteps, FamilyPathComparison,
 };
 use crate::difference_slice::slice_to_difference;
-use crate::fragment_drops::have_same_leading_drops;
+use crate::ipv4_fragment_drops::have_same_leading_drops;
 use crate::node_store::LimitReached;
 use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;
 use crate::reassembly_difference::find_reassembly_difference;
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::variable_layout::VariableOrder;
 use crate::variable_order_search::rank_variable_orders;
 
@@ -107,7 +107,7 @@ fn list_compared_paths(options: &CompareOptions) -> Vec<ComparedPath> {
     match options.scope {
         CompareScope::OneHook(hook) => vec![ComparedPath::Hook(hook)],
         CompareScope::Journey => {
-            let wanted = |e: &JourneyKind| options.entry.is_none_or(|o| o == *e);
+            let wanted = |kind: &JourneyKind| options.journey_kind.is_none_or(|only| only == *kind);
             JourneyKind::ALL.into_iter().filter(wanted).map(ComparedPath::WholeJourney).collect()
         }
     }
@@ -212,10 +212,7 @@ fn check_same_shared_object_errors(
     let Some((family, object)) = old.first_missing_object_difference(&new) else { return Ok(()) };
     let first = old.objects_missing_at_load().any(|missing| missing == (family, object));
     let which = if first { "first" } else { "second" };
-    let tool = match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    };
+    let tool = iptables_tool_name(family);
     Err(CompareError::OneRulesetRefusedByKernel {
         refused_ruleset: which,
         tool,

@@ -7,7 +7,6 @@ use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, matc
 use weir_semantics::Interpreter;
 use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 
-use crate::chain::BuildError;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{
     CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict,
@@ -16,10 +15,13 @@ use crate::comparison_types::{
 };
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
-use crate::fragment_drops::{find_leading_drops_of_all_fragments, is_dropped_before_reassembly};
+use crate::ipv4_fragment_drops::{
+    find_leading_drops_of_all_fragments, is_dropped_before_reassembly,
+};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::{ComparedExamplePacket, Region};
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
 use crate::variable_layout::VariableOrder;

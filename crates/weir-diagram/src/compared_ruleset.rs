@@ -1,6 +1,6 @@
 //! One side of a comparison, and the tables that packets of a path traverse.
 
-use weir_model::effect::is_conntrack_enabling_rule;
+use weir_model::effect::has_conntrack_enabling_rule;
 use weir_model::target::NatTarget;
 use weir_model::{Family, Firewall, Hook, Ruleset, Table, TableName, Target};
 use weir_semantics::{JourneyKind, tables_at_hook};
@@ -33,11 +33,7 @@ impl<'f> ComparedRuleset<'f> {
         conntrack: bool,
     ) -> Self {
         let ruleset = firewall.ruleset(family);
-        let uses = || {
-            ruleset.is_some_and(|r| {
-                r.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r))
-            })
-        };
+        let uses = || ruleset.is_some_and(has_conntrack_enabling_rule);
         ComparedRuleset {
             ruleset,
             state_ids,

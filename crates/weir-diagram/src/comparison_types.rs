@@ -26,7 +26,7 @@ pub enum CompareLevel {
 /// How much of the journey is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum CompareScope {
-    /// The whole journey, for each of the three entries.
+    /// The whole journey, for each of the three kinds of journey.
     #[default]
     Journey,
     /// One hook alone.
@@ -54,7 +54,7 @@ pub struct CompareOptions {
     pub scope: CompareScope,
     /// Which stateful tests are the same.
     pub stateful_pairing: StatefulTestPairing,
-    /// Memory for the diagrams of one family and way, in bytes.
+    /// Memory for the diagrams of one family and path, in bytes.
     pub memory_bytes: usize,
     /// Steps for the whole comparison, over all families, paths and orders that are tried: requested
     /// nodes and, as far as lists take longer, elements of the lists in terminals. Steps are counted
@@ -70,8 +70,8 @@ pub struct CompareOptions {
     pub exclude_unreadable_headers: bool,
     /// Only this family; else those of which a ruleset is there.
     pub family: Option<Family>,
-    /// Only this entry of a journey; else all three.
-    pub entry: Option<JourneyKind>,
+    /// Only this kind of journey; else all three.
+    pub journey_kind: Option<JourneyKind>,
 }
 
 impl Default for CompareOptions {
@@ -87,12 +87,12 @@ impl Default for CompareOptions {
             conntrack_in_use: false,
             exclude_unreadable_headers: false,
             family: None,
-            entry: None,
+            journey_kind: None,
         }
     }
 }
 
-/// The way that packets of a [`FamilyPathComparison`] take.
+/// The path that packets of a [`FamilyPathComparison`] take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComparedPath {
     /// A journey.
@@ -117,7 +117,7 @@ impl fmt::Display for ComparedPath {
     }
 }
 
-/// What a comparison says, for each family and way.
+/// What a comparison says, for each family and path.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// IPv4 first, then forward, input, output.
@@ -174,7 +174,7 @@ impl Comparison {
 pub struct FamilyPathComparison {
     /// The family.
     pub family: Family,
-    /// The way.
+    /// The path.
     pub path: ComparedPath,
     /// Equal, different, or unknown.
     pub verdict: ComparisonVerdict,

@@ -14,7 +14,6 @@ use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_que
 use weir_semantics::{ConnectionFact, NatQuestion, Oracle, OracleQuestion, UnknownWrite};
 use weir_semantics::{Outcome, Verdict};
 
-use crate::chain::BuildError;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
@@ -22,6 +21,7 @@ use crate::encode::encode_packet;
 use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
 use crate::node_store::DiagramRef;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::terminal::RuleExit;
 

@@ -63,7 +63,8 @@ impl DiagramContext<'_> {
     pub fn witnesses(&self, f: DiagramRef, count: usize) -> Vec<Witness> {
         let varied =
             [Field::Saddr, Field::Daddr, Field::Sport, Field::Dport, Field::Proto, Field::CtState];
-        // xorshift: the same packets each time.
+        // xorshift: the same packets each time. This crate may not use weir-random, and nothing
+        // that is stored depends on the numbers.
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
         let mut bit = || {
             state ^= state << 13;

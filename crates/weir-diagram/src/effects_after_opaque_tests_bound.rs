@@ -71,8 +71,8 @@ fn has_effect_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
     goes_on && tests.iter().any(|test| matches!(test, Test::Opaque { .. }))
 }
 
-/// The largest total weight of a rule and those that some packet may match beside it; at most
-/// `enough`.
+/// The largest total weight of a rule and those that some packet may match in addition to it; at
+/// most `enough`.
 fn max_effects_after_opaque_tests_of_one_packet(
     rules: &[RuleWithEffectsAfterOpaqueTests],
     family: Family,

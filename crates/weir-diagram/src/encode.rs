@@ -1,9 +1,10 @@
 //! Encodes packets as values of variables, and decodes them.
 
+use weir_model::field::PORT_PROTOCOLS;
 use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
 use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
 
-use crate::presence::{PORT_PROTOCOLS, icmp_protocol};
+use crate::presence::icmp_protocol;
 use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
 
 /// A value for every variable of the fields, by level.

@@ -11,8 +11,6 @@ pub struct EvaluationPoint {
     pub has_iif: bool,
     /// The output device is known; else it is the empty name.
     pub has_oif: bool,
-    /// The packet's connection is known; else its state is INVALID.
-    pub has_ct: bool,
     /// The packet may have a source MAC address.
     pub has_mac: bool,
 }
@@ -20,18 +18,13 @@ pub struct EvaluationPoint {
 impl EvaluationPoint {
     /// Anywhere: all that a packet says is there.
     pub const EVERYTHING_KNOWN: EvaluationPoint =
-        EvaluationPoint { hook: None, has_iif: true, has_oif: true, has_ct: true, has_mac: true };
+        EvaluationPoint { hook: None, has_iif: true, has_oif: true, has_mac: true };
 
     /// At a hook, after conntrack; at POSTROUTING of a forwarded packet.
     pub const fn at_hook(hook: Hook) -> EvaluationPoint {
         let iif = !matches!(hook, Hook::Output);
         let oif = !matches!(hook, Hook::Prerouting | Hook::Input);
-        EvaluationPoint { hook: Some(hook), has_iif: iif, has_oif: oif, has_ct: true, has_mac: iif }
-    }
-
-    /// The same before conntrack, as the raw table is.
-    pub const fn before_conntrack(self) -> EvaluationPoint {
-        EvaluationPoint { has_ct: false, ..self }
+        EvaluationPoint { hook: Some(hook), has_iif: iif, has_oif: oif, has_mac: iif }
     }
 
     /// The same for a packet that was made here.

@@ -9,7 +9,6 @@ use weir_semantics::JourneyKind;
 use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_existing_nat_question;
 
-use crate::chain::BuildError;
 use crate::chain_cache::ChainCache;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook};
 use crate::comparison_types::{CompareLevel, ComparedPath};
@@ -22,25 +21,26 @@ use crate::packet_space::PacketSpace;
 use crate::presence::{
     build_masked_predicate, build_small_block_predicate, build_span_union_predicate,
 };
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 
 impl<'f> DiagramContext<'f> {
-    /// The diagram of a piece. `live_diagrams`: diagrams in use that are younger than `from`.
+    /// The diagram of a stage. `live_diagrams`: diagrams in use that are younger than `from`.
     pub fn build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
-        piece: (TableAtHook, EvaluationPoint),
+        stage: (TableAtHook, EvaluationPoint),
         live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        match self.try_build_stage(side, piece, live_diagrams, from) {
-            // What was made for other pieces can be made again.
+        match self.try_build_stage(side, stage, live_diagrams, from) {
+            // What was made for other stages can be made again.
             Err(BuildError::LimitReached(LimitReached::Memory)) if !self.chain_cache.is_empty() => {
                 self.chain_cache = ChainCache::default();
                 self.sweep_now(live_diagrams, from);
-                self.try_build_stage(side, piece, live_diagrams, from)
+                self.try_build_stage(side, stage, live_diagrams, from)
             }
             other => other,
         }
@@ -49,51 +49,51 @@ impl<'f> DiagramContext<'f> {
     fn try_build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
-        (piece, at): (TableAtHook, EvaluationPoint),
+        (stage, at): (TableAtHook, EvaluationPoint),
         live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
         let state_ids = side.activate_ipsets_get_state_ids(&mut self.space);
-        let Some(table) = side.traversed_table(piece) else { return Ok(DiagramRef::ZERO) };
+        let Some(table) = side.traversed_table(stage) else { return Ok(DiagramRef::ZERO) };
         let made = self.build_table(
             table,
             state_ids,
-            TableEvaluationPoint { point: at, table: piece.table },
+            TableEvaluationPoint { point: at, table: stage.table },
             live_diagrams,
             from,
         )?;
-        Ok(match piece.table {
+        Ok(match stage.table {
             TableName::Raw => {
                 let made =
-                    self.evaluate_raw_without_ct_entry(made, piece.hook, side.conntrack_in_use)?;
+                    self.evaluate_raw_without_ct_entry(made, stage.hook, side.conntrack_in_use)?;
                 self.replace_ct_templates_by_entries(made)?
             }
             TableName::Nat => {
-                let consulted = self.packets_consulting_nat(piece.hook)?;
+                let consulted = self.packets_consulting_nat(stage.hook)?;
                 let made = self.space.store.and(consulted, made)?;
-                self.apply_existing_nat_destination(made, consulted, piece.hook)?
+                self.apply_existing_nat_destination(made, consulted, stage.hook)?
             }
             _ => made,
         })
     }
 
-    /// The way that some pieces make up: their diagrams are the last of `live_diagrams`, which is
-    /// emptied of them. Composition begins with the piece `start`, or with the last one: it is
-    /// cheapest to begin with a piece that few packets leave.
+    /// The path that some stages make up: their diagrams are the last of `live_diagrams`, which is
+    /// emptied of them. Composition begins with the stage `start`, or with the last one: it is
+    /// cheapest to begin with a stage that few packets leave.
     pub fn compose_stages(
         &mut self,
-        (path, pieces): (ComparedPath, &[(TableAtHook, EvaluationPoint)]),
+        (path, stages): (ComparedPath, &[(TableAtHook, EvaluationPoint)]),
         start: Option<usize>,
         live_diagrams: &mut Vec<DiagramRef>,
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
-        let kept = live_diagrams.len() - pieces.len();
+        let kept = live_diagrams.len() - stages.len();
         let made = live_diagrams.split_off(kept);
         let mut first_pieces = Vec::new();
-        for (number, (piece, diagram)) in pieces.iter().zip(made).enumerate() {
-            let is_first_of_hook = !pieces[..number].iter().any(|p| p.0.hook == piece.0.hook);
+        for (number, (stage, diagram)) in stages.iter().zip(made).enumerate() {
+            let is_first_of_hook = !stages[..number].iter().any(|p| p.0.hook == stage.0.hook);
             if let (true, Some(before)) =
-                (is_first_of_hook, self.build_step_before_hook(path, piece.0.hook)?)
+                (is_first_of_hook, self.build_step_before_hook(path, stage.0.hook)?)
             {
                 live_diagrams.push(before);
                 first_pieces.push(number);
@@ -102,7 +102,7 @@ impl<'f> DiagramContext<'f> {
             first_pieces.push(number);
         }
         let first_of = |hook| {
-            let first = pieces.iter().position(|piece| piece.0.hook == hook)?;
+            let first = stages.iter().position(|stage| stage.0.hook == hook)?;
             first_pieces.iter().position(|number| *number == first).map(|at| kept + at)
         };
         let is_forward = path == ComparedPath::WholeJourney(JourneyKind::Forward);
@@ -220,7 +220,7 @@ impl<'f> DiagramContext<'f> {
         })?)
     }
 
-    /// The diagram without its effects: of a piece that both sides share, before any that they do
+    /// The diagram without its effects: of a stage that both sides share, before any that they do
     /// not.
     pub fn strip_effects(&mut self, f: DiagramRef) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
@@ -262,7 +262,8 @@ impl<'f> DiagramContext<'f> {
         space.store.ite(over, expires, lives)
     }
 
-    /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no fragment gets there.
+    /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no later fragment reaches
+    /// it. More-fragments is no variable, so a first fragment counts as a whole datagram.
     fn hold_fragments_for_reassembly(&mut self) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {
@@ -273,7 +274,8 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
-    /// packet has the one that OUTPUT created.
+    /// packet has the one that OUTPUT created, and in OUTPUT for a reply that the host sends, which may
+    /// have the entry of the packet that it replies to.
     fn evaluate_raw_without_ct_entry(
         &mut self,
         raw: DiagramRef,

@@ -19,8 +19,8 @@
 //!   `possible_packets` excludes packets that cannot exist; `encode` converts packets to bits and
 //!   back; all of it is used through `packet_space`;
 //! - `terminal` is what a diagram of rules ends in, `packet_change` what rules do to a packet,
-//!   `compose` is sequential composition; `target`, `chain` and `journey` build rules, chains, and
-//!   the tables of a path; `chain_cache` finds what was built before;
+//!   `compose` is sequential composition; `target`, `rule_and_chain_diagrams` and `journey` build
+//!   rules, chains, and the tables of a path; `chain_cache` finds what was built before;
 //! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter,
 //!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
 //!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`.
@@ -51,7 +51,6 @@
 mod agreement;
 mod aligned_rules;
 mod balanced_merge;
-mod chain;
 mod chain_cache;
 mod changed_rule_witness;
 mod common_chains;
@@ -68,11 +67,11 @@ mod difference_slice;
 mod effects_after_opaque_tests_bound;
 mod encode;
 mod evaluation_point;
-mod fragment_drops;
 mod free_variable;
 mod guarded_sequence;
 mod ipset_element_bits;
 mod ipset_membership;
+mod ipv4_fragment_drops;
 mod journey;
 mod match_and_field_descriptions;
 mod merge_order;
@@ -89,6 +88,7 @@ mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
+mod rule_and_chain_diagrams;
 mod rule_field_use;
 mod ruleset_slice;
 mod same_rule_tests;

@@ -58,10 +58,10 @@ impl PacketSet {
 /// A rule's tests become a [`PacketSet`] by
 /// [`packets_matching_rule`](PacketSpace::packets_matching_rule); sets are combined, compared and
 /// counted; [`witness`](PacketSpace::witness) picks a packet and
-/// [`regions`](PacketSpace::largest_regions) describes a set in words. Tests that the packet does
-/// not determine (owner, an unknown set) are variables in addition to its fields: one per content
-/// and hook. A stateful test is a variable of its rule alone, so it is never treated as equal to
-/// another one.
+/// [`largest_regions`](PacketSpace::largest_regions) describes a set in words. Tests that the
+/// packet does not determine (owner, an unknown set) are variables in addition to its fields: one
+/// per content and hook. A stateful test is a variable of its rule alone, so it is never treated as
+/// equal to another one.
 ///
 /// A union of many sets is [`union_all`](PacketSpace::union_all), which is far faster than one by
 /// one.
@@ -258,7 +258,7 @@ impl<'f> PacketSpace<'f> {
     /// # Errors
     /// [`LimitReached`].
     pub fn union_all(&mut self, sets: &[PacketSet]) -> Result<PacketSet, LimitReached> {
-        // Sets that lie beside one another share most of their nodes: merged first, they make few.
+        // Sets that are neighbours share most of their nodes: merged first, they make few.
         let mut sorted = sets.to_vec();
         sorted.sort_by_cached_key(|set| self.lowest_values_of_first_128_bits(set.0));
         self.store

@@ -1,6 +1,7 @@
 //! Presence of a packet's parts, and predicates of one field, as boolean functions of the
 //! variables.
 
+use weir_model::field::PORT_PROTOCOLS;
 use weir_model::rule_match::ct_state;
 use weir_model::{Family, Field};
 use weir_partition::IntervalSet;
@@ -17,7 +18,7 @@ pub(crate) struct PacketPartPresence {
     pub complete_tcp_header: DiagramRef,
     /// A whole ICMP header.
     pub icmp: DiagramRef,
-    /// A header that is cut, or a TCP fragment that could overwrite it.
+    /// A truncated header, or a TCP fragment that could overwrite it.
     pub unreadable_header: DiagramRef,
     /// The ports as multiport reads them.
     pub multiport_ports: DiagramRef,
@@ -29,12 +30,9 @@ pub(crate) struct PacketPartPresence {
     pub source_mac: DiagramRef,
     /// A later fragment.
     pub later_fragment: DiagramRef,
-    /// A transport header that is cut.
+    /// A truncated transport header.
     pub truncated_header: DiagramRef,
 }
-
-/// Protocols whose header begins with two ports.
-pub(crate) const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// The family's ICMP.
 pub(crate) const fn icmp_protocol(family: Family) -> u8 {

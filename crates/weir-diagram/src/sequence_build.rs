@@ -3,12 +3,12 @@
 use weir_model::{Match, Policy, Rule, Table, Target, match_effects};
 use weir_semantics::Verdict;
 
-use crate::chain::{BuildError, TableChainDiagrams};
 use crate::compose::DiagramContext;
 use crate::guarded_sequence::{
     ChangesVisibleToTests, ContinuedAndReturnedPackets, GuardedSequence, SequenceError,
 };
 use crate::node_store::DiagramRef;
+use crate::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::table_evaluation_point::TableEvaluationPoint;
 

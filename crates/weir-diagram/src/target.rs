@@ -11,12 +11,12 @@ use weir_semantics::Verdict;
 use weir_semantics::connmark::{ConnmarkOp, parse_connmark_target};
 use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
-use crate::chain::BuildError;
 use crate::compose::DiagramContext;
 use crate::free_variable::{FieldBit, FreeVariable, StatefulTestInput, UndeterminedTargetBit};
 use crate::node_store::DiagramRef;
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::presence::{build_small_block_predicate, decode_ct_state};
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::ct_bit;

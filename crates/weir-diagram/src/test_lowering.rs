@@ -6,7 +6,7 @@
 //! ([`EvaluationPoint`]): before routing it has no output device, before conntrack no entry, and a
 //! local packet has no MAC address.
 
-use weir_model::rule_match::{ConntrackMatch, SetMatch, ct_state};
+use weir_model::rule_match::{ConntrackMatch, SetMatch};
 use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
 use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
@@ -124,7 +124,7 @@ impl PacketSpace<'_> {
         let digest = digest_debug_text(m);
         let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
         let holds = match m {
-            Match::Conntrack(c) => self.lower_whole_conntrack_match(c, asked, at)?,
+            Match::Conntrack(c) => self.lower_whole_conntrack_match(c, asked)?,
             _ => asked,
         };
         match hotdrop {
@@ -174,9 +174,9 @@ impl PacketSpace<'_> {
         }
         if field == Field::CtState {
             let holds = |bits: u16| predicate.holds_for_value(bits.into()) != negated;
-            return self.lower_ct_state_test(at, holds).map(LoweredTest::without_drop);
+            return self.lower_ct_state_test(holds).map(LoweredTest::without_drop);
         }
-        if field == Field::SourceMac && !at.has_mac || field == Field::CtMark && !at.has_ct {
+        if field == Field::SourceMac && !at.has_mac {
             return Ok(LoweredTest::NEVER);
         }
         let levels = self.layout.field_levels(field);
@@ -223,28 +223,23 @@ impl PacketSpace<'_> {
     /// Conntrack states for which `holds` says yes.
     fn lower_ct_state_test(
         &mut self,
-        at: EvaluationPoint,
         holds: impl Fn(u16) -> bool,
     ) -> Result<DiagramRef, LimitReached> {
-        if !at.has_ct {
-            return Ok(if holds(ct_state::INVALID) { DiagramRef::ONE } else { DiagramRef::ZERO });
-        }
         let levels = self.layout.field_levels(Field::CtState);
         build_small_block_predicate(&mut self.store, levels, |c| holds(decode_ct_state(c)))
     }
 
-    /// conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
+    /// conntrack_mt in xt_conntrack.c: without an entry only the state is tested.
     fn lower_whole_conntrack_match(
         &mut self,
         c: &ConntrackMatch,
         asked: DiagramRef,
-        at: EvaluationPoint,
     ) -> Result<DiagramRef, LimitReached> {
         let state = match &c.state {
-            Some(s) => self.lower_ct_state_test(at, |bits| (bits & s.value != 0) != s.negated)?,
+            Some(s) => self.lower_ct_state_test(|bits| (bits & s.value != 0) != s.negated)?,
             None => DiagramRef::ONE,
         };
-        let entry = if at.has_ct { self.presence.ct_entry } else { DiagramRef::ZERO };
+        let entry = self.presence.ct_entry;
         let with = self.store.and(entry, asked)?;
         let with = self.store.and(state, with)?;
         if c.state.is_none() {

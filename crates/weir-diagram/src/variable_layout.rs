@@ -14,7 +14,7 @@
 //! - *pkttype*: three values in two bits.
 //!
 //! Redundant codes, and combinations that no packet has (a length below that of its headers), are
-//! not [*possible*](super::test_lowering) packets.
+//! not [*possible*](super::possible_packets) packets.
 
 use weir_model::{Family, Field};
 

@@ -6,11 +6,11 @@
 
 use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 
-use crate::chain::BuildError;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::variable_layout::VariableOrder;
 
@@ -29,8 +29,8 @@ pub(crate) struct RankedOrders {
     pub steps: u64,
 }
 
-/// The orders, the one that takes the fewest steps for the thinned ruleset first. All tries together
-/// take at most `steps_max`.
+/// The orders, the one that takes the fewest steps for the thinned ruleset first. All tries
+/// together take at most `steps_max`.
 pub(crate) fn rank_variable_orders(
     family: Family,
     ruleset: Option<&Ruleset>,
@@ -79,7 +79,7 @@ fn thin_ruleset(ruleset: &Ruleset) -> Ruleset {
     }
 }
 
-/// The table with what its built-in chains reach when all chains are cut.
+/// The table with what its built-in chains reach when all chains are sliced.
 fn thin_table_to_reachable_chains(table: &Table, length: usize) -> Table {
     let cut = |chain: &Chain| {
         let mut cut = Chain::new(chain.name.clone(), chain.policy);

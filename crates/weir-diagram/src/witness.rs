@@ -13,7 +13,7 @@ use crate::packet_space::{PacketSet, PacketSpace};
 /// A packet of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Witness {
-    /// The packet, with both devices: at PREROUTING the output device is not looked at.
+    /// The packet, with both devices: at PREROUTING no rule tests the output device.
     pub packet: Packet,
     /// What is taken for granted next to it; every other answer does not matter.
     pub assumptions: Vec<Assumption>,

@@ -168,7 +168,7 @@ fn a_redirected_packet_goes_to_input() {
              *filter\n:INPUT {policy} [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n"
         ))
     };
-    let forward = CompareOptions { entry: Some(JourneyKind::Forward), ..by_text() };
+    let forward = CompareOptions { journey_kind: Some(JourneyKind::Forward), ..by_text() };
     let found = differs(&text("ACCEPT"), &text("DROP"), &forward);
     assert_eq!(found.witness.packet.ports().map(|p| p.1), Some(80));
 }
@@ -363,7 +363,7 @@ fn a_chain_is_known_by_what_its_callees_mean_and_not_by_their_names() {
     let else_drops = firewall("-A leaf -p tcp -m tcp --dport 80 -j ACCEPT\n", "leaf");
     assert_equal(&one, &same);
     differs(&one, &else_drops, &by_text());
-    // A bare `-m tcp` drops what is cut.
+    // A bare `-m tcp` drops truncated headers.
     differs(&one, &renamed, &by_text());
 }
 

@@ -96,7 +96,7 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
             shadowed.target = Target::Drop;
             rules.insert(at + 1, shadowed);
         }
-        // A rule for both halves of what it looks at.
+        // A rule for both halves of what it tests.
         _ if !stateful && rule.base.saddr.is_none() && does(&rule) => {
             let half = |high: u128| {
                 let mut rule = rule.clone();
@@ -122,7 +122,7 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
 fn options() -> CompareOptions {
     CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
-        entry: Some(JourneyKind::Forward),
+        journey_kind: Some(JourneyKind::Forward),
         regions_max: 2,
         ..CompareOptions::default()
     }

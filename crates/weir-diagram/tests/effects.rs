@@ -107,7 +107,7 @@ fn a_full_hashlimit_table_drops_what_it_has_no_room_for() {
         let count = format!("-A FORWARD {test}\n");
         equal("filter", &format!("{log}{count}"), &format!("{count}{log}"))
     };
-    // The control: a budget that drops nothing, before or behind what is logged.
+    // The control: a budget that drops nothing, before or after what is logged.
     assert!(any_order("-m limit --limit 1/sec"));
     let hashlimit = "-m hashlimit --hashlimit-upto 1/sec --hashlimit-name h";
     for options in ["", "--hashlimit-mode srcip", "--hashlimit-mode srcport"] {
@@ -161,7 +161,7 @@ fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
         let (before, after) = (mangle([&target, recent]), mangle([recent, &target]));
         compare_firewalls(&before, &after, &options).expect("no mistake in weir").is_equal()
     };
-    // The control: recent does not look at the mark.
+    // The control: recent does not read the mark.
     assert!(commutes("MARK --set-xmark 0x1/0xffffffff"));
     assert!(!commutes("TTL --ttl-set 9"));
 }
@@ -346,7 +346,7 @@ fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
         let (a, b) = (firewall(&raw(a)), firewall(&raw(b)));
         compare_firewalls(&a, &b, &options).expect("no mistake in weir").is_equal()
     };
-    // NOTRACK behind CT does nothing; before it, it does.
+    // NOTRACK after CT does nothing; before it, it does.
     let (ct, notrack) = ("-A PREROUTING -j CT --zone 1\n", "-A PREROUTING -j NOTRACK\n");
     assert!(same(&format!("{ct}{notrack}"), ct));
     assert!(!same(&format!("{notrack}{ct}"), ct));
@@ -375,7 +375,7 @@ fn what_looks_at_a_conntrack_entry_may_answer_otherwise_behind_conntrack() {
     assert!(same(tracked, "-m addrtype --dst-type LOCAL"));
     assert!(!same(tracked, "-m helper --helper tftp"));
     assert!(!same(tracked, "-m socket"));
-    // Without conntrack there is no entry behind the raw table either.
+    // Without conntrack there is no entry after the raw table either.
     assert!(same(untracked, "-m socket"));
 }
 

@@ -87,7 +87,7 @@ fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_a
         let reversed: Vec<usize> = chain.iter().rev().copied().collect();
         let other = firewall(&reversed);
         let comparison = compare_firewalls(&one, &other, &options).expect("no mistake in weir");
-        // The order of two effects shows in their list, of which only the length is looked at.
+        // The order of two effects shows in their list, of which only the length is compared.
         let differs = some_packet_differs(&one, &other, &sent);
         match &comparison.parts[0].verdict {
             ComparisonVerdict::Equal => {

@@ -23,7 +23,7 @@ pub enum KernelError {
     /// A request to the kernel.
     #[error("{action} {object}: {source}")]
     Netlink {
-        /// What was asked for, e.g. `add address`.
+        /// What was requested, e.g. `add address`.
         action: &'static str,
         /// On what.
         object: String,

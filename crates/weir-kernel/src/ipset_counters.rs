@@ -1,10 +1,8 @@
 //! Counters of the elements of an ipset, read by netlink instead of by printing and parsing.
 
-use std::time::Duration;
-
 use crate::netlink::attribute::{MalformedNetlink, NetlinkAttributes};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
-use crate::netlink::{NLM_F_DUMP, NetlinkProtocol, NetlinkSocket};
+use crate::netlink::{DUMP_TIMEOUT, NLM_F_DUMP, NetlinkProtocol, NetlinkSocket};
 use crate::xtables_counters::PacketByteCount;
 use crate::{KernelError, Namespace};
 
@@ -15,8 +13,6 @@ const IPSET_ATTR_ADT: u16 = 8;
 const IPSET_ATTR_BYTES: u16 = 24;
 const IPSET_ATTR_PACKETS: u16 = 25;
 const IPSET_PROTOCOL_VERSION: u8 = 6;
-/// A dump that takes longer is broken.
-const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reads the counters of the elements of sets of one namespace.
 #[derive(Debug)]

@@ -16,6 +16,25 @@
 //! implementation of [`netlink`].
 //!
 //! Nothing here knows what a ruleset or a study is.
+//!
+//! Modules:
+//!
+//! - `session`, `live_session`, `session_journal`, `session_record`: all that one run creates:
+//!   while its process lives, and as recorded on disk;
+//! - `reaper`, `process`, `recorded_process_liveness`: leftovers of dead sessions, and which
+//!   processes still live;
+//! - `namespace`, `veth`, `borrowed_device`, `borrowed_device_return`, `device_name`: network
+//!   namespaces and their devices;
+//! - `netlink`, `rtnetlink`, `ethtool`: links, addresses and device settings;
+//! - `conntrack`, `nflog`: entries of the connection table, and packets that rules log;
+//! - `ipset_counters`, `nft_counters`, `xtables`, `xtables_counters`: counters, and the tables of
+//!   legacy iptables;
+//! - `packet_socket`, `sending_sockets`, `socket_option`: sockets that send and receive frames and
+//!   packets;
+//! - `doctor`, `bpf_probe`: what this machine supports;
+//! - `paths`, `symlink_safe_paths`: files that outlive a process;
+//! - `stop_signal`: Ctrl-C as a flag;
+//! - `error`: errors of operations on the machine.
 
 mod borrowed_device;
 mod borrowed_device_return;

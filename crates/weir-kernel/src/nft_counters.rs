@@ -1,10 +1,8 @@
 //! Counters of nft rules and elements, read by netlink instead of by printing and parsing tables.
 
-use std::time::Duration;
-
 use crate::netlink::attribute::{MalformedNetlink, NetlinkAttribute, NetlinkAttributes};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
-use crate::netlink::{NLM_F_DUMP, NetlinkProtocol, NetlinkRequest, NetlinkSocket};
+use crate::netlink::{DUMP_TIMEOUT, NLM_F_DUMP, NetlinkProtocol, NetlinkRequest, NetlinkSocket};
 use crate::xtables_counters::PacketByteCount;
 use crate::{KernelError, Namespace};
 
@@ -26,8 +24,6 @@ const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
 const NFTA_COUNTER_BYTES: u16 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
-/// A dump that takes longer is broken.
-const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reads the counters of one table.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The PID namespace to which a process ID belongs.
+//! Whether a process that a session file names still runs.
 //!
 //! Several PID namespaces may share `/run`, for example a container and its host, and a process ID
 //! has no meaning without its namespace. A session file records the namespace of its owner and the

@@ -5,14 +5,13 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::str::FromStr;
-use std::time::Duration;
 
 use weir_packet::Mac;
 
 use crate::netlink::attribute::{AttributeWriter, NetlinkAttribute};
 use crate::netlink::{
-    NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError, NetlinkProtocol, NetlinkRequest,
-    NetlinkSocket,
+    DUMP_TIMEOUT, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError, NetlinkProtocol,
+    NetlinkRequest, NetlinkSocket,
 };
 
 const IFINFOMSG_BYTES: usize = 16;
@@ -38,8 +37,6 @@ const IFA_F_NODAD: u8 = 2;
 const IFF_UP: u32 = libc::IFF_UP as u32;
 /// `IFF_LOWER_UP`: there is a carrier.
 const IFF_LOWER_UP: u32 = 1 << 16;
-/// A dump that takes longer is broken.
-const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The links of one network namespace.
 #[derive(Debug)]

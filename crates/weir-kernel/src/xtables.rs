@@ -35,7 +35,8 @@ const IPT_SO_SET_ADD_COUNTERS: i32 = 65;
 const IPT_GETINFO_BYTES: usize = 84;
 const IPT_GET_ENTRIES_HEADER_BYTES: usize = 40;
 const XT_COUNTERS_INFO_HEADER_BYTES: usize = 40;
-const XT_COUNTERS_BYTES: usize = 16;
+/// `sizeof(struct xt_counters)`: packets, then bytes.
+pub const XT_COUNTERS_BYTES: usize = 16;
 /// Names of tables have fewer bytes than the field (`XT_TABLE_MAXNAMELEN`).
 const TABLE_NAME_BYTES: usize = 32;
 /// A table that changes while it is read is read again so often.

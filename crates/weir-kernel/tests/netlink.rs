@@ -243,7 +243,7 @@ fn requests_for_what_is_not_there_are_no_objects() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     let mut socket = open(&a, NetlinkProtocol::Netfilter);
-    // A chain without a table is refused, and a table that is asked for alone comes back.
+    // A chain without a table is refused, and a table that is requested alone comes back.
     let chain = NetfilterSubsystem::NfTables.new_request(NEW_CHAIN, NLM_F_CREATE, INET, 0);
     assert!(socket.commit_batch(NetfilterSubsystem::NfTables, [chain]).is_err());
     socket

@@ -14,6 +14,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`paper_tunings`] | the papers' tunings in today's terms |
 //! | [`frames`] | frames to play, made or read |
 //! | [`observe`] | counters, cores, reasons of drops, samples |
 //! | [`bpf_program`] | BPF programs that send, answer and count |
@@ -21,7 +22,8 @@
 //! | [`topology`] | source, firewalls and sink, joined by links |
 //! | [`workload`] | what is sent through a firewall |
 //! | [`trial`] | one trial: counters before and after, the judgement |
-//! | [`schedule`] | a whole run: order, resuming, searching |
+//! | [`schedule`] | a whole run: order, resuming, searching, its records |
+//! | [`selftest`] | what the laboratory itself can send and receive on this machine |
 
 pub mod bpf_program;
 mod error;
@@ -29,7 +31,6 @@ pub mod frames;
 pub mod host;
 pub mod observe;
 pub mod paper_tunings;
-mod record;
 pub mod schedule;
 pub mod selftest;
 pub mod topology;

@@ -6,6 +6,7 @@ pub(crate) mod generated_files;
 pub(crate) mod packet_trials;
 pub mod per_kernel_runs;
 pub(crate) mod probe_trials;
+mod record;
 pub(crate) mod resume;
 pub(crate) mod ruleset_load_timing;
 pub(crate) mod run_progress;

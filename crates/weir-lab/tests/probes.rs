@@ -142,7 +142,7 @@ fn a_stream_arrives_segment_by_segment() {
     assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
     let stream = trial.bulk_tcp_stream_result().unwrap();
     assert!(stream.bytes > 0 && stream.seconds > 0.0);
-    // Neither before the firewall nor in it are segments put together.
+    // Neither before the firewall nor in it are segments merged.
     let received = trial.observations.snmp["Ip.InReceives"];
     assert!(received * 1500 > stream.bytes, "{received} packets for {} bytes", stream.bytes);
 }

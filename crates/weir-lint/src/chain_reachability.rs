@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use weir_model::{Chain, ChainGraph, Family, Rule, Ruleset, Table, Target, lower_to_tests};
 
 /// Which chains a packet may enter: built-in chains, and those that rules of such chains lead to
-/// which do not stand behind a catch-all.
+/// which do not follow a catch-all.
 pub(crate) fn find_chains_packets_may_enter(
     table: &Table,
     graph: &ChainGraph<'_>,
@@ -38,7 +38,7 @@ pub(crate) fn find_chains_behind_catch_all(
     by
 }
 
-/// A rule behind which no packet goes on in its chain.
+/// A rule after which no packet continues in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CatchAllRule {
     /// Its index in its chain.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_model::{Family, Firewall};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::Severity;
 use crate::lint_levels::LintLevel;
@@ -108,7 +108,7 @@ fn sort_findings_by_position(findings: &mut [Finding]) {
     findings.sort_by_key(|f| (f.family.is_none(), f.family, f.span.start));
 }
 
-/// What [`check`](fn@lint_firewall) finds by default.
+/// What [`lint_firewall`] finds by default.
 pub fn lint_with_default_options(firewall: &Firewall) -> Vec<Finding> {
     lint_firewall(firewall, &LintOptions::default()).findings
 }

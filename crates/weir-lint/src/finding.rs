@@ -32,7 +32,7 @@ pub struct Finding {
     pub fix: Option<Fix>,
     /// The program that wrote what causes it.
     pub program: Option<ManagingProgram>,
-    /// What findings of the same cause are put together by.
+    /// What findings of the same cause are merged by.
     pub(crate) root_cause: Option<Box<RootCause>>,
 }
 

@@ -1,7 +1,7 @@
 //! Applies the fixes of findings.
 //!
 //! One fix may enable another: without a rule its chain is empty, and without the chain the jump to
-//! it has no effect. So [`fix`](fn@apply_fixes) finds, edits, and repeats, until nothing is left
+//! it has no effect. So [`apply_fixes`] finds, edits, and repeats, until nothing is left
 //! that it may fix. It proves nothing: its caller compares the firewall before and after.
 
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@
 //! what is found, why it matters and what to do, and shows a ruleset before and after; a test holds
 //! each page to its word. A [`Finding`] says where (a [`RuleId`](weir_model::RuleId) and a span),
 //! which other places have to do with it, what a packet pays for it, and, where weir can do it, the
-//! [`Fix`]. Findings of one cause are one finding, at the rule that causes it (`group`).
+//! [`Fix`]. Findings of one cause are one finding, at the rule that causes it (`merge_findings`).
 //! [`ruleset_counts`] says what a ruleset holds.
 //!
 //! Findings about shadowed or redundant rules are certain: packets are treated as sets
@@ -19,10 +19,10 @@
 
 #![forbid(unsafe_code)]
 
+mod analyzed_firewall;
 mod apply_edits;
 mod chain_reachability;
 mod check;
-mod context;
 mod finding;
 mod fix;
 mod lint;

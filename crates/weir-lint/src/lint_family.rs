@@ -1,6 +1,6 @@
 //! Lints that analyse a firewall together.
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::Lint;
 

@@ -1,27 +1,27 @@
-//! The lints: one file for each, or for a few that are detected together.
+//! The lints: one file for each, named by its ID, or for a few that are detected together.
 
-pub(crate) mod contradictory_tests;
-pub(crate) mod fragments_bypassing_drop;
+pub(crate) mod conntrack_not_first;
+pub(crate) mod fragments_slip_through;
 pub(crate) mod ipv4_ipv6_mismatch;
-pub(crate) mod late_established_rule;
 pub(crate) mod linear_rule_runs;
+pub(crate) mod log_without_limit;
 pub(crate) mod loopback_and_nat;
 pub(crate) mod malformed_weir_comments;
 pub(crate) mod matches_with_cheaper_equivalent;
-pub(crate) mod missing_final_drop;
+pub(crate) mod never_matches;
+pub(crate) mod no_final_drop;
+pub(crate) mod opaque_module;
 pub(crate) mod overlapping_rules;
-pub(crate) mod rules_after_catch_all;
-pub(crate) mod rules_with_zero_counters;
+pub(crate) mod rule_after_catch_all;
 pub(crate) mod shadowed_rules;
 pub(crate) mod stateful_limits;
-pub(crate) mod unknown_modules;
-pub(crate) mod unlimited_log;
 pub(crate) mod unneeded_conntrack;
 pub(crate) mod unreachable_and_empty_chains;
 pub(crate) mod unused_and_full_sets;
+pub(crate) mod unused_rule;
 
 pub use self::linear_rule_runs::MAX_UNREPORTED_LINEAR_ADDRESS_RULES;
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 
 /// What follows from what was found.

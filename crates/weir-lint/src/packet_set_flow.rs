@@ -80,8 +80,8 @@ pub(crate) struct PacketSetFlow<'a> {
 }
 
 impl<'a> PacketSetFlow<'a> {
-    /// The rules of a table. When more than `max_examined_boxes` boxes and index nodes were examined,
-    /// nothing further is reported about it.
+    /// The rules of a table. When more than `max_examined_boxes` boxes and index nodes were
+    /// examined, nothing further is reported about it.
     pub fn new(
         firewall: &'a Firewall,
         ruleset: &'a Ruleset,
@@ -168,7 +168,7 @@ impl<'a> PacketSetFlow<'a> {
         before.filter(meets).collect()
     }
 
-    /// Boxes and index nodes that were looked at so far.
+    /// Boxes and index nodes that were visited so far.
     pub fn examined_box_count(&self) -> u64 {
         self.examined_box_counter.get()
     }

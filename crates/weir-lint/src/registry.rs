@@ -12,24 +12,24 @@ use crate::lints::*;
 
 /// All families, in the order of evaluation.
 pub(crate) static LINT_FAMILIES: &[&LintFamily] = &[
-    &rules_after_catch_all::LINT_FAMILY,
-    &contradictory_tests::LINT_FAMILY,
+    &rule_after_catch_all::LINT_FAMILY,
+    &never_matches::LINT_FAMILY,
     &shadowed_rules::LINT_FAMILY,
     &unreachable_and_empty_chains::LINT_FAMILY,
     &unused_and_full_sets::LINT_FAMILY,
-    &unknown_modules::LINT_FAMILY,
-    &missing_final_drop::LINT_FAMILY,
+    &opaque_module::LINT_FAMILY,
+    &no_final_drop::LINT_FAMILY,
     &linear_rule_runs::LINT_FAMILY,
-    &late_established_rule::LINT_FAMILY,
+    &conntrack_not_first::LINT_FAMILY,
     &unneeded_conntrack::LINT_FAMILY,
     &matches_with_cheaper_equivalent::LINT_FAMILY,
-    &unlimited_log::LINT_FAMILY,
+    &log_without_limit::LINT_FAMILY,
     &stateful_limits::LINT_FAMILY,
-    &fragments_bypassing_drop::LINT_FAMILY,
+    &fragments_slip_through::LINT_FAMILY,
     &loopback_and_nat::LINT_FAMILY,
     &ipv4_ipv6_mismatch::LINT_FAMILY,
     &overlapping_rules::LINT_FAMILY,
-    &rules_with_zero_counters::LINT_FAMILY,
+    &unused_rule::LINT_FAMILY,
     &malformed_weir_comments::LINT_FAMILY,
 ];
 

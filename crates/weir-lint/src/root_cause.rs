@@ -5,7 +5,7 @@ use weir_model::{RuleId, Span};
 /// What findings have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RootCause {
-    /// Equal for findings of the same cause; those of different lints are never put together.
+    /// Equal for findings of the same cause; those of different lints are never merged.
     pub grouping_key: String,
     /// The rule or chain to blame; the first of the findings' own places where none is.
     pub blamed_place: Option<(RuleId, Span)>,
@@ -13,7 +13,7 @@ pub(crate) struct RootCause {
     pub message_for_one: Option<String>,
     /// The message for several, with `{n}` for their number.
     pub message_for_many: String,
-    /// What is at the places that are put together.
+    /// What is at the places that are merged.
     pub label: String,
     /// What to do about several, or at the rule to blame, where it is not what the finding says.
     pub help: Option<String>,

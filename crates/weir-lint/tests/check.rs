@@ -4,7 +4,7 @@ use weir_lint::{
     Finding, FixOptions, LintLevel, LintLevels, LintOptions, Severity, UnfixedReason, all_lints,
     apply_fixes, count_ruleset, lint_firewall, lint_with_default_options,
 };
-use weir_model::{Firewall, RuleId};
+use weir_model::{Family, Firewall, RuleId};
 use weir_syntax::iptables::{ParserSettings, parse};
 
 fn firewall(text: &str, sets: &str) -> Firewall {
@@ -90,6 +90,24 @@ fn a_rule_under_a_wider_one_is_shadowed() {
     assert_eq!(found(&format!("{drop}{wide}{other}")), [""; 0]);
     let negated = "-A FORWARD ! -s 10.1.0.0/16 -j ACCEPT\n";
     assert_eq!(found(&format!("{drop}{wide}{negated}")), [""; 0]);
+}
+
+/// Offsets are those of the IPv4 header; a list of values or another field has no plain match.
+#[test]
+fn u32_is_found_where_it_reads_a_field_that_a_plain_match_tests() {
+    let rule =
+        |text: &str| format!(":FORWARD DROP [0:0]\n-A FORWARD -m u32 --u32 \"{text}\" -j ACCEPT\n");
+    for text in ["0x6&0xff=0x11", "0xc=0xc0000201", "4&0x1FFF=1:0x1fff", "5&0xFF=64"] {
+        assert_eq!(found(&rule(text)), ["u32-for-header filter/FORWARD/1"], "{text}");
+    }
+    for text in ["0x6&0xff=0x6,0x11", "0x4&0x1fff=0x2", "0x8=0x1", "0x0&0xffff=0x0:0x1e"] {
+        assert_eq!(found(&rule(text)), [""; 0], "{text}");
+    }
+    let options = ParserSettings { family: Some(Family::V6), ..ParserSettings::default() };
+    let text = format!("*filter\n{}COMMIT\n", rule("0x6&0xff=0x11"));
+    let v6 = Some(parse(&text, &options).expect("a good ruleset"));
+    let firewall = Firewall { v6, ..Firewall::default() };
+    assert!(lint_with_default_options(&firewall).iter().all(|f| f.lint_id() != "u32-for-header"));
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn a_chain_that_nobody_calls_configures_what_comes_behind_it_in_load_order() {
         )
     };
     let wide = "--mask 255.255.0.0";
-    // Chains are loaded by name: A before M, Z behind it, whichever the file has first.
+    // Chains are loaded by name: A before M, Z after it, whichever the file has first.
     let pair = |chain: &str| (firewall(&text("", chain, "")), firewall(&text("", chain, wide)));
     let (a, b) = pair("Z");
     assert!(equal(&a, &b, StatefulTestPairing::ByRuleText));
@@ -180,7 +180,7 @@ fn the_interpreter_sees_which_rule_made_a_table() {
     assert_eq!(differ("1/hour"), Some(OutcomeDifference::StatefulQuestions));
 }
 
-/// The estimator is made in mangle, and asked in filter.
+/// The estimator is created in mangle, and tested in filter.
 fn estimated(maker: &str) -> String {
     let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n";
     format!(
@@ -202,7 +202,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
     };
     let with = firewall(&estimated(&maker("x")));
     let two = firewall(&estimated(&format!("{}{}", maker("x"), maker("y"))));
-    // The control: an estimator that nobody asks.
+    // The control: an estimator that no rule tests.
     assert!(compare_firewalls(&two, &with, &options).expect("both load").is_equal());
     for without in ["", &maker("y")] {
         let without = firewall(&estimated(without));

@@ -1,7 +1,7 @@
 //! The jumps between the chains of a table as a graph: order, reachability, depth, loops.
 //!
 //! Chains are numbered as they stand in their table; an edge is a rule whose target is another
-//! chain. Jumps to chains that the table does not have are left out. Every walk is iterative: a
+//! chain. Jumps to chains that the table does not have are omitted. Every walk is iterative: a
 //! table may nest chains as deeply as it has chains.
 
 use std::collections::{HashMap, VecDeque};
@@ -159,7 +159,7 @@ impl<'n> ChainGraph<'n> {
         out
     }
 
-    /// The chains that `start` reaches, each behind those that it leads to, `start` last.
+    /// The chains that `start` reaches, each after those that it leads to, `start` last.
     ///
     /// # Errors
     /// A chain that reaches itself.
@@ -172,7 +172,7 @@ impl<'n> ChainGraph<'n> {
         closing.map_or(Ok(order), Err)
     }
 
-    /// All chains, each behind those that it leads to, but for the jumps that close a loop.
+    /// All chains, each after those that it leads to, but for the jumps that close a loop.
     pub fn all_callees_first(&self) -> Vec<usize> {
         self.depth_first_postorder_of_all(&mut |_| {})
     }

@@ -1,8 +1,9 @@
 //! Rules known by what they say: a key that stays when others come and go.
 //!
-//! Counters that outlive a reload, and everything else that is kept about a rule beside its text,
-//! are kept under this key. It is a digest of family, table, chain and the rule as the tools print
-//! it, and a number among equals: two equal rules of a chain differ in nothing but their order.
+//! Counters that outlive a reload, and everything else that is kept about a rule in addition to its
+//! text, are kept under this key. It is a digest of family, table, chain and the rule as the tools
+//! print it, and a number among equals: two equal rules of a chain differ in nothing but their
+//! order.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -14,8 +14,8 @@ pub const fn iptables_tool_name(family: Family) -> &'static str {
     }
 }
 
-/// For each original rule (`filter/FORWARD/3`, `filter/FORWARD/policy`) the counters whose sum is
-/// that rule's own counter. Keys begin with the tool: `iptables/filter/FORWARD/3`.
+/// For each original rule or policy the counters whose sum is its own counter. Keys are places with
+/// the tool: `iptables/filter/FORWARD/3`, `ip6tables/filter/FORWARD/policy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CountersByOriginalRule(pub BTreeMap<String, Vec<CounterLocation>>);

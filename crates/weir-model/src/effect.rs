@@ -37,7 +37,8 @@ pub use self::matches::{
 };
 pub use self::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 pub use self::rule_conntrack_activation::{
-    is_conntrack_enabling_rule, rule_conntrack_demand, total_conntrack_demand,
+    has_conntrack_enabling_rule, is_conntrack_enabling_rule, rule_conntrack_demand,
+    total_conntrack_demand,
 };
 pub use self::targets::{
     IpsetWrites, OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS, TARGET_ROWS, TargetRow, TargetTermination,
@@ -104,6 +105,22 @@ mod tests {
         assert!(matches!(Match::from_written_options("recent", option()), Match::Stateful(_)));
         assert!(matches!(Match::from_written_options("u32", option()), Match::UnmodelledInput(_)));
         assert!(matches!(Match::from_written_options(NO_MODULE, option()), Match::Opaque(_)));
+    }
+
+    /// Interpreter and diagrams let only a target that continues drop the packet itself.
+    fn is_drop_of_row_evaluated(row: &TargetRow) -> bool {
+        !row.may_drop || row.termination == TargetTermination::Never
+    }
+
+    #[test]
+    fn no_row_has_a_drop_that_the_engines_ignore() {
+        let dropping = TARGET_ROWS.iter().filter(|row| row.may_drop).count();
+        assert!(dropping > 0, "no row drops, so the test shows nothing");
+        for row in TARGET_ROWS {
+            assert!(is_drop_of_row_evaluated(row), "{} may drop, but is handed over", row.name);
+        }
+        let diverts = TARGET_ROWS.iter().find(|row| row.name == "TPROXY").expect("a known target");
+        assert!(!is_drop_of_row_evaluated(&TargetRow { may_drop: true, ..*diverts }));
     }
 
     #[test]

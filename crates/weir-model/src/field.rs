@@ -1,19 +1,22 @@
 //! The table of fields.
 //!
-//! Each header or metadata field that rules test is one row of [`FIELDS`]: its width, its location,
-//! its names in iptables and nft, and how a pass may treat rules that differ in it. Parser,
-//! printers, interpreter, back ends and tests read this table. A field that is not in it acts as a
-//! barrier: safe by default.
+//! Each header or metadata field that rules test is one row of [`FIELDS`]: its width, its header,
+//! its names in weir and in iptables, and how a pass may treat rules that differ in it. The packet
+//! language, the interpreter, passes and tests read this table; the spelling in nft is in the
+//! parser and the printer of nft (`weir-syntax/src/nft`). A field that is not in the table acts as
+//! a barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
 //! a *plain* field ([`Field::freely_settable_number_fields`]): interpreter, diagrams, boxes, traffic and the
 //! packet language need to know nothing else about it.
 
 mod display;
+mod multiport_ports;
 
 use weir_packet::{Addr, CtState, Family, Packet, PktType, Transport};
 
 pub use self::display::{PROTOCOL_NAMES, TCP_FLAG_NAMES, format_protocol_name_or_number};
+pub use self::multiport_ports::read_multiport_ports;
 use crate::rule_match::ct_state;
 
 /// A field that rules test.
@@ -93,12 +96,8 @@ pub struct FieldRow {
     /// Width in bits for IPv4 and IPv6; 0 for names, and for a plain field in a family whose
     /// header has none: there it reads as 0 and writing changes nothing.
     pub bit_widths: (u32, u32),
-    /// Byte offset in its header for IPv4 and IPv6, where it lies in one.
-    pub header_offset: Option<(u16, u16)>,
     /// iptables' option.
     pub iptables_option: &'static str,
-    /// nft's expression for IPv4 and IPv6; `th` is a placeholder for the transport protocol's name.
-    pub nft_expression: (&'static str, &'static str),
     /// How a pass may treat it.
     pub merge_class: RuleMergeClass,
     /// The value of an ordinary packet, for a *plain* field: a number that every packet has, that
@@ -106,15 +105,12 @@ pub struct FieldRow {
     pub ordinary_value_if_freely_settable: Option<u128>,
 }
 
-#[expect(clippy::too_many_arguments, reason = "the columns of the table below")]
 const fn field_row(
     field: Field,
     name: &'static str,
     layer: Layer,
     bits: (u32, u32),
-    offset: Option<(u16, u16)>,
     iptables: &'static str,
-    nft: (&'static str, &'static str),
     merge: RuleMergeClass,
     usual: Option<u128>,
 ) -> FieldRow {
@@ -123,9 +119,7 @@ const fn field_row(
         name,
         layer,
         bit_widths: bits,
-        header_offset: offset,
         iptables_option: iptables,
-        nft_expression: nft,
         merge_class: merge,
         ordinary_value_if_freely_settable: usual,
     }
@@ -137,26 +131,29 @@ pub const FIELDS: [FieldRow; 18] = {
     use Layer::{Link, Meta, Network, Transport};
     use RuleMergeClass::{MustBeEqual, Mergeable, MayDifferWithinRun};
     [
-        field_row(Field::Iif,       "iif",      Meta,      (0, 0),     None,           "-i",              ("iifname", "iifname"),             MustBeEqual,   None),
-        field_row(Field::Oif,       "oif",      Meta,      (0, 0),     None,           "-o",              ("oifname", "oifname"),             MustBeEqual,   None),
-        field_row(Field::Saddr,     "saddr",    Network,   (32, 128),  Some((12, 8)),  "-s",              ("ip saddr", "ip6 saddr"),          Mergeable, None),
-        field_row(Field::Daddr,     "daddr",    Network,   (32, 128),  Some((16, 24)), "-d",              ("ip daddr", "ip6 daddr"),          Mergeable, None),
-        field_row(Field::Proto,     "proto",    Network,   (8, 8),     Some((9, 6)),   "-p",              ("meta l4proto", "meta l4proto"),   Mergeable, None),
-        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     Some((6, 40)),  "-f",              ("ip frag-off & 0x1fff != 0", ""),  MayDifferWithinRun,    None),
-        field_row(Field::Sport,     "sport",    Transport, (16, 16),   Some((0, 0)),   "--sport",         ("th sport", "th sport"),           Mergeable, None),
-        field_row(Field::Dport,     "dport",    Transport, (16, 16),   Some((2, 2)),   "--dport",         ("th dport", "th dport"),           Mergeable, None),
-        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     Some((13, 13)), "--tcp-flags",     ("tcp flags", "tcp flags"),         MayDifferWithinRun,    None),
-        field_row(Field::IcmpTypeAndCode,      "icmp",     Transport, (16, 16),   Some((0, 0)),   "--icmp-type",     ("icmp type", "icmpv6 type"),       Mergeable, None),
-        field_row(Field::SourceMac, "smac",     Link,      (48, 48),   Some((6, 6)),   "--mac-source",    ("ether saddr", "ether saddr"),     Mergeable, None),
-        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     None,           "--ctstate",       ("ct state", "ct state"),           MayDifferWithinRun,    None),
-        field_row(Field::Mark,      "mark",     Meta,      (32, 32),   None,           "--mark",          ("meta mark", "meta mark"),         Mergeable, Some(0)),
-        field_row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   None,           "--mark",          ("ct mark", "ct mark"),             Mergeable, None),
-        field_row(Field::Length,    "length",   Network,   (16, 16),   None,           "--length",        ("meta length", "meta length"),     Mergeable, None),
-        field_row(Field::Ttl,       "ttl",      Network,   (8, 8),     Some((8, 7)),   "--ttl-eq",        ("ip ttl", "ip6 hoplimit"),         Mergeable, Some(64)),
-        field_row(Field::Tos,       "tos",      Network,   (8, 8),     None,           "--tos",           ("ip dscp", "ip6 dscp"),            Mergeable, Some(0)),
-        field_row(Field::PktType,   "pkttype",  Meta,      (3, 3),     None,           "--pkt-type",      ("meta pkttype", "meta pkttype"),   Mergeable, None),
+        field_row(Field::Iif,       "iif",      Meta,      (0, 0),     "-i",              MustBeEqual,   None),
+        field_row(Field::Oif,       "oif",      Meta,      (0, 0),     "-o",              MustBeEqual,   None),
+        field_row(Field::Saddr,     "saddr",    Network,   (32, 128),  "-s",              Mergeable, None),
+        field_row(Field::Daddr,     "daddr",    Network,   (32, 128),  "-d",              Mergeable, None),
+        field_row(Field::Proto,     "proto",    Network,   (8, 8),     "-p",              Mergeable, None),
+        field_row(Field::IsLaterFragment,  "fragment", Network,   (1, 1),     "-f",              MayDifferWithinRun,    None),
+        field_row(Field::Sport,     "sport",    Transport, (16, 16),   "--sport",         Mergeable, None),
+        field_row(Field::Dport,     "dport",    Transport, (16, 16),   "--dport",         Mergeable, None),
+        field_row(Field::TcpFlags,  "flags",    Transport, (8, 8),     "--tcp-flags",     MayDifferWithinRun,    None),
+        field_row(Field::IcmpTypeAndCode,      "icmp",     Transport, (16, 16),   "--icmp-type",     Mergeable, None),
+        field_row(Field::SourceMac, "smac",     Link,      (48, 48),   "--mac-source",    Mergeable, None),
+        field_row(Field::CtState,   "ct state", Meta,      (7, 7),     "--ctstate",       MayDifferWithinRun,    None),
+        field_row(Field::Mark,      "mark",     Meta,      (32, 32),   "--mark",          Mergeable, Some(0)),
+        field_row(Field::CtMark,    "ct mark",  Meta,      (32, 32),   "--mark",          Mergeable, None),
+        field_row(Field::Length,    "length",   Network,   (16, 16),   "--length",        Mergeable, None),
+        field_row(Field::Ttl,       "ttl",      Network,   (8, 8),     "--ttl-eq",        Mergeable, Some(64)),
+        field_row(Field::Tos,       "tos",      Network,   (8, 8),     "--tos",           Mergeable, Some(0)),
+        field_row(Field::PktType,   "pkttype",  Meta,      (3, 3),     "--pkt-type",      Mergeable, None),
     ]
 };
+
+/// Protocols whose header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+pub const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// What a packet has in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +164,16 @@ pub enum FieldReading {
     Absent,
     /// The header is truncated: legacy iptables drops the packet immediately (hotdrop).
     Truncated,
+}
+
+impl FieldReading {
+    /// The value; 0 if there is none.
+    pub fn value_or_zero(self) -> u128 {
+        match self {
+            FieldReading::Value(value) => value,
+            FieldReading::Absent | FieldReading::Truncated => 0,
+        }
+    }
 }
 
 impl Field {
@@ -211,6 +218,11 @@ impl Field {
             FIELDS.iter().filter(is_plain).map(|row| row.field)
         };
         of(false).chain(of(true))
+    }
+
+    /// The value that the packet has in this field; 0 if it has none.
+    pub fn read_or_zero(self, packet: &Packet) -> u128 {
+        self.read(packet).value_or_zero()
     }
 
     /// What the packet has in this field, as legacy iptables reads it.

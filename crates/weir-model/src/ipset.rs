@@ -23,6 +23,23 @@ pub struct IpSet {
     pub leading_comments: Vec<String>,
 }
 
+/// Default of `maxelem` (`IPSET_DEFAULT_MAXELEM`, net/netfilter/ipset/ip_set_hash_gen.h).
+const DEFAULT_MAXELEM: usize = 65_536;
+
+/// Most directions (`src`, `dst`) of a `--match-set` (`IPSET_DIM_MAX`).
+pub const SET_DIRECTIONS_MAX: usize = 6;
+
+impl IpSet {
+    /// The most elements that the set may hold, if it is a hash.
+    pub fn maxelem_or_default(&self) -> usize {
+        let given = self.options.iter().find_map(|option| match option {
+            SetOption::MaxElem(count) => Some(*count as usize),
+            _ => None,
+        });
+        given.unwrap_or(DEFAULT_MAXELEM)
+    }
+}
+
 /// How a set stores what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SetKind {

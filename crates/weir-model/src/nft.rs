@@ -30,6 +30,19 @@ pub struct Table {
     pub chains: Vec<Chain>,
 }
 
+impl Table {
+    /// Names of maps with the key that they are looked up by, of every lookup.
+    pub fn map_names_with_lookup_keys(
+        &self,
+    ) -> impl Iterator<Item = (&String, &Vec<MapKeyExpression>)> {
+        let statements = self.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements);
+        statements.filter_map(|s| match s {
+            Statement::Vmap { key, map } => Some((map, key)),
+            _ => None,
+        })
+    }
+}
+
 /// A chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
@@ -231,7 +244,7 @@ impl LoadExpression {
 }
 
 /// Names of ICMP types, as nft says them (nftables src/proto.c).
-pub const ICMP_TYPE_NAMES: &[(&str, u128)] = &[
+pub const NFT_ICMP_TYPE_NAMES: &[(&str, u128)] = &[
     ("echo-reply", 0),
     ("destination-unreachable", 3),
     ("source-quench", 4),
@@ -250,7 +263,7 @@ pub const ICMP_TYPE_NAMES: &[(&str, u128)] = &[
 ];
 
 /// Names of ICMPv6 types, as nft says them (nftables src/proto.c).
-pub const ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
+pub const NFT_ICMPV6_TYPE_NAMES: &[(&str, u128)] = &[
     ("destination-unreachable", 1),
     ("packet-too-big", 2),
     ("time-exceeded", 3),
@@ -314,7 +327,7 @@ pub enum Comparand {
     InSpans(Vec<(u128, u128)>),
     /// `value & mask == wanted`.
     Masked {
-        /// Bits looked at.
+        /// Bits that are tested.
         mask: u128,
         /// Wanted bits.
         wanted: u128,

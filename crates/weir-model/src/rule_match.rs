@@ -180,7 +180,7 @@ pub enum Match {
 /// `--tcp-flags mask comp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpFlagsMatch {
-    /// Bits looked at.
+    /// Bits that are tested.
     pub mask: u8,
     /// Of those, the bits that must be set.
     pub comp: u8,
@@ -211,7 +211,7 @@ pub enum MultiportSelector {
 pub struct MaskedValue {
     /// Wanted bits.
     pub value: u32,
-    /// Bits looked at.
+    /// Bits that are tested.
     pub mask: u32,
 }
 

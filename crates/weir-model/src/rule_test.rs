@@ -65,7 +65,7 @@ pub enum Predicate {
     Masked {
         /// Wanted bits.
         value: u128,
-        /// Bits looked at.
+        /// Bits that are tested.
         mask: u128,
     },
     /// `field & mask != 0`.

@@ -203,6 +203,10 @@ impl Hook {
     }
 }
 
+/// Longest name of a chain in bytes: the kernel's field has 29 with the zero byte
+/// (`XT_EXTENSION_MAXNAMELEN`).
+pub const CHAIN_NAME_MAX_BYTES: usize = 28;
+
 /// A chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {

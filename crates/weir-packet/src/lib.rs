@@ -3,6 +3,16 @@
 //! A [`Packet`] has the header fields, plus what the kernel knows in addition to the bytes
 //! (devices, mark, conntrack state). The modules below build and parse the bytes. This crate does
 //! not know what a ruleset is.
+//!
+//! Modules:
+//!
+//! - `addr`: addresses as numbers;
+//! - `mask`: masks of contiguous bits, and their intervals;
+//! - `packet`: the packet as a rule sees it;
+//! - `serialize`: a packet to bytes;
+//! - `parse`: bytes to a packet;
+//! - `checksum`: the internet checksum and CRC-32C;
+//! - `pcap`: files of frames.
 
 #![forbid(unsafe_code)]
 

@@ -126,7 +126,7 @@ pub enum Transport {
     /// A protocol without a header that rules test, or a later fragment: bytes are the payload.
     NoParsedHeader,
     /// A header of `proto` that is truncated: the bytes that are there are the payload. Legacy
-    /// iptables drops such a packet when a rule looks at its ports.
+    /// iptables drops such a packet when a rule tests its ports.
     Truncated,
 }
 

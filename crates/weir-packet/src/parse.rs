@@ -40,7 +40,7 @@ impl std::error::Error for ParseError {}
 
 impl Packet {
     /// Reads a packet from its network header on. Bytes after its end (padding) are ignored,
-    /// checksums are not looked at.
+    /// checksums are not verified.
     ///
     /// ```
     /// use weir_packet::{Addr, Family, Packet};

@@ -38,7 +38,7 @@ impl BitPattern {
         self.value
     }
 
-    /// The bits looked at.
+    /// The bits that are tested.
     pub const fn mask(self) -> u128 {
         self.mask
     }

@@ -45,7 +45,7 @@ pub enum AxislessTest {
         field: Field,
         /// Wanted bits.
         value: u128,
-        /// Bits looked at.
+        /// Bits that are tested.
         mask: u128,
     },
     /// Membership in an ipset whose content lasts.

@@ -9,7 +9,7 @@
 //! Rules that differ in several fields can split the packets into very many boxes: about the number
 //! of rules to the power of the number of fields. So there is a budget. If it is exceeded, the
 //! error names the rule, and the rules before it form their own run. A run over a single field is
-//! split much faster by [`stretches`](crate::split_elementary_intervals()).
+//! split much faster by [`split_elementary_intervals`](crate::split_elementary_intervals).
 
 use thiserror::Error;
 use weir_model::Rule;

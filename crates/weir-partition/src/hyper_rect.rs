@@ -17,7 +17,7 @@ use weir_model::{Family, Field};
 
 use crate::interval::Interval;
 
-/// Whether a field is an axis of numbers: what a rule asks of it is a span or a mask, and every
+/// Whether a field is an axis of numbers: what a rule tests of it is a span or a mask, and every
 /// packet that the rule can match has it. Of a connection's mark the latter is not known.
 const fn is_number_axis_field(row: &FieldRow) -> bool {
     let is_combined = matches!(row.merge_class, RuleMergeClass::Mergeable);

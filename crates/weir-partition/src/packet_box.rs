@@ -1,7 +1,8 @@
 //! A single packet as a box.
 
+use weir_model::field::read_multiport_ports;
 use weir_model::rule_match::ct_state;
-use weir_model::{Field, FieldReading, Packet, SharedName};
+use weir_model::{Field, Packet, SharedName};
 use weir_packet::Transport;
 
 use crate::box_lowering::{AxislessTest, BoxLowering};
@@ -50,11 +51,11 @@ impl BoxLowering<'_> {
             (CodeAxis::CtStateAndNat, CodeSet::from_codes([ct_state_axis_code(packet)])),
             (
                 CodeAxis::TcpFlagsByte,
-                CodeSet::from_codes([read_field_or_zero(packet, Field::TcpFlags) as usize]),
+                CodeSet::from_codes([Field::TcpFlags.read_or_zero(packet) as usize]),
             ),
             (
                 CodeAxis::PktType,
-                CodeSet::from_codes([read_field_or_zero(packet, Field::PktType) as usize]),
+                CodeSet::from_codes([Field::PktType.read_or_zero(packet) as usize]),
             ),
         ];
         for (axis, code) in codes {
@@ -74,38 +75,19 @@ impl AxislessTest {
     ) -> bool {
         match self {
             AxislessTest::MaskedField { field, value, mask } => {
-                read_field_or_zero(packet, *field) & mask == *value
+                field.read_or_zero(packet) & mask == *value
             }
             AxislessTest::SetMembership { name, dirs } => in_set(name, dirs),
         }
     }
 }
 
-/// The field's value; 0 if the packet has none, which no rule reads then.
-fn read_field_or_zero(packet: &Packet, field: Field) -> u128 {
-    match field.read(packet) {
-        FieldReading::Value(v) => v,
-        FieldReading::Absent | FieldReading::Truncated => 0,
-    }
-}
-
 fn read_axis_number(packet: &Packet, field: Field) -> u128 {
     match field {
         Field::SourceMac if packet.smac.is_none() => MISSING_MAC_VALUE,
-        Field::Sport => read_multiport_ports(packet).map_or(0, |p| p.0.into()),
-        Field::Dport => read_multiport_ports(packet).map_or(0, |p| p.1.into()),
-        _ => read_field_or_zero(packet, field),
-    }
-}
-
-/// The ports as `-m multiport` reads them: four bytes of the header are enough.
-fn read_multiport_ports(packet: &Packet) -> Option<(u16, u16)> {
-    match (&packet.transport, &packet.payload[..]) {
-        _ if packet.fragment.offset != 0 => None,
-        (Transport::Truncated, [a, b, c, d, ..]) => {
-            Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])))
-        }
-        _ => packet.ports(),
+        Field::Sport => read_multiport_ports(packet).0.value_or_zero(),
+        Field::Dport => read_multiport_ports(packet).1.value_or_zero(),
+        _ => field.read_or_zero(packet),
     }
 }
 
@@ -127,7 +109,7 @@ fn encode_header_presence(packet: &Packet) -> usize {
 }
 
 fn ct_state_axis_code(packet: &Packet) -> usize {
-    let bits = read_field_or_zero(packet, Field::CtState) as u16;
+    let bits = Field::CtState.read_or_zero(packet) as u16;
     let state =
         CT_STATES_IN_AXIS_ORDER.iter().position(|s| bits & s != 0).expect("a packet has a state");
     let bit = |of: u16, code: usize| if bits & of != 0 { code } else { 0 };

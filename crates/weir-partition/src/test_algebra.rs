@@ -150,13 +150,13 @@ impl TestAlgebra {
     }
 }
 
-/// The tests before the first that looks at a transport header; all of them where none does.
+/// The tests before the first that reads a transport header; all of them where none does.
 pub fn take_tests_before_transport(tests: &[Test]) -> &[Test] {
     let first = tests.iter().position(is_transport_header_test).unwrap_or(tests.len());
     &tests[..first]
 }
 
-/// Which kind of match asks for the transport header: they want different numbers of bytes of it.
+/// Which kind of match reads the transport header: they need different numbers of bytes of it.
 /// `None` if none does, or several kinds do.
 fn unique_transport_match_kind(rule: &Rule) -> Option<std::mem::Discriminant<Match>> {
     let mut kinds = rule.matches.iter().filter(|m| {

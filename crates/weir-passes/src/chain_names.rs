@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use weir_model::ruleset::CHAIN_NAME_MAX_BYTES;
 use weir_model::{Family, SharedName, Table};
 
 use crate::{AddressAxis, Prefix};
@@ -21,7 +22,7 @@ pub struct ChainNameAllocator {
 
 impl ChainNameAllocator {
     /// Longest name of a chain, in characters.
-    pub const NAME_LENGTH_MAX: usize = 28;
+    pub const NAME_LENGTH_MAX: usize = CHAIN_NAME_MAX_BYTES;
 
     /// Names for a table.
     pub fn new(family: Family, table: &Table) -> Self {

@@ -16,6 +16,7 @@ mod checked_passes;
 pub mod cost;
 pub mod editable_chain_tree;
 pub mod equivalence_check;
+mod packet_class;
 pub mod packet_cost;
 mod pass;
 pub mod passes;
@@ -52,6 +53,6 @@ pub struct RewrittenRuleset {
     pub compiled_rule_runs: Vec<CompiledRuleRun>,
     /// Unchanged rules next to compiled ones, and why.
     pub unchanged_rules: Vec<UnchangedRule>,
-    /// Rules that were left out because no packet reaches them: their counters are always zero.
+    /// Rules that were omitted because no packet reaches them: their counters are always zero.
     pub dead_rules: Vec<OriginalRuleIndex>,
 }

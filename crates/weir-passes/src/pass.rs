@@ -2,7 +2,7 @@
 //!
 //! A pass is a function from a ruleset to a ruleset. It declares its name, one sentence, what
 //! happens to the counters, and in what sense the new ruleset is equal to the old one
-//! ([`Equivalence`]). None of this is trusted: [`run_checked_passes`](crate::run_checked_passes)
+//! ([`Equivalence`]). None of this is trusted: [`run_passes_until_first_refusal`](crate::run_passes_until_first_refusal)
 //! compares both rulesets in that sense, and never in a weaker one because a packet differed.
 
 use weir_artefact::Deviation;
@@ -119,7 +119,8 @@ pub trait Pass {
         None
     }
 
-    /// The new ruleset; without `compiled` if nothing changed.
+    /// The new ruleset; without [`compiled_rule_runs`](RewrittenRuleset::compiled_rule_runs) if nothing
+    /// changed.
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset;
 }
 

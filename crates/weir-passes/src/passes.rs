@@ -1,4 +1,4 @@
-//! All passes, one file each, by name.
+//! All passes, one file per pass, by name.
 //!
 //! In the order of [`ALL_PASSES`] each pass helps the next: first dead rules are removed, then
 //! tests become cheaper, then the shape of chains changes.
@@ -10,7 +10,6 @@ pub mod fold_into_set;
 pub mod inline_chain;
 pub mod merge_adjacent;
 pub mod notrack;
-mod packet_class;
 pub mod remove_duplicates;
 pub mod remove_shadowed;
 pub mod reorder_by_hits;

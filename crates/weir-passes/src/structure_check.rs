@@ -45,7 +45,7 @@ pub enum StructureViolation {
     /// Other rules make or configure an object that rules share by name.
     #[error("the {0} is created or configured by other rules than before")]
     SharedObjectChanged(String),
-    /// Fragments are put together before and not after, or the other way round.
+    /// Fragments are reassembled before and not after, or the other way round.
     #[error("the rules {} fragments put together now", if *.0 { "have" } else { "no longer have" })]
     ReassemblyNowUsed(bool),
     /// A set of the user was changed.

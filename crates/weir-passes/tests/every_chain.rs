@@ -35,7 +35,7 @@ const FILTER: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT
     :X - [0:0]\n:one - [0:0]\n-A INPUT -j X\n-A FORWARD -j X\n-A FORWARD -s NET1 -j LOG\n\
     -A OUTPUT -j X\n-A one -s NET1 -j RETURN\n-A one -p tcp -j ACCEPT\n";
 
-/// A chain that is called from one place, behind a test.
+/// A chain that is called from one place, after a test.
 const CALLED: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:X - [0:0]\n:one - [0:0]\n\
     -A FORWARD -s NET1 -p tcp -j X\n-A FORWARD -p tcp -j ACCEPT\n-A one -j ACCEPT\n";
 

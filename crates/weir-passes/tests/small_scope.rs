@@ -290,7 +290,7 @@ fn a_tree_entered_by_jumps_is_caught() {
     assert_eq!(difference(&fw, &tree_of(&fw, None)), None);
 }
 
-/// A set that is asked only behind the port test: truncated packets of other addresses would meet
+/// A set that is tested only after the port test: truncated packets of other addresses would meet
 /// that test, and legacy iptables drops them there.
 #[test]
 fn a_set_asked_only_at_the_end_is_caught() {

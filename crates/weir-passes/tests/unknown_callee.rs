@@ -1,4 +1,4 @@
-//! A jump to a chain that may write an address stays where it is: rules behind it see another
+//! A jump to a chain that may write an address stays where it is: rules after it see another
 //! packet.
 
 use std::fmt::Write as _;

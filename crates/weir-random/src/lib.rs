@@ -1,8 +1,8 @@
 //! Random numbers that a seed determines, on every machine and in every version.
 //!
 //! Seeds stand in studies, records, artefacts and tests: the same seed must mean the same packets,
-//! the same intervals and the same example for ever. So the way from the bits to a choice is part
-//! of the definition, and no crate that may change it is used.
+//! the same intervals and the same example in every version. So the path from the bits to a choice
+//! is part of the definition, and no crate that may change it is used.
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 
 use weir_stats::{RunRecord, Trial};
 
-/// What stands in front of the coordinates of a trial, and behind them.
+/// What precedes the coordinates of a trial, and what follows them.
 const CSV_COLUMNS_BEFORE_AXES: [&str; 8] =
     ["number", "kind", "subject", "copy", "block", "order", "leg", "repeat"];
 const CSV_COLUMNS_AFTER_AXES: [&str; 16] = [

@@ -106,7 +106,7 @@ impl ValueUnit {
         }
     }
 
-    /// A value beside an axis with even steps, with the digits that it needs: `1.5 M`, `250 ms`.
+    /// A value next to an axis with even steps, with the digits that it needs: `1.5 M`, `250 ms`.
     pub(crate) fn format_without_trailing_zeros(self, value: f64) -> String {
         let text = self.format_value(value);
         let number: String = text.chars().take_while(|c| *c != NARROW_NO_BREAK_SPACE).collect();
@@ -117,7 +117,7 @@ impl ValueUnit {
         format!("{short}{}", &text[number.len()..])
     }
 
-    /// A round value beside an axis, with the digit that it has: `1 M`, `20 ms`.
+    /// A round value next to an axis, with the digit that it has: `1 M`, `20 ms`.
     pub(crate) fn format_single_digit_tick(self, value: f64) -> String {
         match self {
             ValueUnit::Rate => format_with_si_prefix(value, 1, ""),

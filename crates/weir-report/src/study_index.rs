@@ -10,12 +10,12 @@ use weir_study::claims_registry::{
 
 use crate::page::render_head_elements;
 
-/// File beside the index that holds the report of a study's newest run; `None` without one.
+/// File next to the index that holds the report of a study's newest run; `None` without one.
 pub fn report_file_name(entry: &StudyStatements) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.html", entry.study))
 }
 
-/// File beside the index that holds the trials of that run.
+/// File next to the index that holds the trials of that run.
 pub fn trials_jsonl_file_name(entry: &StudyStatements) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.jsonl", entry.study))
 }

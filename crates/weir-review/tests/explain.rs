@@ -128,6 +128,6 @@ fn long_rows_of_missed_rules_are_drawn_short() {
     assert!(out.contains("  - 100  "), "{out}");
     assert!(out.lines().count() < 12, "{out}");
     assert!(out.ends_with("verdict: accept, 100 rules evaluated\n"), "{out}");
-    // Nothing is left out of the structure.
+    // Nothing is omitted from the structure.
     assert_eq!(reasons(&text, "ip saddr 198.51.100.7 udp dport 1").len(), 101);
 }

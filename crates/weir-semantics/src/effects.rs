@@ -2,7 +2,7 @@
 //! [`weir_model::effect`] lists as written.
 
 use weir_model::target::{Effect, TtlOperation};
-use weir_model::{CtState, Field, FieldReading, Packet};
+use weir_model::{CtState, Field, Packet};
 use weir_packet::ConntrackInfo;
 
 use crate::connmark::apply_connmark_reporting_change;
@@ -46,14 +46,6 @@ pub(crate) fn apply_effect_reporting_change(effect: &Effect, packet: &mut Packet
         }
     }
     true
-}
-
-/// The value of a field; 0 where the packet has none.
-pub(crate) fn read_field_or_zero(field: Field, packet: &Packet) -> u128 {
-    match field.read(packet) {
-        FieldReading::Value(value) => value,
-        FieldReading::Absent | FieldReading::Truncated => 0,
-    }
 }
 
 /// Writes a field as a target whose values are unknown may. Of the class that the device gave the

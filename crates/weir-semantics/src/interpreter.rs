@@ -10,15 +10,15 @@
 //!
 //! At each hook, rules see what the kernel knows there: no output device before routing, none at
 //! INPUT, no input device on a local packet; no conntrack entry in the raw table (which runs before
-//! conntrack, unless the packet comes over `lo` and already has one); a TTL that was decremented if
-//! the packet is forwarded; no IPv4 fragment at INPUT; marks, translated addresses and other
-//! changes as earlier tables left them. The caller determines routing: `iif` and `oif` of the
-//! packet say where it comes from and where it goes.
+//! conntrack, unless the packet comes over `lo`, or is a reply that the host sends, and already has
+//! one); a TTL that was decremented if the packet is forwarded; no later IPv4 fragment at INPUT;
+//! marks, translated addresses and other changes as earlier tables left them. The caller determines
+//! routing: `iif` and `oif` of the packet say where it comes from and where it goes.
 //!
 //! A packet is the first of its connection if its state is NEW (or RELATED, but not an ICMP error):
 //! then, and if conntrack is in use, it traverses the nat table, once for each of the two
-//! translations. Packets of a connection that is already translated are not rewritten: the caller
-//! gives them as the tables see them.
+//! translations. Packets of a connection that is already translated do not: their destination is the
+//! oracle's ([`Oracle::existing_nat_destination`](crate::Oracle::existing_nat_destination)).
 
 mod chain_skip_index;
 mod field_test_evaluation;
@@ -33,7 +33,7 @@ mod walk_observer;
 
 use std::collections::HashMap;
 
-use weir_model::effect::is_conntrack_enabling_rule;
+use weir_model::effect::has_conntrack_enabling_rule;
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
 use self::chain_skip_index::TableSkipIndexes;
@@ -104,11 +104,7 @@ impl<'f> Interpreter<'f> {
             })
         });
         let sets = sets.iter().map(|s| IpsetIndex::new(s, &set_at)).collect();
-        let conntrack = rulesets.map(|ruleset| {
-            ruleset.is_some_and(|all| {
-                all.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r))
-            })
-        });
+        let conntrack = rulesets.map(|ruleset| ruleset.is_some_and(has_conntrack_enabling_rule));
         let configured =
             SharedObjectConfigDigests::from_rulesets(rulesets.iter().copied().flatten());
         Interpreter {

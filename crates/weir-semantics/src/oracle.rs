@@ -26,7 +26,7 @@ pub struct OracleQuestion<'a> {
     pub content_digest: u64,
     /// Digest of what configures the objects that the rule shares with others by name, 0 without
     /// such an object: the first rule that names one makes it
-    /// ([`named`](weir_model::effect::shared_objects)).
+    /// ([`shared_objects`](weir_model::effect::shared_objects)).
     pub shared_object_config_digest: u64,
     /// The packet as it is at that point.
     pub packet: &'a Packet,
@@ -94,14 +94,15 @@ pub struct NatQuestion<'a> {
 
 /// Answers what the packet's fields do not say.
 ///
-/// Only [`match_holds_or_target_ends_traversal`](Oracle::match_holds_or_target_ends_traversal) must be written; the other methods have defaults
+/// Only [`match_holds_or_target_ends_traversal`](Oracle::match_holds_or_target_ends_traversal)
+/// must be written; the other methods have defaults
 /// that say what is taken for granted.
 pub trait Oracle {
     /// Whether a match of `rule` is true, or whether its unknown target ends the traversal.
     fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool;
 
     /// Whether evaluating a match drops the packet immediately, for a reason that no field says
-    /// ([`Hotdrop::Perhaps`](weir_model::Hotdrop)); or whether a target that may do so drops it.
+    /// ([`Hotdrop::Unpredictable`](weir_model::Hotdrop::Unpredictable)); or whether a target that may do so drops it.
     /// The default is no.
     fn match_or_target_drops_packet(&mut self, _question: &OracleQuestion<'_>) -> bool {
         false

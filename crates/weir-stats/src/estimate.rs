@@ -1,7 +1,7 @@
 //! Computes estimates with intervals from samples.
 //!
 //! Disturbance on a shared machine is one-sided (it only slows) and comes in bursts, so means and
-//! their standard errors mislead. An estimate here is a median, of values from the same block if
+//! their standard errors mislead. An estimate of this module is a median, of values from the same block if
 //! two things are compared. Its interval is the percentile bootstrap over blocks, because blocks
 //! were repeated and packets were not.
 //!
@@ -18,7 +18,8 @@ const BOOTSTRAP_RESAMPLES: usize = 2000;
 /// A value with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The median of the samples.
+    /// The estimated value, as the function that made it defines it: a median, or the exponential of
+    /// a difference of mean logarithms.
     pub value: f64,
     /// Lower end.
     pub lo: f64,

@@ -117,7 +117,7 @@ impl ConntrackTableObservation {
         (peak > 0).then(|| self.after as f64 / peak as f64)
     }
 
-    /// Seconds until the table was within 2 % of its most; `None` if it was not looked at.
+    /// Seconds until the table was within 2 % of its most; `None` if it was not sampled.
     pub fn seconds_until_near_peak(&self) -> Option<f64> {
         let nearly = self.peak_entries() as f64 * 0.98;
         let full = |sample: &&(f64, u64)| sample.1 as f64 >= nearly;

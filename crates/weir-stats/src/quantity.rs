@@ -1,8 +1,8 @@
 //! The quantities that are read from a trial and compared: one row each.
 //!
-//! A row has the kind of trial that measures the quantity, its title, the better direction, and how
-//! it is read. If runs are compared by it, `compared_as` is its name there; if several runs are
-//! drawn by it, `run_overlay` has the unit and the title of their axis. All other code uses the
+//! A row has the kind of trial that measures the quantity, its title, and how it is read. If runs
+//! are compared by it, `compared_as` has its name there and the better direction; if several runs
+//! are drawn by it, `run_overlay` has the unit and the title of their axis. All other code uses the
 //! table.
 
 mod overlay_axis;
@@ -21,20 +21,28 @@ pub use self::overlay_axis::{QuantityUnit, RunOverlayYAxis};
 
 /// Which direction of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BetterDirection {
-    /// A rate, or what is neither good nor bad.
-    MoreOrNeutral,
+pub enum BetterDirection {
+    /// Rates.
+    More,
     /// Times and memory.
     Less,
+}
+
+/// How runs are compared by a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuantityComparison {
+    /// The quantity's name in a comparison.
+    pub name: &'static str,
+    /// Which change is an improvement.
+    pub better: BetterDirection,
 }
 
 /// A row of the table.
 struct QuantityRow {
     kind: TrialKind,
     title: &'static str,
-    better: BetterDirection,
     read_value: fn(&Trial) -> Option<f64>,
-    compared_as: Option<&'static str>,
+    compared_as: Option<QuantityComparison>,
     run_overlay: Option<RunOverlayYAxis>,
 }
 
@@ -53,9 +61,9 @@ macro_rules! define_quantities {
     ($(
         $(#[$doc:meta])*
         $name:ident {
-            kind: $kind:ident, title: $title:literal, better: $better:ident,
+            kind: $kind:ident, title: $title:literal,
             read_value: $read_value:expr,
-            $(compared_as: $compared_as:literal,)?
+            $(compared_as: $compared_as:literal, $better:ident,)?
             $(run_overlay: $unit:ident($axis_title:literal),)?
         }
     )*) => {
@@ -74,9 +82,11 @@ macro_rules! define_quantities {
                     $(Quantity::$name => QuantityRow {
                         kind: TrialKind::$kind,
                         title: $title,
-                        better: BetterDirection::$better,
                         read_value: $read_value,
-                        compared_as: optional_column!($($compared_as)?),
+                        compared_as: optional_column!($(QuantityComparison {
+                            name: $compared_as,
+                            better: BetterDirection::$better,
+                        })?),
                         run_overlay: optional_column!($(RunOverlayYAxis {
                             unit: QuantityUnit::$unit,
                             title: $axis_title,
@@ -95,121 +105,121 @@ define_quantities! {
     /// Packets per second with their expected verdict at overload: forwarded, or dropped by the
     /// rules.
     Pps {
-        kind: Rate, title: "packets/s", better: MoreOrNeutral,
+        kind: Rate, title: "packets/s",
         read_value: |t| Some(t.correct_verdict_pps),
-        compared_as: "rate",
+        compared_as: "rate", More,
         run_overlay: Count("packets/s, forwarded"),
     }
-    /// Nanoseconds of one core per packet takes on its whole way, generator and sink included.
+    /// Nanoseconds of one core per packet, generator and sink included.
     NsPerPacket {
-        kind: Rate, title: "time per packet", better: Less,
+        kind: Rate, title: "time per packet",
         read_value: |t| (t.correct_verdict_pps > 0.0).then(|| 1e9 / t.correct_verdict_pps),
     }
     /// Packets per second that arrived although rules must drop such packets: what a limit accepts.
     LeakedPps {
-        kind: Rate, title: "packets/s let through", better: MoreOrNeutral,
+        kind: Rate, title: "packets/s let through",
         read_value: |t| divide_count_by_trial_seconds(t.leaked, t),
     }
     /// Packets per second that arrived and were to arrive: of a mix, the legal ones alone.
     LegalPps {
-        kind: Rate, title: "legal packets/s", better: MoreOrNeutral,
+        kind: Rate, title: "legal packets/s",
         read_value: |t| divide_count_by_trial_seconds(t.delivered, t),
     }
     /// Share of the packets to drop that arrived all the same.
     LeakedShare {
-        kind: Rate, title: "share of packets to be dropped that arrived", better: MoreOrNeutral,
+        kind: Rate, title: "share of packets to be dropped that arrived",
         read_value: |t| share_of_total(t.leaked, t.expected_drops),
     }
     /// ICMP messages that the firewall sent for each packet that it took (destination unreachable).
     IcmpAnswersRatio {
-        kind: Rate, title: "ICMP replies per packet", better: MoreOrNeutral,
+        kind: Rate, title: "ICMP replies per packet",
         read_value: |t| {
             share_of_total(snmp_counter_or_zero(t, "Icmp.OutDestUnreachs"), t.delivered)
         },
     }
     /// Share of packets lost at overload, of those that had to arrive.
     LostShare {
-        kind: Rate, title: "loss", better: MoreOrNeutral,
+        kind: Rate, title: "loss",
         read_value: |t| Some(t.unexpected_loss_ratio()),
     }
     /// Share of packets lost at a set rate.
     LossRatio {
-        kind: Paced, title: "loss", better: MoreOrNeutral,
+        kind: Paced, title: "loss",
         read_value: |t| Some(t.unexpected_loss_ratio()),
     }
     /// Seconds to load a ruleset at once.
     LoadSeconds {
-        kind: Load, title: "load time", better: Less,
+        kind: Load, title: "load time",
         read_value: |t| Some(t.seconds),
-        compared_as: "time to load",
+        compared_as: "time to load", Less,
         run_overlay: Seconds("seconds to load"),
     }
     /// Kernel memory that a loaded ruleset takes, bytes.
     LoadMemoryBytes {
-        kind: Load, title: "memory of the loaded ruleset", better: MoreOrNeutral,
+        kind: Load, title: "memory of the loaded ruleset",
         read_value: |t| t.observations.load_memory_bytes.map(|bytes| bytes as f64),
     }
     /// Seconds to add one rule to those in force.
     AddSeconds {
-        kind: Add, title: "time to add a rule", better: Less,
+        kind: Add, title: "time to add a rule",
         read_value: |t| (t.added_rule_count_or_zero() > 0).then(|| t.seconds / t.added_rule_count_or_zero() as f64),
     }
     /// Complete TCP connections per second, request and reply validated, closed by FIN.
     ConnectionsPerSecond {
-        kind: Connections, title: "connections per second", better: MoreOrNeutral,
+        kind: Connections, title: "connections per second",
         read_value: completed_connections_per_second,
-        compared_as: "connections",
+        compared_as: "connections", More,
         run_overlay: Count("connections/s"),
     }
     /// The same with RST at the end.
     ConnectionsResetPerSecond {
-        kind: ConnectionsReset, title: "connections per second (RST)", better: MoreOrNeutral,
+        kind: ConnectionsReset, title: "connections per second (RST)",
         read_value: completed_connections_per_second,
-        compared_as: "connections",
+        compared_as: "connections", More,
         run_overlay: Count("connections/s, ended by RST"),
     }
     /// TCP connections opened per second, nothing sent on them.
     HandshakesPerSecond {
-        kind: Handshakes, title: "handshakes per second", better: MoreOrNeutral,
+        kind: Handshakes, title: "handshakes per second",
         read_value: completed_connections_per_second,
-        compared_as: "handshakes",
+        compared_as: "handshakes", More,
         run_overlay: Count("handshakes/s"),
     }
     /// Share of connections, closed by FIN, that failed.
     ConnectionFailureRatio {
-        kind: Connections, title: "failed connections", better: MoreOrNeutral,
+        kind: Connections, title: "failed connections",
         read_value: failed_connection_share,
     }
     /// Packets per second that arrived at either end of connections closed by FIN.
     ConnectionPackets {
-        kind: Connections, title: "packets/s of connections", better: MoreOrNeutral,
+        kind: Connections, title: "packets/s of connections",
         read_value: |t| Some(t.correct_verdict_pps),
     }
     /// SYNs per second of a flood during connections closed by FIN.
     FloodPps {
-        kind: Connections, title: "SYNs per second of a flood", better: MoreOrNeutral,
+        kind: Connections, title: "SYNs per second of a flood",
         read_value: |t| divide_count_by_trial_seconds(t.expected_drops, t),
     }
     /// Share of them that reached the servers.
     FloodArrivedShare {
-        kind: Connections, title: "share of the flood that arrived", better: MoreOrNeutral,
+        kind: Connections, title: "share of the flood that arrived",
         read_value: |t| share_of_total(t.leaked, t.expected_drops),
     }
     /// Replies per second to connections between sockets of the kernel, of all clients together, or
     /// to the client that a subject names in their place.
     SocketsPerSecond {
-        kind: Sockets, title: "replies per second", better: MoreOrNeutral,
+        kind: Sockets, title: "replies per second",
         read_value: completed_connections_per_second,
         run_overlay: Count("replies/s"),
     }
     /// Share of those connections that failed.
     SocketFailureRatio {
-        kind: Sockets, title: "failed connections of sockets", better: MoreOrNeutral,
+        kind: Sockets, title: "failed connections of sockets",
         read_value: failed_connection_share,
     }
     /// Share of them for which the client had no port left.
     NoPortRatio {
-        kind: Sockets, title: "share of connections without a port", better: MoreOrNeutral,
+        kind: Sockets, title: "share of connections without a port",
         read_value: |t| {
             let all = t.connection_counts()?;
             let without = all.failed_connections_of_kind("address not available") as f64;
@@ -218,50 +228,50 @@ define_quantities! {
     }
     /// Packets that entered the firewall, by either device, for each reply.
     PacketsPerReply {
-        kind: Sockets, title: "packets per reply", better: MoreOrNeutral,
+        kind: Sockets, title: "packets per reply",
         read_value: |t| share_of_total(t.offered, t.connection_counts()?.completed),
     }
     /// Mean time of a reply as its own client counts it, nanoseconds: weir's sockets from when the
     /// connection was planned, its small TCP from the first packet until FIN+ACK, programs from
     /// when they sent the request.
     ClientReplyNsMean {
-        kind: Sockets, title: "mean response time as measured by the client, ns", better: Less,
+        kind: Sockets, title: "mean response time as measured by the client, ns",
         read_value: |t| t.connection_counts()?.mean_reply_ns_reported_or_own(),
     }
     /// Median time of a reply to weir's own sockets, from when its connection was planned,
     /// nanoseconds.
     ReplyNsP50 {
-        kind: Sockets, title: "median response time, ns", better: Less,
+        kind: Sockets, title: "median response time, ns",
         read_value: |t| own_socket_reply_times(t)?.duration_at_quantile(0.5),
     }
     /// Time that 99 of 100 replies do not exceed.
     ReplyNsP99 {
-        kind: Sockets, title: "response time, 99th percentile, ns", better: Less,
+        kind: Sockets, title: "response time, 99th percentile, ns",
         read_value: |t| own_socket_reply_times(t)?.duration_at_quantile(0.99),
     }
     /// Connections per second that the clients' ports allow.
     PortsAllow {
-        kind: Sockets, title: "connections per second that ports allow", better: MoreOrNeutral,
+        kind: Sockets, title: "connections per second that ports allow",
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("ports"),
     }
     /// Connections per second that their descriptors allow where each lasts to its limit.
     DescriptorsAllow {
-        kind: Sockets, title: "connections per second that descriptors allow", better: MoreOrNeutral,
+        kind: Sockets, title: "connections per second that descriptors allow",
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("descriptors"),
     }
     /// The same of the memory for their buffers.
     BuffersAllow {
-        kind: Sockets, title: "connections per second that buffers allow", better: MoreOrNeutral,
+        kind: Sockets, title: "connections per second that buffers allow",
         read_value: |t| t.connection_counts()?.rate_limit_of_client_resource("buffers"),
     }
     /// Complete connections per second in the first third of a trial.
     EarlyConnections {
-        kind: Connections, title: "connections per second, first third", better: MoreOrNeutral,
+        kind: Connections, title: "connections per second, first third",
         read_value: |t| t.connection_counts()?.first_third_connection_rate(t.seconds),
     }
     /// Those of the last third over those of the first.
     LateOverEarly {
-        kind: Connections, title: "connections per second, last third over first", better: MoreOrNeutral,
+        kind: Connections, title: "connections per second, last third over first",
         read_value: |t| {
             let all = t.connection_counts()?;
             let early = all.first_third_connection_rate(t.seconds).filter(|rate| *rate > 0.0)?;
@@ -270,63 +280,63 @@ define_quantities! {
     }
     /// Share of all complete TCP connections that the client with the fewest had.
     LeastClientShare {
-        kind: Connections, title: "smallest share of connections of a client", better: MoreOrNeutral,
+        kind: Connections, title: "smallest share of connections of a client",
         read_value: |t| endpoint_counts::min_endpoint_share_of_all_connections(&t.connection_counts()?.clients),
     }
     /// The same of the server.
     LeastServerShare {
-        kind: Connections, title: "smallest share of connections of a server", better: MoreOrNeutral,
+        kind: Connections, title: "smallest share of connections of a server",
         read_value: |t| endpoint_counts::min_endpoint_share_of_all_connections(&t.connection_counts()?.servers),
     }
     /// Bits per second of clients that arrived at servers, Ethernet headers included.
     BitsFromClients {
-        kind: Connections, title: "bits/s from clients", better: MoreOrNeutral,
+        kind: Connections, title: "bits/s from clients",
         read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.arrived_at_servers.frame_bytes, t),
     }
     /// The same of servers, that arrived at clients.
     BitsFromServers {
-        kind: Connections, title: "bits/s from servers", better: MoreOrNeutral,
+        kind: Connections, title: "bits/s from servers",
         read_value: |t| divide_count_by_trial_seconds(8 * t.connection_counts()?.arrived_at_clients.frame_bytes, t),
     }
     /// Packets per second of clients that arrived at servers.
     PacketsFromClients {
-        kind: Connections, title: "packets/s from clients", better: MoreOrNeutral,
+        kind: Connections, title: "packets/s from clients",
         read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.arrived_at_servers.packets, t),
     }
     /// The same of servers, that arrived at clients.
     PacketsFromServers {
-        kind: Connections, title: "packets/s from servers", better: MoreOrNeutral,
+        kind: Connections, title: "packets/s from servers",
         read_value: |t| divide_count_by_trial_seconds(t.connection_counts()?.arrived_at_clients.packets, t),
     }
     /// ICMP redirects that the firewall has sent since it was set up.
     RedirectsSent {
-        kind: Connections, title: "ICMP redirects sent", better: MoreOrNeutral,
+        kind: Connections, title: "ICMP redirects sent",
         read_value: |t| t.connection_counts().map(|_| t.observations.redirects_sent_since_setup as f64),
     }
     /// Share of all packets of connections that the busiest core took.
     BusiestCoreShare {
-        kind: Connections, title: "share of packets on the busiest core", better: MoreOrNeutral,
+        kind: Connections, title: "share of packets on the busiest core",
         read_value: |t| t.connection_counts().and_then(|_| t.observations.busiest_core_packet_share()),
     }
     /// Share of connections whose server saw another address than its client's.
     TranslatedShare {
-        kind: Connections, title: "share of connections translated", better: MoreOrNeutral,
+        kind: Connections, title: "share of connections translated",
         read_value: |t| share_of_total(t.connection_counts()?.nat_translated_connections, t.connection_counts()?.started),
     }
     /// Most entries in the connection table during a trial of connections.
     TableEntries {
-        kind: Connections, title: "entries in the connection table", better: MoreOrNeutral,
+        kind: Connections, title: "entries in the connection table",
         read_value: |t| Some(t.observations.table.as_ref()?.peak_entries() as f64),
     }
     /// Entries at the end of such a trial over the most there were.
     TableEndShare {
-        kind: Connections, title: "entries at the end over the maximum", better: MoreOrNeutral,
+        kind: Connections, title: "entries at the end over the maximum",
         read_value: |t| t.observations.table.as_ref()?.end_to_peak_entry_ratio(),
     }
     /// Share of its time after which the table was within 2 % of its most.
     TableFullShare {
         kind: Connections, title: "share of the time until the table reaches its \
-             maximum", better: MoreOrNeutral,
+             maximum",
         read_value: |t| {
             let full = t.observations.table.as_ref()?.seconds_until_near_peak()?;
             (t.seconds > 0.0).then(|| full / t.seconds)
@@ -334,75 +344,75 @@ define_quantities! {
     }
     /// Connections in the table at the same time.
     ConnectionsHeld {
-        kind: Concurrent, title: "connections held", better: MoreOrNeutral,
+        kind: Concurrent, title: "connections held",
         read_value: |t| Some(t.observations.table.as_ref()?.peak_entries() as f64),
     }
     /// Share of the planned connections of which all three packets arrived.
     HeldShare {
-        kind: Concurrent, title: "share of connections held", better: MoreOrNeutral,
+        kind: Concurrent, title: "share of connections held",
         read_value: |t| share_of_total(t.connection_counts()?.completed, t.connection_counts()?.started),
     }
     /// Kernel memory of one of them, bytes.
     BytesPerConnection {
-        kind: Concurrent, title: "memory per connection", better: Less,
+        kind: Concurrent, title: "memory per connection",
         read_value: |t| t.observations.table.as_ref()?.slab_bytes_per_added_entry(),
-        compared_as: "memory per connection",
+        compared_as: "memory per connection", Less,
         run_overlay: Count("bytes per connection"),
     }
     /// Shortest time of an echo, from when it was planned, nanoseconds.
     RoundTripNsMin {
-        kind: RoundTrip, title: "shortest round trip, ns", better: MoreOrNeutral,
+        kind: RoundTrip, title: "shortest round trip, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.0),
     }
     /// Mean time of an echo.
     RoundTripNsMean {
-        kind: RoundTrip, title: "mean round trip, ns", better: MoreOrNeutral,
+        kind: RoundTrip, title: "mean round trip, ns",
         read_value: |t| probe_latency_distribution(t).filter(|all| all.count > 0).map(|all| all.mean_ns),
     }
     /// Median time of an echo.
     RoundTripNsP50 {
-        kind: RoundTrip, title: "median round trip, ns", better: Less,
+        kind: RoundTrip, title: "median round trip, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.5),
     }
     /// Time that 99 of 100 echoes do not exceed.
     RoundTripNsP99 {
-        kind: RoundTrip, title: "round trip, 99th percentile, ns", better: MoreOrNeutral,
+        kind: RoundTrip, title: "round trip, 99th percentile, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.99),
     }
     /// Longest time of an echo.
     RoundTripNsMax {
-        kind: RoundTrip, title: "longest round trip, ns", better: MoreOrNeutral,
+        kind: RoundTrip, title: "longest round trip, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(1.0),
     }
     /// Share of echoes that did not return.
     RoundTripLossRatio {
-        kind: RoundTrip, title: "lost echoes", better: MoreOrNeutral,
+        kind: RoundTrip, title: "lost echoes",
         read_value: |t| share_of_total(t.probe_result()?.lost_requests(), t.probe_result()?.planned),
     }
     /// Median response time of a process on the firewall, from the request, nanoseconds.
     ResponseNsP50 {
-        kind: FirewallProcessResponse, title: "median response of a process, ns", better: Less,
+        kind: FirewallProcessResponse, title: "median response of a process, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.5),
     }
     /// Time that 99 of 100 of its answers do not exceed.
     ResponseNsP99 {
-        kind: FirewallProcessResponse, title: "response of a process, 99th percentile, ns", better: MoreOrNeutral,
+        kind: FirewallProcessResponse, title: "response of a process, 99th percentile, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(0.99),
     }
     /// Longest time until it answers.
     ResponseNsMax {
-        kind: FirewallProcessResponse, title: "longest response of a process, ns", better: MoreOrNeutral,
+        kind: FirewallProcessResponse, title: "longest response of a process, ns",
         read_value: |t| probe_latency_distribution(t)?.duration_at_quantile(1.0),
     }
     /// The machine's load average of the last minute, read while a process on the firewall was
     /// probed.
     LoadAverage {
-        kind: FirewallProcessResponse, title: "load average", better: MoreOrNeutral,
+        kind: FirewallProcessResponse, title: "load average",
         read_value: |t| Some(t.observations.one_minute_load_average),
     }
     /// Bytes per second that a program received of one bulk TCP stream.
     StreamBytesPerSecond {
-        kind: Stream, title: "bytes/s of one TCP stream", better: MoreOrNeutral,
+        kind: Stream, title: "bytes/s of one TCP stream",
         read_value: |t| {
             let stream = t.bulk_tcp_stream_result()?;
             (stream.seconds > 0.0).then(|| stream.bytes as f64 / stream.seconds)
@@ -410,7 +420,7 @@ define_quantities! {
     }
     /// Segments of that stream that were sent again.
     StreamRetransmits {
-        kind: Stream, title: "segments retransmitted", better: MoreOrNeutral,
+        kind: Stream, title: "segments retransmitted",
         read_value: |t| Some(t.bulk_tcp_stream_result()?.retransmits as f64),
     }
 }
@@ -426,13 +436,8 @@ impl Quantity {
         self.table_row().title
     }
 
-    /// Whether less of it is better: times and memory.
-    pub fn is_lower_better(self) -> bool {
-        self.table_row().better == BetterDirection::Less
-    }
-
-    /// Its name where runs are compared by it; `None` if they are not.
-    pub fn comparison_name(self) -> Option<&'static str> {
+    /// How runs are compared by it; `None` if they are not.
+    pub fn comparison(self) -> Option<QuantityComparison> {
         self.table_row().compared_as
     }
 

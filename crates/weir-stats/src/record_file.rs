@@ -103,7 +103,7 @@ impl RecordFile {
         options.and_then(|mut file| file.write_all(lines.as_bytes())).map_err(failed)
     }
 
-    /// Cuts off what stands behind the last whole line of the plain file.
+    /// Removes what follows the last whole line of the plain file.
     ///
     /// # Errors
     /// The file cannot be read or cut.
@@ -119,8 +119,8 @@ impl RecordFile {
             .map_err(file_access_error("cut", &self.plain_path))
     }
 
-    /// Leaves the compressed file in place of the plain one, and goes on where that was cut short.
-    /// A file of which a reader would refuse the compressed form stays plain.
+    /// Leaves the compressed file in place of the plain one, and goes on where that was
+    /// interrupted. A file of which a reader would refuse the compressed form stays plain.
     ///
     /// # Errors
     /// A file cannot be read or written; both forms are there and hold different records.

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::Estimate;
-use crate::quantity::Quantity;
+use crate::quantity::{BetterDirection, Quantity};
 use crate::run_folder::RunRecord;
 use crate::scenario::Scenario;
 use crate::student_t::{SampleMean, find_significant_after_holm};
@@ -63,7 +63,7 @@ pub fn compare_runs(
     absolute: bool,
 ) -> Vec<ComparedPoint> {
     let mut points = Vec::new();
-    let is_compared = |one: &Quantity| one.comparison_name().is_some();
+    let is_compared = |one: &Quantity| one.comparison().is_some();
     for quantity in Quantity::list_traffic_first().into_iter().filter(is_compared) {
         for (subject, scenario) in measured_points(first, quantity) {
             let logs = |record| {
@@ -107,9 +107,14 @@ pub fn compare_runs(
     points
 }
 
+/// Whether less of a compared quantity is better: times and memory.
+fn is_lower_better(quantity: Quantity) -> bool {
+    quantity.comparison().is_some_and(|comparison| comparison.better == BetterDirection::Less)
+}
+
 fn classify_change(point: &ComparedPoint, margin: f64) -> ChangeClass {
     let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
-    let is_cost = point.quantity.is_lower_better();
+    let is_cost = is_lower_better(point.quantity);
     if point.different && point.ratio.hi < low {
         return if is_cost { ChangeClass::Improvement } else { ChangeClass::Regression };
     }
@@ -141,7 +146,7 @@ fn measured_points(record: &RunRecord, quantity: Quantity) -> Vec<(String, Scena
     places
 }
 
-/// Logarithms of a point's values, one a block; `None` for the subject that others are taken
+/// Logarithms of a point's values, one per block; `None` for the subject that others are taken
 /// against.
 fn log_block_values_over_baseline(
     record: &RunRecord,
@@ -156,7 +161,7 @@ fn log_block_values_over_baseline(
     // A study of routing only has no other subject for comparison.
     let baseline = subjects.iter().find(|subject| subject.loads_no_rules && subjects.len() > 1);
     let base = match baseline {
-        Some(base) if !absolute && !quantity.is_lower_better() => {
+        Some(base) if !absolute && !is_lower_better(quantity) => {
             if base.name == subject {
                 return None;
             }

@@ -1,7 +1,10 @@
 //! One measurement.
 
+mod drop_count;
 mod serialized_trial;
-mod trial_kind_state_noise;
+mod trial_kind;
+mod trial_noise;
+mod trial_state;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +15,10 @@ use crate::scenario::Scenario;
 
 use serialized_trial::SerializedTrial;
 
-pub use trial_kind_state_noise::{DropCount, TrialKind, TrialNoise, TrialState};
+pub use drop_count::DropCount;
+pub use trial_kind::TrialKind;
+pub use trial_noise::TrialNoise;
+pub use trial_state::TrialState;
 
 /// One measurement of one subject at one point: a header, sums of packets, and what else its kind
 /// of trial measures.

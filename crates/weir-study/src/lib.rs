@@ -7,6 +7,22 @@
 //!
 //! Nothing is executed here, and no namespace is touched. `weir-lab` runs what these values
 //! describe; [`claims_registry`] compares the claims of all studies with the committed records.
+//!
+//! Modules:
+//!
+//! - `study`, `study_loader`, `loaded_study`, `study_checks`: a study, its file and its folder, and
+//!   what its parts require of each other;
+//! - `subject`, `command_variables`, `file_generator`, `program_search_path`: what is measured:
+//!   commands, their variables, and the files that they read;
+//! - `traffic`, `workload`, `endpoints`, `connection_path`, `client_kind`, `probe_plan`: what is
+//!   sent, by whom, and along which path;
+//! - `trial_plan`, `aa_study`: the order of trials; a subject compared with itself;
+//! - `run_request`: what a run requests of a study;
+//! - `lab_hosts_file`, `firewall_devices`: a study over two machines;
+//! - `value_rules`, `value_rule_tables`, `value_limits`: which values the fields of all files may
+//!   have;
+//! - `toml_text`, `toml_value_error`, `error`: TOML to values, and errors with file and line;
+//! - `claims_registry`: the claims of all studies.
 
 #![forbid(unsafe_code)]
 

@@ -62,7 +62,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// What it measures, and what it can be asked for.
+    /// What it measures, and what it supports.
     pub fn workload_features(&self) -> &'static WorkloadFeatures {
         self.traffic.as_ref().map_or(&RULESET_LOADS_ONLY_FEATURES, Traffic::workload_features)
     }

@@ -1,7 +1,7 @@
 //! What a study sends through its firewalls.
 //!
 //! Each kind has a file here: the struct whose fields are those of `[traffic]`, their check, and
-//! the [`WorkloadFeatures`] that states what the kind can be asked for. [`Traffic`] lists the
+//! the [`WorkloadFeatures`] that states what the kind supports. [`Traffic`] lists the
 //! kinds. What else a study needs to know of its traffic is in the trait [`TrafficKind`], which
 //! each kind implements.
 //!
@@ -77,7 +77,7 @@ define_traffic_kinds! {
 }
 
 impl Traffic {
-    /// What it can be asked for.
+    /// What it supports.
     pub fn workload_features(&self) -> &'static WorkloadFeatures {
         self.as_traffic_kind().workload_features()
     }

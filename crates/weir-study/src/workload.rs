@@ -1,4 +1,4 @@
-//! What each workload can be asked for.
+//! What each workload supports.
 //!
 //! A [`WorkloadFeatures`] is next to the fields of its kind of traffic, in `traffic`. Whatever an
 //! option of a run, a part of the study or a field of a preset requests is looked up in it before

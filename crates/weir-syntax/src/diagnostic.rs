@@ -92,7 +92,7 @@ const SHOWN_LINE_MAX_BYTES: usize = 400;
 
 /// Renders errors with file, line, marker and cure, in the given order.
 ///
-/// Only the line of each error is looked at, so that many errors in a large file stay cheap.
+/// Only the line of each error is read, so that many errors in a large file stay cheap.
 /// Control characters of text, file name and words are written out.
 pub fn render_diagnostics(
     diagnostics: &[Diagnostic],

@@ -6,6 +6,18 @@
 //! the tools themselves print after loading it, so reading and printing normalise a ruleset as the
 //! kernel would. The references are `iptables-legacy-restore` 1.8.9 and `ipset` 7.17.
 //!
+//! Modules:
+//!
+//! - `iptables`: `iptables-save` and `ip6tables-save`;
+//! - `ipset`: `ipset save`;
+//! - `nft`: the nft that weir writes, and listings of it;
+//! - `ipf`: count rules of IP Filter;
+//! - `packet`: the language of `--packet`;
+//! - `diagnostic`, `terminal_escape`: errors with their place, and how they are printed;
+//! - `strtod`, `strtoul`, `system_name_tables`: numbers and names as the tools read them;
+//! - `append_text`, `intern`: text and names without needless allocation;
+//! - `fuzz`: properties of every text, for fuzz targets and tests.
+//!
 //! ```
 //! use weir_syntax::iptables::{self, ParserSettings};
 //! let text = "*filter\n-A INPUT -s 10.0.0.1 -p tcp --dport ssh -j ACCEPT\nCOMMIT\n";

@@ -27,6 +27,7 @@ mod comparison_parser;
 mod normal_form;
 mod opaque_test_parser;
 mod print;
+mod reject_types;
 mod statement_parser;
 mod table_parser;
 mod token_cursor;

@@ -11,6 +11,16 @@
 //! verdict.
 //!
 //! Not part of this crate: sending packets, and measuring.
+//!
+//! Modules:
+//!
+//! - `boundary_packet_maker`: rounds over the rules, one packet per rule and round;
+//! - `rule_paths`, `reach_hints`: the jumps that lead to a rule, and values that get past the rules
+//!   before it;
+//! - `packet_constraints`, `packet_mutation`: a packet that satisfies tests, and its variations;
+//! - `random_packets`: packets of the values in the rules;
+//! - `traffic_pattern`: the packets of a measurement;
+//! - `traffic_options`: options of packet generation.
 
 #![forbid(unsafe_code)]
 

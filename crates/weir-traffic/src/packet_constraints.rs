@@ -18,7 +18,7 @@ use weir_partition::BitPattern;
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
 
-/// How the packet is cut.
+/// How the packet is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FragmentOrTruncation {
     WholePacket,

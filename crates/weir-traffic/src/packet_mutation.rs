@@ -19,7 +19,7 @@ pub(crate) enum PacketMutation {
     SetField(Field, u128),
     /// A device has this name.
     SetDevice(Field, String),
-    /// The packet is cut.
+    /// The packet is truncated.
     FragmentOrTruncate(FragmentOrTruncation),
 }
 

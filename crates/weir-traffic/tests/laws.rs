@@ -142,7 +142,7 @@ fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, OutcomeDifference)>
     })
 }
 
-/// Nothing is written beside the sources; a failure prints its ruleset.
+/// Nothing is written to the sources' folder; a failure prints its ruleset.
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -91,7 +91,7 @@ pub(crate) fn is_icmp_error(packet: &Packet) -> bool {
     }
 }
 
-/// Makes an ICMP error that shall be RELATED quote a packet, and gives the connection of that one.
+/// Makes an ICMP error that must be RELATED quote a packet, and gives the connection of that one.
 pub(crate) fn quote_new_connection_in_icmp_error(
     packet: &mut Packet,
     number: u32,

@@ -2,7 +2,7 @@
 //! determines them, otherwise from the kernel's own counter of the rule.
 //!
 //! A counter shows whether all matches of its rule were true. It does not show which one was false,
-//! which matters if one of them drops the packet ([`hotdrop_prediction`]): such answers stay open,
+//! which matters if one of them drops the packet ([`drop_prediction`]): such answers stay open,
 //! and both are tried ([`KernelOracle::with_scripted_answers`]).
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use weir_semantics::{
     JourneyKind, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
-use crate::hotdrop_prediction;
+use crate::drop_prediction;
 use crate::packet_batch::PacketPath;
 use crate::testbed::FIREWALL_LINK_ADDRS;
 
@@ -26,7 +26,7 @@ pub(crate) struct KernelOracle<'a> {
     path: &'a PacketPath,
     /// The original destination, and where the host redirects it.
     daddr_and_journey_on_arrival: (Addr, JourneyKind),
-    /// Whether each rule's own counter counted this packet; `None` where it was not asked.
+    /// Whether each rule's own counter counted this packet; `None` if it was not evaluated.
     rule_counts: Option<&'a HashMap<OriginalRuleIndex, u64>>,
     /// Something was asked that only the kernel can say, and on which more depends than the
     /// counter of the rule that asked.
@@ -123,8 +123,8 @@ impl Oracle for KernelOracle<'_> {
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         let dropped = match question.match_in_question() {
-            Some(m) => hotdrop_prediction::match_drops_packet(m, question.packet),
-            None => hotdrop_prediction::target_drops_packet(&question.rule.target, question.packet),
+            Some(m) => drop_prediction::match_drops_packet(m, question.packet),
+            None => drop_prediction::target_drops_packet(&question.rule.target, question.packet),
         };
         dropped.unwrap_or_else(|why| {
             self.unknown_cause = Some(why);
@@ -263,7 +263,7 @@ fn may_later_match_drop(question: &OracleQuestion<'_>) -> bool {
     let QuestionSubject::Match(at) = question.subject else { return false };
     question.rule.matches[at + 1..]
         .iter()
-        .any(|m| hotdrop_prediction::can_match_drop_given_packet(m, question.packet))
+        .any(|m| drop_prediction::can_match_drop_given_packet(m, question.packet))
 }
 
 /// What a match of the host says in our namespaces, where that is certain.

@@ -17,14 +17,29 @@
 //!
 //! Replies that a firewall itself sends (REJECT, echo replies) are dropped before OUTPUT: they are
 //! not part of the comparison.
+//!
+//! Modules:
+//!
+//! - `verify_run`, `verify_options`, `verify_report`: the comparison: rounds of packets through
+//!   every firewall, its options and its result;
+//! - `testbed`, `observing_rules`, `link_macs`, `conntrack_setup`: a firewall under test, what
+//!   observes it, and what must exist before a packet;
+//! - `packet_batch`, `packet_numbering`: packets that can be sent together, and told apart where
+//!   they are logged;
+//! - `counters`, `result_difference`: what was counted and what arrived, compared with what was
+//!   expected;
+//! - `kernel_oracle`, `drop_prediction`: answers that the packet does not determine;
+//! - `diagram_check`: the diagram of the ruleset, evaluated for each packet;
+//! - `rule_effect_tester`: the effects of single rules, measured;
+//! - `error`: reasons why a comparison fails.
 
 #![forbid(unsafe_code)]
 
 mod conntrack_setup;
 mod counters;
 mod diagram_check;
+mod drop_prediction;
 mod error;
-mod hotdrop_prediction;
 mod kernel_oracle;
 mod link_macs;
 mod observing_rules;

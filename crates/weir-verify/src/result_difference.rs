@@ -225,7 +225,8 @@ pub(crate) fn find_applicable_deviation<'d>(
     deviations: &'d [Deviation],
     packet: &Packet,
 ) -> Option<&'d Deviation> {
-    // Headers that the model has no fields of, so that only the kernel sees that they are cut.
+    // Headers that the model has no fields of, so that only the kernel sees that they are
+    // truncated.
     let wanted = match (packet.proto, packet.family) {
         // Four bytes of DCCP's twelve are the ports, which are no payload.
         (33 | 50, _) => 8,

@@ -18,7 +18,7 @@ pub struct VerifyOptions {
     pub single_packets_max: usize,
     /// How long that may take in all.
     pub single_packets_time_limit: Duration,
-    /// How many differences are looked at closely; the others are counted.
+    /// How many differences are examined closely; the others are counted.
     pub detailed_differences_max: usize,
     /// Where to write the packets that differ.
     pub pcap_path: Option<PathBuf>,

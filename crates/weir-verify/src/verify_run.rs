@@ -60,7 +60,7 @@ struct VerifyRun<'f> {
     originals: OriginalRulesAndPolicies,
     /// The original of each rule, by family.
     original_of_rule: HashMap<(Family, OriginalRuleIndex), usize>,
-    /// Families in which datagrams are put together although conntrack is not in use.
+    /// Families in which datagrams are reassembled although conntrack is not in use.
     families_with_defrag_rules: Vec<Family>,
     empty_testbed: Testbed,
     rulesets_under_test: Vec<RulesetUnderTest<'f>>,
@@ -327,7 +327,7 @@ impl VerifyRun<'_> {
         Ok(())
     }
 
-    /// How many more differences are looked at closely.
+    /// How many more differences are examined closely.
     fn remaining_detailed_differences(&self) -> usize {
         self.options.detailed_differences_max.saturating_sub(self.found_differences.len())
     }

@@ -16,12 +16,7 @@ fn eager() -> CostModel {
 
 /// Cases of a pass.
 fn cases(pass: &str) -> Vec<PathBuf> {
-    let folder = match pass {
-        "chain_tree" => "tree",
-        "fold_into_set" => "sets",
-        pass => pass,
-    };
-    testdata::testdata_files_with_extension(&format!("passes/{folder}"), "txt")
+    testdata::testdata_files_with_extension(&format!("passes/{pass}"), "txt")
 }
 
 fn firewall(case: &Path) -> Firewall {
@@ -31,7 +26,7 @@ fn firewall(case: &Path) -> Firewall {
     Firewall { v4: Some(v4), ..Firewall::default() }
 }
 
-/// The forms of a case, made by one pass alone: iptables, and nft behind it. None where the pass
+/// The forms of a case, made by one pass alone: iptables, and nft after it. None where the pass
 /// changes nothing.
 fn forms(firewall: &Firewall, pass: &str, folder: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();

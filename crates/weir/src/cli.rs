@@ -2,31 +2,44 @@
 //! and its exit status, and has an example to copy.
 
 mod bench;
-mod compile_verify_and_diff;
+mod calibrate;
+mod check;
+mod compile;
+mod diff;
+mod doctor;
 mod example;
-mod explain_and_traffic;
-mod fmt_check_and_optimize;
+mod explain;
+mod filter_hook;
+mod fmt;
 mod lab;
 mod limits;
 mod operand;
-mod tune_calibrate_and_doctor;
+mod optimize;
+mod paper_tunings;
+mod traffic;
+mod verify;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use bench::{BenchClassifyArgs, BenchCommand, TracePatternArg};
-pub use compile_verify_and_diff::{
-    AllowedCounterLossArg, CompileArgs, DiffArgs, DiffFormatArg, FormArg, VerifyArgs,
-};
+pub use calibrate::CalibrateArgs;
+pub use check::{CheckArgs, CheckFormatArg};
+pub use compile::{AllowedCounterLossArg, CompileArgs, FormArg};
+pub use diff::{DiffArgs, DiffFormatArg};
+pub use doctor::DoctorArgs;
 pub use example::{ExampleCommand, FilterSetShapeArg};
-pub use explain_and_traffic::{AssumedMatchResultArg, ExplainArgs, TrafficArgs, TrafficPatternArg};
-pub use fmt_check_and_optimize::{CheckArgs, CheckFormatArg, FmtPrintArgs, OptimizeArgs};
+pub use explain::{AssumedMatchResultArg, ExplainArgs};
+pub use fmt::FmtPrintArgs;
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
     LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use limits::TimeLimitArgs;
 pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
-pub use tune_calibrate_and_doctor::{CalibrateArgs, DoctorArgs, TuneArgs};
+pub use optimize::OptimizeArgs;
+pub use paper_tunings::TuneArgs;
+pub use traffic::{TrafficArgs, TrafficPatternArg};
+pub use verify::VerifyArgs;
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
 #[derive(Debug, Parser)]

@@ -22,6 +22,10 @@ pub mod paper_tunings;
 pub mod traffic;
 pub mod verify;
 
+/// The destination of frames that are written to a file: a locally administered address, which a
+/// program that plays the file replaces.
+const PCAP_DESTINATION_MAC: weir_packet::Mac = [2, 0, 0, 0, 0, 1];
+
 /// How a command ended that could be carried out: exit status 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YesNoExitStatus {

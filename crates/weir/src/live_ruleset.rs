@@ -44,7 +44,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
     let mut found = LiveRuleset::default();
     let mut tried = Vec::new();
     let mut attempt = |words: &[&str]| match ruleset_texts::run_and_capture_stdout(words) {
-        // A family of which no table was ever asked for prints nothing.
+        // A family of which no table was ever requested prints nothing.
         Ok(text) if text.trim().is_empty() => None,
         Ok(text) => Some((words.join(" "), text)),
         Err(error) => {

@@ -1,5 +1,10 @@
 //! The command line: parses arguments, calls the crates, prints. Logic that deserves a unit test is
 //! in the crate to which it belongs.
+//!
+//! - `cli` is the command line as clap parses it, `command` has one file per command;
+//! - `operand`, `diff_operand`, `ruleset_texts` and `live_ruleset` read what the command line names;
+//! - `terminal`, `run_progress`, `source_locations`, `unified_diff` and `json_output` print;
+//! - `atomic_file_replacement` writes files as a whole, `deadline` ends a command in time.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -85,7 +90,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Lab(cli::LabCommand::Serve(args)) => {
             command::lab_serve_over_http::serve_pages_until_killed(&args)
         }
-        Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs(&args),
+        Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs_and_print(&args),
         Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
         Command::Lab(cli::LabCommand::List(args)) => {
             command::lab_claims::print_or_write_claim_lists(&args)

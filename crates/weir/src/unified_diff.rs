@@ -37,7 +37,7 @@ fn push_hunk(
         &lines[from.saturating_sub(CONTEXT_LINES)..(last + CONTEXT_LINES + 1).min(lines.len())];
     let count = |sign: char| hunk.iter().filter(|l| l.0 == ' ' || l.0 == sign).count();
     let [old, new] = [('-', 0), ('+', 1)].map(|(sign, side)| {
-        // An empty side begins behind the line before it.
+        // An empty side begins after the line before it.
         let n = count(sign);
         format!("{},{n}", hunk[0].2[side] + usize::from(n > 0))
     });

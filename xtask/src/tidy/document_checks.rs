@@ -137,7 +137,7 @@ fn check_semantics_test_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     found
 }
 
-/// A name that is a sentence: `return_leaves_the_chain`.
+/// A name that is a sentence: `a_name_that_no_code_has_is_refused`.
 fn is_test_name(word: &str) -> bool {
     let is_snake = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     word.matches('_').count() >= 3 && word.chars().all(is_snake)

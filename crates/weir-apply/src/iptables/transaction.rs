@@ -1,9 +1,15 @@
 //! The operations of a transaction.
+//!
+//! [`Transaction::init`] reads a table. Changes act on a [`DraftTable`] in memory, whose untouched
+//! entries keep the bytes that the kernel gave. [`Transaction::commit`] reads the table again,
+//! refuses if it differs, and replaces it in one step. What is kept, and what happens if others
+//! change the table, is described in the head of the parent module.
 
 use std::io;
 
 use weir_kernel::KernelError;
 use weir_kernel::xtables::{PacketByteCount, XtablesLock, XtablesSocket};
+use weir_model::ruleset::CHAIN_NAME_MAX_BYTES;
 use weir_model::{Counters, Family, Policy, Rule, SharedName, TableName};
 
 use super::draft_table::{DraftRule, DraftTable, DraftVerdict, RuleOrigin};
@@ -18,8 +24,6 @@ use crate::xtables::{KernelExtension, KernelTable, SetIndices};
 
 /// Rules that jump in a loop (include/uapi/asm-generic/errno.h).
 const ELOOP: i32 = 40;
-/// Longest name of a chain (`XT_EXTENSION_MAXNAMELEN`, with a zero byte).
-const CHAIN_NAME_MAX_BYTES: usize = 28;
 
 /// A rule as [`Transaction::list_rules`] gives it.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,6 @@
 
 use weir_model::Family;
 
-/// Bytes of struct xt_counters: packets, then bytes.
-pub(crate) const COUNTERS_BYTES: usize = 16;
 /// struct xt_entry_match and struct xt_entry_target: size, name, revision.
 pub(crate) const EXTENSION_HEADER_BYTES: usize = 32;
 /// Names of matches and targets have fewer bytes (`XT_EXTENSION_MAXNAMELEN`).

@@ -145,11 +145,22 @@ pub(crate) fn write_addr(place: &mut [u8], addr: Addr, family: Family) {
     }
 }
 
-/// A name as the tool writes it, and its mask: before a `+` at the end, which is stored, the mask
-/// ends; otherwise it includes the zero byte after the name (`xtables_parse_interface`).
-pub(crate) fn write_device_name(bytes: &mut [u8], name_at: usize, mask_at: usize, name: &str) {
-    let name = &name.as_bytes()[..name.len().min(15)];
-    bytes[name_at..name_at + name.len()].copy_from_slice(name);
-    let masked = if name.ends_with(b"+") { name.len() - 1 } else { name.len() + 1 };
-    bytes[mask_at..mask_at + masked].fill(0xff);
+/// A device name as the tool writes it, and its mask. After a prefix a `+` is stored, and the mask
+/// ends before it; otherwise the mask includes the zero byte after the name
+/// (`xtables_parse_interface`).
+pub(crate) fn write_device_name(
+    bytes: &mut [u8],
+    name_at: usize,
+    mask_at: usize,
+    name: &str,
+    is_prefix: bool,
+) {
+    let length = name.len().min(15);
+    bytes[name_at..name_at + length].copy_from_slice(&name.as_bytes()[..length]);
+    if is_prefix {
+        bytes[name_at + length] = b'+';
+        bytes[mask_at..mask_at + length].fill(0xff);
+    } else {
+        bytes[mask_at..=mask_at + length].fill(0xff);
+    }
 }

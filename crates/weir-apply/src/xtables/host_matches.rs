@@ -1,5 +1,6 @@
 //! Matches that depend on the host or on bytes that no field models.
 
+use weir_model::match_module_constants::{LAST_SECOND_OF_DAY, WEEKDAY_NAMES};
 use weir_model::rule_match::{
     ADDRTYPE_NAMES, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
 };
@@ -62,7 +63,9 @@ fn push_physdev(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()
     for option in options {
         let (_, bit, name_at) = PHYSDEV_OPTIONS.iter().find(|(name, ..)| *name == option.name)?;
         if let (Some(at), ExtensionValue::Text(name)) = (*name_at, &option.value) {
-            write_device_name(&mut data.0, at, at + 16, name);
+            let prefix = name.strip_suffix('+');
+            let (name, is_prefix) = (prefix.unwrap_or(name), prefix.is_some());
+            write_device_name(&mut data.0, at, at + 16, name, is_prefix);
         }
         data.0[64] |= if option.negated { *bit } else { 0 };
         data.0[65] |= bit;
@@ -178,9 +181,6 @@ fn addrtype_bits(types: &[&str]) -> Option<u16> {
     })
 }
 
-/// Days of the week by their bits, Monday is bit 1.
-pub(super) const WEEKDAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-pub(super) const LAST_SECOND_OF_DAY: u32 = 86_399;
 /// `XT_TIME_ALL_MONTHDAYS`, `XT_TIME_ALL_WEEKDAYS`
 pub(super) const ALL_MONTHDAYS: u32 = 0xffff_fffe;
 pub(super) const ALL_WEEKDAYS: u8 = 0xfe;

@@ -1,14 +1,15 @@
 //! Bytes of an entry that say nothing about its rule, set to zero before entries are compared.
 
+use weir_kernel::xtables::XT_COUNTERS_BYTES;
 use weir_model::Family;
 
-use super::entry_offsets::{COUNTERS_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
+use super::entry_offsets::{EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
 use super::rule_entry::{FLAG_V6_PROTOCOL, INVERSE_PROTOCOL, IptIpOffsets};
 
 /// The bytes that the kernel writes: counts, and the hooks that reach the entry.
 pub(crate) fn clear_counters_and_comefrom(entry: &mut [u8], layout: &EntryOffsets) {
     entry[layout.comefrom_at..layout.comefrom_at + 4].fill(0);
-    entry[layout.counters_at..layout.counters_at + COUNTERS_BYTES].fill(0);
+    entry[layout.counters_at..layout.counters_at + XT_COUNTERS_BYTES].fill(0);
 }
 
 /// A name under an empty mask: `-i +` tests nothing, and the tool stores the `+`.
@@ -32,7 +33,7 @@ fn clear_test_of_any_protocol(entry: &mut [u8], family: Family) {
 }
 
 /// Addresses in the data of matches, of which IPv4 uses the first four bytes. The tool fills the
-/// others by how an option was written, and the kernel does not look at them.
+/// others by how an option was written, and the kernel does not read them.
 const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
     (b"conntrack\0", &[0, 16, 32, 48, 64, 80, 96, 112]),
     (b"recent\0", &[212]),

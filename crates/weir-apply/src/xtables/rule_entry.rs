@@ -1,12 +1,12 @@
 //! A rule as an entry: the header tests, the matches, the target.
 
-use weir_model::{
-    AddrMatch, BaseMatch, Effect, Family, IfaceMatch, Match, Rule, SharedName, Target,
-};
+use weir_model::{AddrMatch, BaseMatch, Effect, Family, Match, Rule, SharedName, Target};
 use weir_syntax::iptables::{print_match, print_target};
 
 use super::entry_offsets::EntryOffsets;
-use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy, write_addr};
+use super::entry_writer::{
+    EntryWriter, XT_RETURN, verdict_of_policy, write_addr, write_device_name,
+};
 use super::set_indices::SetIndices;
 use super::{matches, set_modules, targets};
 
@@ -146,7 +146,7 @@ fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family
     {
         let Some(device) = test else { continue };
         let name_at = layout.devices_at + place * 16;
-        write_interface_name_and_mask(header, name_at, name_at + 32, device);
+        write_device_name(header, name_at, name_at + 32, &device.name, device.is_prefix);
         inverse |= if device.negated { bit } else { 0 };
     }
     if let Some(protocol) = base.proto {
@@ -164,23 +164,4 @@ fn write_base_match(header: &mut [u8], base: &BaseMatch, target: &Target, family
     }
     header[EntryOffsets::of(family).flags_at] |= flags;
     header[layout.inverse_flags_at] |= inverse;
-}
-
-/// A name and its mask: with a `+` at the end, which is stored, the mask ends before it; otherwise
-/// it includes the zero byte after the name (`xtables_parse_interface`).
-fn write_interface_name_and_mask(
-    header: &mut [u8],
-    name_at: usize,
-    mask_at: usize,
-    device: &IfaceMatch,
-) {
-    let name = device.name.as_bytes();
-    let length = name.len().min(15);
-    header[name_at..name_at + length].copy_from_slice(&name[..length]);
-    if device.is_prefix {
-        header[name_at + length] = b'+';
-        header[mask_at..mask_at + length].fill(0xff);
-    } else {
-        header[mask_at..=mask_at + length].fill(0xff);
-    }
 }

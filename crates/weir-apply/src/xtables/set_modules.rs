@@ -1,5 +1,6 @@
 //! `-m set` and `-j SET`, which name sets by number.
 
+use weir_model::ipset::SET_DIRECTIONS_MAX;
 use weir_model::rule_match::{ExtensionValue, SetMatch};
 use weir_model::target::ExtensionTarget;
 
@@ -11,7 +12,6 @@ use super::set_indices::SetIndices;
 pub(super) const NO_SET_INDEX: u16 = u16::MAX;
 /// `IPSET_INV_MATCH`
 pub(super) const SET_INVERSE: u8 = 1;
-pub(super) const SET_DIRECTIONS_MAX: usize = 6;
 /// `IPSET_FLAG_SKIP_COUNTER_UPDATE`, `IPSET_FLAG_SKIP_SUBCOUNTER_UPDATE`
 pub(super) const SET_SKIP_UPDATE_OPTIONS: [(&str, u32); 2] =
     [("--update-counters", 1 << 3), ("--update-subcounters", 1 << 4)];

@@ -1,5 +1,9 @@
 //! Matches that keep a budget or a memory.
 
+use weir_model::match_module_constants::{
+    HASHLIMIT_DEFAULT_GC_INTERVAL_MILLIS, HASHLIMIT_TICKS_PER_SECOND, LIMIT_DEFAULT_BURST_PACKETS,
+    LIMIT_TICKS_PER_SECOND,
+};
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{Addr, Family};
 
@@ -7,13 +11,6 @@ use super::entry_offsets::read_u32;
 use super::entry_writer::{EntryWriter, StructBytes};
 use super::option_fields::numeric_option_value;
 
-/// `XT_LIMIT_SCALE`: ticks per second.
-pub(super) const LIMIT_TICKS_PER_SECOND: u64 = 10_000;
-pub(super) const LIMIT_DEFAULT_BURST: u32 = 5;
-/// `XT_HASHLIMIT_SCALE_v2`: ticks per second.
-pub(super) const HASHLIMIT_TICKS_PER_SECOND: u64 = 1_000_000;
-/// Milliseconds between two sweeps where not given.
-pub(super) const HASHLIMIT_DEFAULT_GC_INTERVAL: u32 = 1000;
 /// `XT_HASHLIMIT_INVERT`
 pub(super) const HASHLIMIT_ABOVE: u32 = 1 << 4;
 /// Modes of hashlimit in the order of printing, with their bits.
@@ -41,7 +38,7 @@ pub(super) fn push_stateful(out: &mut EntryWriter, m: &StatefulMatch) -> Option<
 
 /// struct xt_rateinfo, of which the kernel fills what follows the burst.
 fn push_limit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
-    let (mut ticks, mut burst) = (None, LIMIT_DEFAULT_BURST);
+    let (mut ticks, mut burst) = (None, LIMIT_DEFAULT_BURST_PACKETS);
     for option in &m.options {
         match (option.name, &option.value) {
             ("limit", ExtensionValue::RateCountPerMilliseconds(count, unit_millis)) => {
@@ -183,7 +180,7 @@ fn push_connbytes(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
 fn push_hashlimit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
     let mut data = StructBytes::<312>::zeroed();
     let (mut mode, mut expire_millis) = (0, None);
-    data.put_u32(284, HASHLIMIT_DEFAULT_GC_INTERVAL);
+    data.put_u32(284, HASHLIMIT_DEFAULT_GC_INTERVAL_MILLIS);
     let whole_address = match out.family() {
         Family::V4 => 32,
         Family::V6 => 128,

@@ -7,7 +7,7 @@
 //! - A rule becomes a rule: its tests become matches, its action the target. A test of ports, TCP
 //!   flags or the ICMP type applies to any protocol in nft and to one protocol in iptables: it is
 //!   translated only if the rule, or every path to its chain, has tested the protocol
-//!   (`protocols`).
+//!   (`find_chain_protocols`).
 //! - A lookup becomes one rule per element, in its place. No two elements have the same key, so a
 //!   packet that returns from one element's chain matches no other.
 //! - Tests that are specific to nft (`limit`, `fib`) become the matches of the other ruleset that

@@ -11,7 +11,7 @@ use weir_testkit::random_ruleset::TestRng;
 use crate::number;
 use crate::world::{Ended, World};
 
-/// What a broken lock would make wait for ever.
+/// What a broken lock would make wait forever.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs two lines at the same time; the one that has the lock waits until the other has ended.

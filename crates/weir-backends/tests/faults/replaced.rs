@@ -8,7 +8,7 @@ const OTHER: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT 
     -A INPUT -s 192.0.2.77/32 -j DROP\nCOMMIT\n";
 const THEIRS: &str = "-A INPUT -s 192.0.2.77/32 -j DROP";
 
-/// Runs the command that a message names behind `what`.
+/// Runs the command that a message names after `what`.
 fn run_named(world: &World, ended: &Ended, what: &str) {
     let rest = ended.said.split(what).nth(1).unwrap_or_else(|| panic!("{what}: {}", ended.said));
     world.tool(&["sh", "-c", rest.lines().next().expect("a line")], "");

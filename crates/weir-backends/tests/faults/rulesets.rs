@@ -15,7 +15,7 @@ pub const BARE: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTP
 pub const BARE6: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n\
     :OUTPUT ACCEPT [0:0]\n-A FORWARD -s 2001:db8:1::/48 -j ACCEPT\nCOMMIT\n";
 
-/// What a ruleset has beside the rules that all have.
+/// What a ruleset has in addition to the rules that all have.
 #[derive(Clone, Copy, PartialEq)]
 enum More {
     Nothing,

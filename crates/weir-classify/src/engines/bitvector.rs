@@ -227,6 +227,7 @@ impl BitmapAxis {
 }
 
 /// A set of filters has the exclusive or of their hashes: a filter more or less costs one step.
+/// The finaliser of SplitMix64 as a hash; no number is drawn, so weir-random is not used.
 fn hash_filter_index(filter: usize) -> u128 {
     let mix = |seed: u64| {
         let mut z = (filter as u64).wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);

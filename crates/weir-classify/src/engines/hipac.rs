@@ -1,13 +1,13 @@
 //! nf-HiPAC: nested range trees, changed rule by rule.
 //!
-//! The fields have a fixed order, and a tree has a level for each. A node cuts its field at the ends
-//! of the rules that reach it; each interval leads to a node of a later field, or to a leaf. A
+//! The fields have a fixed order, and a tree has a level for each. A node cuts its field at the
+//! ends of the rules that reach it; each interval leads to a node of a later field, or to a leaf. A
 //! look-up is a binary search per field that rules test on its path, whatever the number of rules.
 //!
 //! *Wildcard pointers.* A rule that does not test a field would be copied into every interval of
-//! its nodes. Nodes of the source and the destination address have another subtree beside the
-//! intervals, for exactly these rules. A look-up follows both, so it ends in at most four leaves.
-//! In other fields such a rule is copied.
+//! its nodes. Nodes of the source and the destination address have another subtree in addition to
+//! the intervals, for exactly these rules. A look-up follows both, so it ends in at most four
+//! leaves. In other fields such a rule is copied.
 //!
 //! *Leaves.* A leaf keeps its rules in order and, apart, the first that decides. nf-HiPAC keeps the
 //! first terminal rule and the non-terminal ones before it. Those after it are kept here as well:

@@ -1,7 +1,7 @@
 //! A hash table over the masked words of filters: what tuple spaces are built of.
 //!
 //! Filters that agree on the bits of the mask share a chain, in the order of their rules. The hash
-//! is kept beside each filter; a filter of equal hash is compared with the key on all its tests, so
+//! is kept with each filter; a filter of equal hash is compared with the key on all its tests, so
 //! bits outside the mask, ranges, and collisions of the hash need no special case.
 
 use crate::engines::filter_test_rows::FilterTestRows;

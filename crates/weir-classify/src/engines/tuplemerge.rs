@@ -7,8 +7,8 @@
 //!
 //! *Placement.* A filter goes into the table with the longest mask that is part of its own. If
 //! there is none, a table is added under the filter's mask, relaxed: ports and other words of less
-//! than 32 bits are omitted, address prefixes are cut to a multiple of 8 bits or, above 24, to 24.
-//! Words of bits keep their masks, since these are few.
+//! than 32 bits are omitted, address prefixes are shortened to a multiple of 8 bits or, above 24,
+//! to 24. Words of bits keep their masks, since these are few.
 //!
 //! *Split.* Where more than [`COLLISION_LIMIT`] filters share a chain, the bits that all of them
 //! test make a longer mask; if that is the mask of the table already, the most frequent mask among

@@ -61,7 +61,7 @@ pub struct LookupStretch {
     /// How a packet becomes a key.
     pub key_layout: KeyLayout,
     /// Entries by the number that their filters have as rules. The filters of an entry whose
-    /// packets an earlier one drops are left out.
+    /// packets an earlier one drops are omitted.
     pub entries: Vec<LookupEntry>,
     /// The filters; the number of a rule is an index into `entries`.
     pub filters: FilterSet,
@@ -247,8 +247,8 @@ impl LookupStretch {
 /// transport header drops them, so that most of these filters come many times.
 #[derive(Default)]
 struct TruncatedHeaderDropFilters {
-    /// By filter: the entry that drops its packets, and the first entry at which packets resume that
-    /// skipped that one.
+    /// By filter: the entry that drops its packets, and the first entry at which packets resume
+    /// that skipped that one.
     valid_until_entry_by_tests: HashMap<Vec<WordTest>, u32>,
     /// Where packets resume that skip entries from here on.
     resume_entries: std::collections::BTreeSet<u32>,

@@ -11,7 +11,7 @@ use weir_semantics::{
 
 use crate::stateful_test_id::StatefulTestIdResolver;
 
-/// Fields that the interpreter leaves alone behind an unknown target, since another value of them
+/// Fields that the interpreter leaves alone after an unknown target, since another value of them
 /// would be not a packet: the diagram is asked with the values that they had.
 pub(super) const FIELDS_KEPT_BY_UNKNOWN_TARGET: [Field; 7] = [
     Field::Iif,

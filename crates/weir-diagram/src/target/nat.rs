@@ -15,7 +15,7 @@ use crate::terminal::{RuleExit, Terminal};
 use crate::variable_layout::{VariableBlock, ct_bit};
 
 impl DiagramContext<'_> {
-    /// Address translation: `translate` of the interpreter, for all packets.
+    /// Address translation: `apply_nat_target` of the interpreter, for all packets.
     pub fn build_nat_target(
         &mut self,
         nat: &NatTarget,
@@ -33,9 +33,8 @@ impl DiagramContext<'_> {
         let source = match nat {
             NatTarget::Snat(_) | NatTarget::Masquerade(_) => true,
             NatTarget::Dnat(_) | NatTarget::Redirect(_) => false,
-            NatTarget::Netmap(..) => {
-                matches!(place.hook_or_forward(), Hook::Input | Hook::Postrouting)
-            }
+            // At INPUT and POSTROUTING, where it translates the source, it returned above.
+            NatTarget::Netmap(..) => false,
         };
         let new = self.build_translated_endpoint(nat, source, place)?;
         let mut change = new.open_address_bits;

@@ -176,7 +176,7 @@ fn add_customer_access_chain(table: &mut TableText, customer: &Customer) {
     }
 }
 
-/// A chain a customer; the individual ones grow until the table has the rules asked for.
+/// One chain per customer; the individual ones grow until the table has the rules asked for.
 fn add_firewall_chain_per_customer(
     table: &mut TableText,
     options: &IspOptions,

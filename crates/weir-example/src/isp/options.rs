@@ -1,6 +1,6 @@
 //! The size of the access network.
 
-/// What [`isp()`](super::generate_isp_ruleset()) makes.
+/// Options of [`generate_isp_ruleset`](super::generate_isp_ruleset).
 ///
 /// The counts of chains and rules are met exactly, unless the customers alone need more chains: in
 /// the published proportions that happens below a scale of 0.02.

@@ -177,7 +177,7 @@ impl<'a> NetlinkAttribute<'a> {
     }
 }
 
-/// Attributes under construction, behind the fixed header of their message.
+/// Attributes under construction, after the fixed header of their message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributeWriter {
     bytes: Vec<u8>,
@@ -186,7 +186,7 @@ pub struct AttributeWriter {
 }
 
 impl AttributeWriter {
-    /// Attributes behind a fixed header.
+    /// Attributes after a fixed header.
     pub(super) fn after_header(header: &[u8]) -> AttributeWriter {
         let mut bytes = header.to_vec();
         bytes.resize(bytes.len().next_multiple_of(ATTRIBUTE_ALIGNMENT_BYTES), 0);

@@ -21,13 +21,13 @@ pub enum NetlinkError {
          raise net.core.rmem_max where weir is not root"
     )]
     ReceiveOverrun,
-    /// A dump was cut by changes each time that it was asked for.
+    /// A dump was interrupted by changes each time that it was requested.
     #[error(
         "what was read changed meanwhile, in each of {attempts} attempts; try again when nothing \
          changes it"
     )]
     EveryDumpAttemptInterrupted {
-        /// How often it was asked for.
+        /// How often it was requested.
         attempts: u32,
     },
     /// An answer that is not what the kernel writes.

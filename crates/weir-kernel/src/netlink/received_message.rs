@@ -40,7 +40,7 @@ pub(super) enum ReplyStatus {
 }
 
 impl<'a> NetlinkMessage<'a> {
-    /// Its attributes, behind a fixed header of so many bytes.
+    /// Its attributes, after a fixed header of so many bytes.
     ///
     /// # Errors
     /// Where it is shorter, or they are malformed.

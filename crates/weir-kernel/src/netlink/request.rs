@@ -7,7 +7,7 @@ use super::received_message::NLMSG_HEADER_BYTES;
 const NLM_F_REQUEST: u16 = 1;
 /// The request is acknowledged.
 pub const NLM_F_ACK: u16 = 4;
-/// All objects are asked for.
+/// All objects are requested.
 pub const NLM_F_DUMP: u16 = 0x300;
 /// The object may be new (of requests that make or change one).
 pub const NLM_F_CREATE: u16 = 0x400;

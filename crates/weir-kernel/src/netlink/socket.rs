@@ -21,7 +21,9 @@ const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
 const SEND_BUFFER_BYTES: usize = 16 << 20;
 /// The kernel answers before `send` returns; one that takes longer is broken.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
-/// A dump that is changed meanwhile is asked for so often.
+/// A dump that takes longer is broken.
+pub(crate) const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
+/// A dump that is changed meanwhile is requested so often.
 const MAX_DUMP_ATTEMPTS: u32 = 10;
 
 /// What a socket talks to.

@@ -63,7 +63,7 @@ impl XtablesSocket {
         read_socket_option(self.set_socket(), libc::SOL_IP, SO_IP_SET, request)
     }
 
-    /// Sets are asked for through a socket of IPv4 whatever the family of the table.
+    /// Sets are requested through a socket of IPv4 whatever the family of the table.
     fn set_socket(&self) -> &OwnedFd {
         self.ipv4_fd.as_ref().unwrap_or(&self.fd)
     }

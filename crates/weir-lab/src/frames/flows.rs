@@ -8,10 +8,9 @@ use serde::Deserialize;
 use weir_packet::{Addr, Family, Packet, Transport};
 use weir_random::Rng;
 
-use crate::frames::Frame;
+use crate::frames::{Frame, TRIAL_TAG_BYTES};
 
 const FCS_BYTES: usize = 4;
-const TRIAL_TAG_BYTES: usize = 8;
 /// Of the TCP flags.
 const TCP_ACK_FLAG: u8 = 0x10;
 const IMIX_FRAME_BYTES: [u32; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];

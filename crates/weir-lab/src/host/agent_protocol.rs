@@ -49,7 +49,7 @@ pub(crate) enum AgentRequest {
     /// Empty a firewall's connection table, and where it is `settled` wait until the kernel has its
     /// memory back. `()`.
     FlushConntrack { room: u32, settled: bool },
-    /// The entries of a firewall's connection table are looked at from now on, and again after each
+    /// The entries of a firewall's connection table are sampled from now on, and again after each
     /// period; `false` if it has none.
     StartConntrackSampling { room: u32, period_seconds: f64 },
     /// The looks since then: seconds, and entries.

@@ -72,7 +72,7 @@ impl Host for LocalHost {
         _needs: &[String],
         _is_on_device: bool,
     ) -> Result<Option<String>, LabError> {
-        // The clients' machine is this one, and has been looked at.
+        // The clients' machine is this one, and has been observed.
         Ok(None)
     }
 

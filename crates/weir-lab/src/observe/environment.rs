@@ -29,7 +29,7 @@ const RECORDED_TOOLS: [(&str, &str); 7] = [
     ("nft", "--version"),
     ("ipset", "--version"),
     ("ip", "-Version"),
-    // Without the second one it continues, and asks whoever listens on this machine.
+    // Without the second one it continues, and contacts whoever listens on this machine.
     ("httperf", "--version --help"),
     ("wrk", "--version"),
 ];

@@ -10,7 +10,7 @@ use weir_stats::RunRecord;
 
 use crate::LabError;
 use crate::host::kernel_boot;
-use crate::record;
+use crate::schedule::record;
 use crate::schedule::resume;
 use crate::schedule::run_progress::RunProgress;
 use crate::schedule::study_execution;

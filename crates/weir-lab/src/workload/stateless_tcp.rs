@@ -121,7 +121,7 @@ impl StatelessTcpWorkload {
         }
     }
 
-    /// Memory is looked at only where connections are left open.
+    /// Memory is measured only where connections are left open.
     fn leaves_connections_open(&self) -> bool {
         self.connection_plan.close == ConnectionClose::Never
     }

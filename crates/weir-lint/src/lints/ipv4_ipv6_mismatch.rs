@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Policy, Rule, TableName, Target};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

@@ -5,7 +5,7 @@ use weir_model::{
     Family, Field, IfaceMatch, Predicate, Rule, TableName, Target, Test, lower_to_tests,
 };
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

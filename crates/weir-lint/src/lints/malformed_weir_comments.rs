@@ -1,6 +1,6 @@
 //! Comments for weir that are malformed or have no effect.
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

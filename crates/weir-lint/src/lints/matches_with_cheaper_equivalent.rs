@@ -4,9 +4,9 @@ use weir_model::effect::match_module_name;
 use weir_model::rule_match::{
     ConntrackMatch, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
 };
-use weir_model::{Match, Rule, Target, Test, lower_to_tests};
+use weir_model::{Family, Match, Rule, Target, Test, U32HeaderTest, lower_to_tests};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -30,7 +30,9 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
             };
             for m in &rule.matches {
                 let Match::UnmodelledInput(host) = m else { continue };
-                if let Some(plain) = plain_match_instead_of_u32(host) {
+                let header_test = U32HeaderTest::from_match(m);
+                if let Some((test, _)) = header_test.filter(|_| table.family() == Family::V4) {
+                    let plain = test.plain_match();
                     let message = format!("-m u32 tests what {plain} can test");
                     out.push(say(&U32_FOR_HEADER, message, "use the plain match"));
                 }
@@ -72,40 +74,6 @@ fn has_search_bounds(host: &UnmodelledInputMatch) -> bool {
         || find_match_option_by_name(host, "to").is_some()
 }
 
-/// The plain match of the tests that are often copied from old guides.
-fn plain_match_instead_of_u32(host: &UnmodelledInputMatch) -> Option<&'static str> {
-    let ExtensionValue::Text(text) =
-        &find_match_option_by_name(host, "u32").filter(|_| host.module == "u32")?.value
-    else {
-        return None;
-    };
-    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let (place, _) =
-        text.to_ascii_lowercase().split_once('=').map(|(p, v)| (p.to_owned(), v.to_owned()))?;
-    let number = |s: &str| match s.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
-        None => s.parse::<u32>().ok(),
-    };
-    let (offset, mask) = match place.split_once('&') {
-        Some((offset, mask)) if !mask.contains(['@', '>', '<', '&']) => {
-            (number(offset)?, number(mask)?)
-        }
-        Some(_) => return None,
-        None => (number(&place)?, u32::MAX),
-    };
-    if text.contains("&&") {
-        return None;
-    }
-    Some(match (offset, mask) {
-        (6, 0xff) => "-p",
-        (12, _) => "-s",
-        (16, _) => "-d",
-        (0, 0xffff) => "-m length",
-        (5, 0xff) => "-m ttl",
-        (_, _) => return None,
-    })
-}
-
 /// A match that says again what the rule says already.
 fn find_test_repeated_in_rule(
     table: &TableContext<'_>,
@@ -125,8 +93,8 @@ fn find_test_repeated_in_rule(
     let at = (1..=rule.matches.len()).rev().map(|n| n - 1).find(|n| {
         let m = &rule.matches[*n];
         let says = tests(std::slice::from_ref(m), false);
-        // What is cut short dies at the first that looks, so the first must stay, and a match of
-        // the same kind must be before it.
+        // A truncated header is dropped by the first that reads it, so the first must stay, and a
+        // match of the same kind must be before it.
         let twin = rule.matches[..*n]
             .iter()
             .any(|e| match_module_name(e, family) == match_module_name(m, family));

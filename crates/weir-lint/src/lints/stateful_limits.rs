@@ -6,7 +6,7 @@ use weir_model::effect::match_module_name;
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{Match, Predicate, Rule, Target, Test, lower_to_tests};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

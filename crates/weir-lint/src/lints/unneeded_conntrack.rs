@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::{Effect, Family, Rule, RuleId, TableName, Target, Test, lower_to_tests};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

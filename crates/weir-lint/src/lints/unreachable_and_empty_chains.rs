@@ -3,7 +3,7 @@
 use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 use weir_model::{Family, Target};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

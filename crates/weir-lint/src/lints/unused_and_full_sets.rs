@@ -7,7 +7,7 @@ use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::managing_programs::program_of_chain_or_set;
 use weir_model::{ChangingSets, ElementPart, IpSet, Match, SetOption, SharedName};
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -103,12 +103,7 @@ fn find_nearly_full_set(set: &IpSet) -> Option<Finding> {
     if set.kind.storage != SetStorage::Hash || set.options.contains(&SetOption::ForceAdd) {
         return None;
     }
-    let named = set.options.iter().find_map(|o| match o {
-        SetOption::MaxElem(n) => Some(*n as usize),
-        _ => None,
-    });
-    // The default of the hash types (net/netfilter/ipset/ip_set_hash_gen.h).
-    let max = named.unwrap_or(65_536);
+    let max = set.maxelem_or_default();
     let elements = set.elements.len();
     // A set that weir or another program made to measure is not meant to grow.
     if elements < 1024 || elements * 10 < max * 9 || set.kind.data_types.contains(&SetDataType::Set)

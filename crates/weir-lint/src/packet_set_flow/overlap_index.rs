@@ -3,7 +3,7 @@
 //! Most questions are answered by the first few such rules, although a rule that tests the source
 //! overlaps all that test the destination. So the boxes form a tree whose nodes know the bounds of
 //! the boxes below them and their lowest rule, and the search always opens the node with the lowest
-//! rule: rules are found in order, and those after the last one that is asked for cost nothing.
+//! rule: rules are found in order, and those after the last one that is requested cost nothing.
 //!
 //! Boxes that leave different fields open are in different trees. In one tree, a box that leaves a
 //! field open would widen the bounds of every node above it.

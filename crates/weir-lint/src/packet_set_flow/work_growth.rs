@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use weir_model::Firewall;
+use weir_random::Rng;
 use weir_syntax::iptables::{ParserSettings, parse};
 
 use super::PacketSetFlow;
@@ -33,22 +34,10 @@ fn count_examined_boxes_and_findings(
     (flow.examined_box_count(), reported)
 }
 
-/// Numbers without a pattern, the same in each run.
-struct RepeatableRandomNumbers(u64);
-
-impl RepeatableRandomNumbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        // Knuth's MMIX; the high bits are the better ones.
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
-    fn prefix(&mut self) -> String {
-        let length = 12 + self.below(21);
-        let addr = (self.below(1 << 32) as u32) & (u32::MAX << (32 - length));
-        format!("{}/{length}", std::net::Ipv4Addr::from(addr))
-    }
+fn random_prefix(random: &mut Rng) -> String {
+    let length = 12 + random.below(21);
+    let addr = (random.next_u64() as u32) & (u32::MAX << (32 - length));
+    format!("{}/{length}", std::net::Ipv4Addr::from(addr))
 }
 
 /// A source each, shuffled so that no order helps.
@@ -60,33 +49,33 @@ fn distinct_source_address_rules(count: u32) -> Vec<String> {
 
 /// Sources, destinations and ports, each of them in some of the rules.
 fn mixed_rules(count: u32) -> Vec<String> {
-    let mut numbers = RepeatableRandomNumbers(1);
+    let mut random = Rng::new(1);
     let rule = |_| {
         let mut rule = String::new();
-        let fields = 1 + numbers.below(7);
+        let fields = 1 + random.below(7);
         if fields & 1 != 0 {
-            rule += &format!("-s {} ", numbers.prefix());
+            rule += &format!("-s {} ", random_prefix(&mut random));
         }
         if fields & 2 != 0 {
-            rule += &format!("-d {} ", numbers.prefix());
+            rule += &format!("-d {} ", random_prefix(&mut random));
         }
         if fields & 4 != 0 {
-            let proto = ["tcp", "udp"][numbers.below(2) as usize];
-            rule += &format!("-p {proto} --dport {} ", numbers.below(65_536));
+            let proto = ["tcp", "udp"][random.below(2)];
+            rule += &format!("-p {proto} --dport {} ", random.below(65_536));
         }
-        rule + ["-j ACCEPT", "-j DROP"][numbers.below(2) as usize]
+        rule + ["-j ACCEPT", "-j DROP"][random.below(2)]
     };
     (0..count).map(rule).collect()
 }
 
 /// Lists of ports without an address.
 fn multiport_rules(count: u32) -> Vec<String> {
-    let mut numbers = RepeatableRandomNumbers(1);
+    let mut random = Rng::new(1);
     let rule = |_| {
         let ports: Vec<String> =
-            (0..2 + numbers.below(14)).map(|_| numbers.below(65_536).to_string()).collect();
-        let proto = ["tcp", "udp"][numbers.below(2) as usize];
-        let target = ["ACCEPT", "DROP"][numbers.below(2) as usize];
+            (0..2 + random.below(14)).map(|_| random.below(65_536).to_string()).collect();
+        let proto = ["tcp", "udp"][random.below(2)];
+        let target = ["ACCEPT", "DROP"][random.below(2)];
         format!("-p {proto} -m multiport --dports {} -j {target}", ports.join(","))
     };
     (0..count).map(rule).collect()

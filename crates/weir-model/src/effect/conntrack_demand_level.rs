@@ -6,7 +6,7 @@
 pub enum ConntrackDemand {
     /// Nothing.
     Nothing,
-    /// Fragments are put together before the raw table (`nf_defrag_ipv4_enable`).
+    /// Fragments are reassembled before the raw table (`nf_defrag_ipv4_enable`).
     Defragmentation,
     /// Connections are tracked, too, and nat is consulted (`nf_ct_netns_get`).
     Tracking,

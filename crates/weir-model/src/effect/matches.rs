@@ -137,7 +137,7 @@ pub const MATCH_ROWS: &[MatchRow] = {
         field_match_row("pkttype", &[PktType]),
         field_match_row("comment", &[]),
         match_row_with_dependency("set", IpsetContent),
-        // xt_tcpmss.c drops a header or options that are cut.
+        // xt_tcpmss.c drops a truncated header and truncated options.
         MatchRow {
             hotdrop: Hotdrop::Unpredictable,
             ..match_row_with_dependency("tcpmss", PacketBytes)
@@ -275,7 +275,7 @@ pub fn match_effects_from_rows(rows: &[MatchRow], m: &Match, family: Family) -> 
         Match::Opaque(_) => UNKNOWN_MATCH_ROW,
         _ => named(match_module_name(m, family)),
     };
-    // Options and chunks lie behind the header, and are cut where the packet is.
+    // Options and chunks follow the header, and are truncated where the packet is.
     let with_bytes = |row: MatchRow, hotdrop: Option<Hotdrop>| match hotdrop {
         Some(hotdrop) => MatchRow { dependency: MatchDependency::PacketBytes, hotdrop, ..row },
         None => row,
@@ -297,7 +297,7 @@ pub fn match_effects_from_rows(rows: &[MatchRow], m: &Match, family: Family) -> 
                 if types.is_some() { MatchDependency::PacketBytes } else { row.dependency };
             MatchRow { dependency: depends, ..row }
         }
-        // `-m conntrack` that compares the state alone asks no more than `-m state`.
+        // `-m conntrack` that compares the state alone reads no more than `-m state`.
         Match::Conntrack(c) if c.sole_state_test().is_some() => named("state"),
         // Counters that the match itself raises: the next test of the packet may find more.
         Match::Set(m) if compares_set_counters(m) => {

@@ -7,7 +7,7 @@ use super::matches::{OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS, match_effects};
 use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 use super::targets::{OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS, target_effects};
 use crate::rule_match::Match;
-use crate::ruleset::Rule;
+use crate::ruleset::{Rule, Ruleset};
 use crate::target::Target;
 
 /// What a rule switches on by being loaded.
@@ -36,4 +36,9 @@ pub fn total_conntrack_demand<'r>(rules: impl IntoIterator<Item = &'r Rule>) -> 
 /// Whether a rule makes the kernel track connections.
 pub fn is_conntrack_enabling_rule(rule: &Rule) -> bool {
     rule_conntrack_demand(rule) == ConntrackDemand::Tracking
+}
+
+/// Whether some rule of a family makes the kernel track its connections.
+pub fn has_conntrack_enabling_rule(ruleset: &Ruleset) -> bool {
+    ruleset.rules_with_table_and_chain().any(|(_, _, rule)| is_conntrack_enabling_rule(rule))
 }

@@ -43,7 +43,9 @@ pub struct TargetRow {
     pub unknown_value_writes: FieldSet,
     /// ipsets that it may change.
     pub ipset_writes: IpsetWrites,
-    /// It may itself drop the packet, for a reason that the rule does not name.
+    /// It may itself drop the packet, for a reason that the rule does not name. Only with
+    /// [`TargetTermination::Never`]: a target that ends the traversal hands the packet over, and
+    /// whether it returns covers a drop.
     pub may_drop: bool,
     /// Whether the traversal continues.
     pub termination: TargetTermination,

@@ -1,4 +1,4 @@
-//! What rules, chains and tables may write to a packet for the rules behind them.
+//! What rules, chains and tables may write to a packet for the rules after them.
 //!
 //! A rule that tests a field may change places with one that writes it only where the writing ends
 //! the walk. A jump writes what the rules of its chain write, and those of all chains below it.
@@ -28,7 +28,7 @@ pub fn collect_fields_changed_within_table(table: &Table) -> FieldSet {
     rules.map(fields_written_for_later_rules).fold(FieldSet::NONE, FieldSet::union)
 }
 
-/// What each chain of a table may write for the rules behind a jump to it.
+/// What each chain of a table may write for the rules after a jump to it.
 ///
 /// ```
 /// use weir_model::effect::WrittenFields;

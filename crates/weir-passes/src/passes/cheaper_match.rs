@@ -14,11 +14,12 @@
 
 use weir_artefact::Deviation;
 use weir_model::rule_match::{
-    AddrMatch, ExtensionOption, ExtensionValue, FragmentMatch, Negatable, ProtoMatch,
-    TtlComparison, UnmodelledInputMatch,
+    AddrMatch, ExtensionValue, FragmentMatch, Negatable, ProtoMatch, TtlComparison,
+    UnmodelledInputMatch,
 };
 use weir_model::{
-    Addr, BaseMatch, Family, Match, Rule, Ruleset, Span, lower_to_tests_with_match_index,
+    Addr, BaseMatch, Family, Match, Rule, Ruleset, Span, U32HeaderTest,
+    lower_to_tests_with_match_index,
 };
 use weir_partition::{
     BarrierReason, TestAlgebra, find_barrier_reason, is_stateful_rule, take_tests_before_transport,
@@ -84,13 +85,15 @@ fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
     while i < rule.matches.len() && family == Family::V4 {
         let ahead = Rule { matches: rule.matches[..i].to_vec(), ..rule.clone() };
         let tests = weir_model::lower_to_tests(&ahead, family);
-        // A cut header dropped packets that the header test would now keep away.
+        // A truncated header dropped packets that the header test would now keep away.
         if take_tests_before_transport(&tests).len() < tests.len() {
             return;
         }
-        match parse_u32_comparison(&rule.matches[i])
-            .and_then(|e| apply_or_return_u32_replacement(&mut rule.base, e))
-        {
+        let test = match U32HeaderTest::from_match(&rule.matches[i]) {
+            Some((test, false)) => Some(test),
+            _ => None,
+        };
+        match test.and_then(|test| apply_or_return_u32_replacement(&mut rule.base, test)) {
             Some(U32Replacement::HeaderTest) => {
                 rule.matches.remove(i);
             }
@@ -103,76 +106,45 @@ fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
     }
 }
 
-/// One comparison of a `u32` expression: `offset & mask` in `lo..=hi`.
-struct U32Comparison {
-    offset: u32,
-    mask: u32,
-    lo: u32,
-    hi: u32,
-}
-
-/// The only comparison of a `u32` match that is not negated and makes no further steps.
-fn parse_u32_comparison(m: &Match) -> Option<U32Comparison> {
-    let Match::UnmodelledInput(host) = m else { return None };
-    let [ExtensionOption { negated: false, name: "u32", value: ExtensionValue::Text(text) }] =
-        &host.options[..]
-    else {
-        return None;
-    };
-    let number = |s: &str| u32::from_str_radix(s.strip_prefix("0x")?, 16).ok();
-    let (location, range) = text.split_once('=')?;
-    let (offset, mask) = location.split_once('&').unwrap_or((location, "0xffffffff"));
-    let (lo, hi) = range.split_once(':').unwrap_or((range, range));
-    Some(U32Comparison {
-        offset: number(offset)?,
-        mask: number(mask)?,
-        lo: number(lo)?,
-        hi: number(hi)?,
-    })
-}
-
 /// Where a cheaper test went.
 enum U32Replacement {
     HeaderTest,
     Match(Match),
 }
 
-/// The header test that says the same (offsets of the IPv4 header, RFC 791).
+/// Puts a test into the rule's header tests if its place there is free, or returns its match.
 fn apply_or_return_u32_replacement(
     base: &mut BaseMatch,
-    e: U32Comparison,
+    test: U32HeaderTest,
 ) -> Option<U32Replacement> {
-    let U32Comparison { offset, mask, lo, hi } = e;
-    let one = lo == hi;
-    match (offset, mask) {
-        (12 | 16, _) if one && lo & !mask == 0 && mask != 0 => {
-            let slot = if offset == 12 { &mut base.saddr } else { &mut base.daddr };
-            let m = AddrMatch { negated: false, addr: Addr(lo.into()), mask: Addr(mask.into()) };
-            slot.is_none().then(|| *slot = Some(m)).map(|()| U32Replacement::HeaderTest)
+    let addr_match = |addr: u32, mask: u32| AddrMatch {
+        negated: false,
+        addr: Addr(addr.into()),
+        mask: Addr(mask.into()),
+    };
+    match test {
+        U32HeaderTest::Source { addr, mask } if base.saddr.is_none() => {
+            base.saddr = Some(addr_match(addr, mask));
         }
-        (6, 0xff) if one && (1..=255).contains(&lo) && base.proto.is_none() => {
-            base.proto = Some(ProtoMatch { negated: false, proto: lo as u8 });
-            Some(U32Replacement::HeaderTest)
+        U32HeaderTest::Destination { addr, mask } if base.daddr.is_none() => {
+            base.daddr = Some(addr_match(addr, mask));
         }
-        (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (0, 0) => {
-            base.fragment = Some(FragmentMatch { negated: true });
-            Some(U32Replacement::HeaderTest)
+        U32HeaderTest::Protocol(proto) if base.proto.is_none() => {
+            base.proto = Some(ProtoMatch { negated: false, proto });
         }
-        (4, 0x1fff) if base.fragment.is_none() && (lo, hi) == (1, 0x1fff) => {
-            base.fragment = Some(FragmentMatch { negated: false });
-            Some(U32Replacement::HeaderTest)
+        U32HeaderTest::IsLaterFragment(later) if base.fragment.is_none() => {
+            base.fragment = Some(FragmentMatch { negated: !later });
         }
-        // The field is 0 in a BIG TCP packet, where `-m length` takes the packet's own length,
-        // which is above 65535: only what names neither is the same.
-        (0, 0xffff) if 0 < lo && lo <= hi && hi <= 0xffff => {
-            let value = (lo as u16, hi as u16);
-            Some(U32Replacement::Match(Match::Length(Negatable { negated: false, value })))
+        U32HeaderTest::Length(lo, hi) => {
+            let length = Match::Length(Negatable { negated: false, value: (lo, hi) });
+            return Some(U32Replacement::Match(length));
         }
-        (5, 0xff) if one && lo <= 0xff => {
-            Some(U32Replacement::Match(Match::Ttl { op: TtlComparison::Eq, value: lo as u8 }))
+        U32HeaderTest::Ttl(value) => {
+            return Some(U32Replacement::Match(Match::Ttl { op: TtlComparison::Eq, value }));
         }
-        _ => None,
+        _ => return None,
     }
+    Some(U32Replacement::HeaderTest)
 }
 
 fn set_string_match_algorithm_to_boyer_moore(rule: &mut Rule) {

@@ -28,7 +28,7 @@
 //! reported as proven.
 
 use weir_artefact::Deviation;
-use weir_model::effect::is_conntrack_enabling_rule;
+use weir_model::effect::has_conntrack_enabling_rule;
 use weir_model::rule_match::TtlComparison;
 use weir_model::{
     Chain, Family, Field, Hook, Match, Policy, Rule, Ruleset, Table, TableName, Target, Test,
@@ -37,7 +37,7 @@ use weir_model::{
 use weir_partition::{TestAlgebra, find_barrier_reason};
 use weir_semantics::tables_at_hook;
 
-use super::packet_class::{PacketClass, PacketClassOutcome};
+use crate::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
 use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};
@@ -147,10 +147,7 @@ fn is_filter_drop_testing_only_raw_fields(rule: &Rule, ruleset: &Ruleset) -> boo
     ];
     // What all fragments of a datagram share.
     let shared = [Daddr, Iif, Proto, Saddr];
-    let tracked = || {
-        ruleset.rules_with_table_and_chain().any(|(_, _, rule)| is_conntrack_enabling_rule(rule))
-    };
-    let wholes = family == Family::V6 || tracked();
+    let wholes = family == Family::V6 || has_conntrack_enabling_rule(ruleset);
     let tests = weir_model::lower_to_tests(rule, family);
     rule.target == Target::Drop
         && !tests.is_empty()

@@ -22,7 +22,7 @@
 //! runs only if that is allowed.
 
 use weir_artefact::Deviation;
-use weir_model::effect::is_conntrack_enabling_rule;
+use weir_model::effect::{has_conntrack_enabling_rule, is_conntrack_enabling_rule};
 use weir_model::target::Effect;
 use weir_model::{
     Chain, Field, Hook, Match, ProtoMatch, Rule, Ruleset, Table, TableName, Target, Test,
@@ -34,7 +34,7 @@ use weir_model::{
 use weir_partition::{BarrierReason, TestAlgebra, find_barrier_reason};
 use weir_semantics::tables_at_hook;
 
-use super::packet_class::{PacketClass, PacketClassOutcome};
+use crate::packet_class::{PacketClass, PacketClassOutcome};
 use crate::pass::{Equivalence, Pass, PassContext};
 use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};
@@ -71,8 +71,7 @@ impl Pass for NotrackPass {
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset {
         let mut made = RewrittenRuleset::unchanged(ruleset);
         let nat = ruleset.table(&TableName::Nat).is_some() && !context.options.allow_counter_loss;
-        let in_use =
-            ruleset.rules_with_table_and_chain().any(|(_, _, r)| is_conntrack_enabling_rule(r));
+        let in_use = has_conntrack_enabling_rule(ruleset);
         if nat || !in_use || !are_icmp_errors_conntrack_independent(ruleset) {
             return made;
         }

@@ -1,4 +1,4 @@
-//! Deliberately wrong passes: `run_checked_passes` refuses each of them.
+//! Deliberately wrong passes: `run_passes_until_first_refusal` refuses each of them.
 //!
 //! A check that rejects everything and one that accepts everything are both useless: so each
 //! ruleset is first run through the correct pass, or unchanged, and accepted. `--nocapture` prints

@@ -25,7 +25,7 @@ struct PlotGeometry {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ChartSizeAndStyle {
     pub(crate) size: ChartSize,
-    /// Room for names beside the lines; 0 leaves them to the legend.
+    /// Room for names next to the lines; 0 leaves them to the legend.
     pub(crate) names_width: f64,
     /// Class of the drawing, for the style sheet.
     pub(crate) css_class: &'static str,
@@ -199,7 +199,7 @@ fn horizontal_line_path(left: f64, y: f64, right: f64) -> String {
     )
 }
 
-/// The names of the series, beside the ends of their lines.
+/// The names of the series, next to the ends of their lines.
 fn render_series_names(frame: &PlotGeometry, series: &[ChartSeries]) -> Markup {
     let ends: Vec<(&ChartSeries, f64, f64)> = series
         .iter()

@@ -27,7 +27,7 @@ pub(super) const SMALL_LAYOUT: ChartSizeAndStyle = ChartSizeAndStyle {
     css_class: "small",
 };
 
-/// The wide layout, with as much room beside the lines as the longest name needs; names that would
+/// The wide layout, with as much room next to the lines as the longest name needs; names that would
 /// take a third of it are left to the legend, and so are more than there is room for.
 fn wide_layout_for(series: &[ChartSeries]) -> ChartSizeAndStyle {
     const MAX_NAME_CHARS: usize = 36;

@@ -1,7 +1,9 @@
 //! The rule of each side that decides a packet: in the first table whose verdict differs, or
 //! otherwise the first rules with an effect that the other side does not have.
 
-use weir_model::{Chain, Family, Firewall, Hook, Policy, Rule, SharedName, TableName, Target};
+use weir_model::{
+    Chain, Family, Firewall, Hook, Policy, Rule, SharedName, TableName, Target, iptables_tool_name,
+};
 use weir_semantics::trace::{Trace, TraceStep};
 
 use super::review_types::{LocatedRuleOrPolicy, ReviewedRuleset, RulesetDecision};
@@ -156,7 +158,7 @@ fn locate_rule(
     let line = (side.locate_line)(met.rule.span, family);
     let place = match (side.original_place)(met.rule) {
         Some(original) if line.is_none() => original,
-        _ => format!("{}/{table}/{}/{}", iptables_program_name(family), met.chain, met.number),
+        _ => format!("{}/{table}/{}/{}", iptables_tool_name(family), met.chain, met.number),
     };
     let words = weir_syntax::iptables::print_rule(met.rule, family);
     LocatedRuleOrPolicy::new(place, line, format!("-A {} {words}", met.chain).trim_end().to_owned())
@@ -174,7 +176,7 @@ fn locate_policy(
         Policy::Accept => "ACCEPT",
         Policy::Drop => "DROP",
     });
-    let place = format!("{}/{table}/{chain}/policy", iptables_program_name(family));
+    let place = format!("{}/{table}/{chain}/policy", iptables_tool_name(family));
     LocatedRuleOrPolicy::new(place, line, format!(":{chain} {policy}"))
 }
 
@@ -185,11 +187,4 @@ fn find_chain<'f>(
     family: Family,
 ) -> Option<&'f Chain> {
     firewall.ruleset(family)?.table(table)?.chain(chain)
-}
-
-const fn iptables_program_name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "iptables",
-        Family::V6 => "ip6tables",
-    }
 }

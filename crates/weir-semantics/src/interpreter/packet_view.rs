@@ -1,10 +1,10 @@
 //! A packet's fields, read once, so that a rule costs one comparison.
 //!
 //! The traversal tries thousands of rules on one packet: [`PacketView`] reads every field of the
-//! table once and stores it in an array that the compact tests of [`lower`](super::rule_lowering)
+//! table once and stores it in an array that the compact tests of [`rule_lowering`](super::rule_lowering)
 //! index by slot. It is read again when a target has changed the packet.
 
-use weir_model::field::FIELDS;
+use weir_model::field::{FIELDS, read_multiport_ports};
 use weir_model::{Family, Field, FieldReading, Packet};
 use weir_packet::Transport;
 
@@ -98,25 +98,6 @@ fn read_field_as_protocol_match(field: Field, packet: &Packet) -> FieldReading {
             FieldReading::Truncated
         }
         _ => field.read(packet),
-    }
-}
-
-/// The ports as `-m multiport` reads them: four bytes are enough, and a TCP fragment at offset 1
-/// is a fragment like others (xt_multiport.c).
-fn read_multiport_ports(packet: &Packet) -> (FieldReading, FieldReading) {
-    if packet.fragment.offset != 0 {
-        return (FieldReading::Absent, FieldReading::Absent);
-    }
-    let value = |v: u16| FieldReading::Value(v.into());
-    match (&packet.transport, packet.ports()) {
-        (_, Some((sport, dport))) => (value(sport), value(dport)),
-        (Transport::Truncated, None) => match packet.payload[..] {
-            [a, b, c, d, ..] => {
-                (value(u16::from_be_bytes([a, b])), value(u16::from_be_bytes([c, d])))
-            }
-            _ => (FieldReading::Truncated, FieldReading::Truncated),
-        },
-        _ => (FieldReading::Absent, FieldReading::Absent),
     }
 }
 

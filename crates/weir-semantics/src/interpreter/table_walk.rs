@@ -114,7 +114,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     None => return self.apply_policy(table, start),
                 },
                 RuleAction::Jump(to) | RuleAction::Goto(to) => {
-                    // The kernel refuses to load a loop; without this it would walk for ever.
+                    // The kernel refuses to load a loop; without this the walk would not end.
                     jumps_left -= 1;
                     if jumps_left == 0 {
                         return self.leave_table_by_rule(Verdict::Drop);
@@ -298,7 +298,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             let write = UnknownWrite {
                 question: question.with_packet(self.packet),
                 field,
-                old_value: effects::read_field_or_zero(field, self.packet),
+                old_value: field.read_or_zero(self.packet),
             };
             let new = self.oracle.choose_written_value(&write);
             effects::write_field_unless_pkttype(field, new, self.packet);
@@ -379,7 +379,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             CompactTest::ConntrackBeyondState { index, at } => {
                 let test = &table.conntrack_tests[at as usize];
                 let state = test.state.map(|s| ct_state_matches(self.packet, s.negated, s.value));
-                // conntrack_mt in xt_conntrack.c: without an entry only the state is looked at.
+                // conntrack_mt in xt_conntrack.c: without an entry only the state is tested.
                 if state == Some(false) || !self.packet.ct.has_entry() {
                     return SingleTestResult::from(state == Some(true));
                 }

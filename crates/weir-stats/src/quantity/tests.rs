@@ -11,7 +11,7 @@ fn runs_are_compared_and_drawn_by_the_quantities_whose_rows_say_so() {
     let all = Quantity::list_traffic_first();
     assert_eq!(all.len(), Quantity::ALL.len());
     let compared: Vec<Quantity> =
-        all.iter().copied().filter(|one| one.comparison_name().is_some()).collect();
+        all.iter().copied().filter(|one| one.comparison().is_some()).collect();
     let expected = [
         Quantity::Pps,
         Quantity::ConnectionsPerSecond,
@@ -21,10 +21,13 @@ fn runs_are_compared_and_drawn_by_the_quantities_whose_rows_say_so() {
         Quantity::LoadSeconds,
     ];
     assert_eq!(compared, expected);
+    let better = |one: Quantity| one.comparison().map(|comparison| comparison.better);
+    assert_eq!(better(Quantity::Pps), Some(BetterDirection::More));
+    assert_eq!(better(Quantity::BytesPerConnection), Some(BetterDirection::Less));
     // A rate that a study sets is neither, and a rate of replies only one of both.
-    assert_eq!(Quantity::LossRatio.comparison_name(), None);
+    assert_eq!(Quantity::LossRatio.comparison(), None);
     assert_eq!(Quantity::LossRatio.overlay_axis(), None);
-    assert_eq!(Quantity::SocketsPerSecond.comparison_name(), None);
+    assert_eq!(Quantity::SocketsPerSecond.comparison(), None);
     assert!(Quantity::SocketsPerSecond.overlay_axis().is_some());
     let loads = Quantity::LoadSeconds.overlay_axis().map(|axis| axis.unit);
     assert_eq!(loads, Some(QuantityUnit::Seconds));

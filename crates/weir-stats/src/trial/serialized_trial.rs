@@ -6,7 +6,10 @@ use crate::connection_counts::ConnectionCounts;
 use crate::machine_observations::MachineObservations;
 use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
-use crate::trial::trial_kind_state_noise::{DropCount, TrialKind, TrialNoise, TrialState};
+use crate::trial::drop_count::DropCount;
+use crate::trial::trial_kind::TrialKind;
+use crate::trial::trial_noise::TrialNoise;
+use crate::trial::trial_state::TrialState;
 
 /// The serialised form of a trial: its measurements are in the field of its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use crate::workload::WorkloadFeatures;
 
 /// What the other parts of a study need to know about its traffic.
 pub(crate) trait TrafficKind {
-    /// What it can be asked for.
+    /// What it supports.
     fn workload_features(&self) -> &'static WorkloadFeatures;
 
     /// Its connections, where it opens some.

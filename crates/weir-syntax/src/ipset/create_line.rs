@@ -48,7 +48,8 @@ pub(super) fn parse_set_kind(name: &str) -> Option<SetKind> {
             "port" => SetDataType::Port,
             "mac" => SetDataType::Mac,
             "mark" => SetDataType::Mark,
-            _ => SetDataType::Iface,
+            "iface" => SetDataType::Iface,
+            other => unreachable!("a data type of the table above: {other}"),
         })
         .collect();
     Some(SetKind { storage: method, data_types: parts })

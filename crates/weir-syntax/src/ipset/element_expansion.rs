@@ -12,17 +12,6 @@ use crate::{strtoul, system_name_tables};
 
 /// Maximum number of elements that one line may expand to, whatever the size of the set.
 const EXPANDED_ELEMENTS_MAX: usize = 1 << 20;
-/// Default size of a hash (`IPSET_DEFAULT_MAXELEM`).
-const DEFAULT_MAXELEM: usize = 65_536;
-
-/// Maximum size of a set.
-pub(super) fn maxelem_or_default(set: &IpSet) -> usize {
-    let given = set.options.iter().find_map(|o| match o {
-        SetOption::MaxElem(n) => Some(*n as usize),
-        _ => None,
-    });
-    given.unwrap_or(DEFAULT_MAXELEM)
-}
 
 /// Parses `192.0.2.1,tcp:80` into elements: several if it has ranges.
 pub(super) fn parse_and_expand_element(
@@ -49,7 +38,7 @@ pub(super) fn parse_and_expand_element(
             }
             continue;
         }
-        if out.len() * values.len() > EXPANDED_ELEMENTS_MAX.min(maxelem_or_default(set)) {
+        if out.len() * values.len() > EXPANDED_ELEMENTS_MAX.min(set.maxelem_or_default()) {
             return Diagnostic::new(format!("{text} expands to too many elements"), word.span)
                 .with_help("use a set of prefixes (hash:net, …)")
                 .into_err();
@@ -172,7 +161,7 @@ fn expand_addresses(
             .into_err();
     }
     let count = (hi - first) / step + 1;
-    if count > EXPANDED_ELEMENTS_MAX.min(maxelem_or_default(set)) as u128 {
+    if count > EXPANDED_ELEMENTS_MAX.min(set.maxelem_or_default()) as u128 {
         return Diagnostic::new(format!("{text} expands to too many elements"), span)
             .with_help("use hash:net")
             .into_err();

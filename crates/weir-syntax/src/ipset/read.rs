@@ -156,7 +156,7 @@ impl IpsetSaveReader {
         {
             self.check_list_member(member, value)?;
         }
-        let max = element_expansion::maxelem_or_default(&self.sets[at]);
+        let max = self.sets[at].maxelem_or_default();
         let seen = &mut self.seen_elements[at];
         let elements = Arc::make_mut(&mut self.sets[at].elements);
         for parts in expanded {

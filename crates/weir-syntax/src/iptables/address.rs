@@ -110,7 +110,7 @@ pub(crate) fn parse_xtables_unmasked_addr_and_mask(
         Some((name, m)) => (name, parse_mask(m, family).ok_or(BadAddr::InvalidMask)?),
         None => (text, Addr(family.max_addr())),
     };
-    // Under a mask of zeros the address is not looked at: `any/0`.
+    // Under a mask of zeros the address is not parsed: `any/0`.
     if mask.0 == 0 {
         return Ok((Addr(0), mask));
     }

@@ -1,5 +1,6 @@
 //! The options that every rule has: commands, `-s -d -i -o -p -f`, `-c`, and names.
 
+use weir_model::ruleset::CHAIN_NAME_MAX_BYTES;
 use weir_model::{AddrMatch, Family, TableName};
 
 use super::option_specs_and_arguments::{OptionArgument, OptionArity};
@@ -161,9 +162,12 @@ pub(super) fn check_target_name(arg: OptionArgument) -> ParseResult<()> {
     if arg.text.is_empty() {
         return Diagnostic::new("empty target name", arg.span).into_err();
     }
-    if arg.text.len() > 28 {
-        return Diagnostic::new("name is longer than 28 bytes", arg.span)
-            .with_help("the kernel keeps chain names of at most 28 bytes")
+    if arg.text.len() > CHAIN_NAME_MAX_BYTES {
+        let message = format!("name is longer than {CHAIN_NAME_MAX_BYTES} bytes");
+        return Diagnostic::new(message, arg.span)
+            .with_help(format!(
+                "the kernel keeps chain names of at most {CHAIN_NAME_MAX_BYTES} bytes"
+            ))
             .into_err();
     }
     if arg.text.contains(|c: char| c.is_ascii_whitespace()) {

@@ -5,6 +5,7 @@ mod chain_commands;
 use std::collections::HashMap;
 
 use weir_model::effect::list_target_sets_with_write_flags;
+use weir_model::ruleset::CHAIN_NAME_MAX_BYTES;
 use weir_model::{
     Chain, Counters, Family, Hook, IpSet, Match, Policy, Rule, SharedName, Span, Table, TableName,
 };
@@ -383,9 +384,12 @@ fn refuse_reserved_or_long_chain_name(name: &str, span: Span) -> ParseResult<()>
             .with_help("iptables has a target of that name: choose another name for the chain")
             .into_err();
     }
-    if name.len() > 28 {
-        return Diagnostic::new(format!("chain name {name} is longer than 28 bytes"), span)
-            .with_help("the kernel keeps chain names of at most 28 bytes")
+    if name.len() > CHAIN_NAME_MAX_BYTES {
+        let message = format!("chain name {name} is longer than {CHAIN_NAME_MAX_BYTES} bytes");
+        return Diagnostic::new(message, span)
+            .with_help(format!(
+                "the kernel keeps chain names of at most {CHAIN_NAME_MAX_BYTES} bytes"
+            ))
             .into_err();
     }
     Ok(())

@@ -5,6 +5,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Effect, Family, NatTarget};
 
+use super::reject_types::{icmp_keyword, reject_type_names};
 use super::token_cursor::{NftToken, NftTokenCursor};
 use super::value_parser;
 use crate::diagnostic::ParseResult;
@@ -71,12 +72,12 @@ fn parse_number(cursor: &mut NftTokenCursor<'_>, max: u128) -> ParseResult<u128>
 }
 
 fn parse_reject(cursor: &mut NftTokenCursor<'_>, family: Family) -> ParseResult<&'static str> {
-    let (icmp, port) = match family {
-        Family::V4 => ("icmp", "icmp-port-unreachable"),
-        Family::V6 => ("icmpv6", "icmp6-port-unreachable"),
-    };
+    let icmp = icmp_keyword(family);
     if !cursor.take_keyword("with") {
-        return Ok(port);
+        return Ok(match family {
+            Family::V4 => "icmp-port-unreachable",
+            Family::V6 => "icmp6-port-unreachable",
+        });
     }
     if cursor.take_keyword_sequence(&["tcp", "reset"]) {
         return Ok("tcp-reset");
@@ -86,23 +87,10 @@ fn parse_reject(cursor: &mut NftTokenCursor<'_>, family: Family) -> ParseResult<
     }
     cursor.take_keyword("type");
     let word = cursor.expect_word("an answer")?;
-    let found = match (family, word) {
-        (Family::V4, "net-unreachable") => "icmp-net-unreachable",
-        (Family::V4, "host-unreachable") => "icmp-host-unreachable",
-        (Family::V4, "prot-unreachable") => "icmp-proto-unreachable",
-        (Family::V4, "port-unreachable") => port,
-        (Family::V4, "net-prohibited") => "icmp-net-prohibited",
-        (Family::V4, "host-prohibited") => "icmp-host-prohibited",
-        (Family::V4, "admin-prohibited") => "icmp-admin-prohibited",
-        (Family::V6, "no-route") => "icmp6-no-route",
-        (Family::V6, "admin-prohibited") => "icmp6-adm-prohibited",
-        (Family::V6, "addr-unreachable") => "icmp6-addr-unreachable",
-        (Family::V6, "port-unreachable") => port,
-        (Family::V6, "policy-fail") => "icmp6-policy-fail",
-        (Family::V6, "reject-route") => "icmp6-reject-route",
-        _ => return cursor.refuse_last_token(format!("{word} is not a REJECT type of iptables")),
-    };
-    Ok(found)
+    match reject_type_names(family).iter().find(|(_, name)| *name == word) {
+        Some((iptables_name, _)) => Ok(*iptables_name),
+        None => cursor.refuse_last_token(format!("{word} is not a REJECT type of iptables")),
+    }
 }
 
 fn parse_nat(cursor: &mut NftTokenCursor<'_>, family: Family) -> ParseResult<Option<NatTarget>> {
@@ -275,7 +263,7 @@ fn parse_tc_class(cursor: &mut NftTokenCursor<'_>) -> ParseResult<(u16, u16)> {
     }
 }
 
-/// `ip dscp set 0x2`, and with `ip ecn set ce` behind it all of the octet.
+/// `ip dscp set 0x2`, and with `ip ecn set ce` after it all of the octet.
 fn parse_dscp_or_tos_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResult<Effect> {
     let word = cursor.expect_word("a code point")?;
     let Some(dscp) = value_parser::parse_unshifted_dscp(word) else {
@@ -291,7 +279,8 @@ fn parse_dscp_or_tos_set(cursor: &mut NftTokenCursor<'_>, ip: &str) -> ParseResu
     }
 }
 
-const LOG_LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
+const NFT_LOG_LEVELS: [&str; 8] =
+    ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
 /// iptables' and nft's default.
 const DEFAULT_LOG_LEVEL: usize = 4;
 
@@ -307,7 +296,7 @@ fn parse_log(cursor: &mut NftTokenCursor<'_>) -> ParseResult<ExtensionTarget> {
             prefix = Some(cursor.expect_quoted("a prefix")?.to_owned());
         } else if cursor.take_keyword("level") {
             let word = cursor.expect_word("a level")?;
-            level = match LOG_LEVELS.iter().position(|l| *l == word) {
+            level = match NFT_LOG_LEVELS.iter().position(|l| *l == word) {
                 Some(at) => at,
                 None => return cursor.refuse_last_token(format!("LOG has no level {word}")),
             };

@@ -16,14 +16,12 @@ use weir_model::nft::{
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget;
 
+use super::print::sanitize_comment;
 use super::statement_parser::{
     EnclosingTableAndChain, parse_statement, prepend_l4proto_test_of_action,
     push_implied_l4proto_test,
 };
 use super::token_cursor::{NftToken, NftTokenCursor};
-
-/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
-pub const COMMENT_MAX_BYTES: usize = 127;
 
 /// The first difference between two rulesets, except for credit and origins.
 ///
@@ -86,7 +84,7 @@ fn normalize_table(table: &Table) -> Table {
 }
 
 fn sort_map_and_drop_credited_originals(table: &Table, map: &VerdictMap) -> VerdictMap {
-    let used = map_names_with_lookup_keys(table).find(|(name, _)| **name == map.name);
+    let used = table.map_names_with_lookup_keys().find(|(name, _)| **name == map.name);
     let mut elements: Vec<VerdictMapElement> = map
         .elements
         .iter()
@@ -105,17 +103,6 @@ fn sort_map_and_drop_credited_originals(table: &Table, map: &VerdictMap) -> Verd
     }
 }
 
-/// Names of maps with the key that they are looked up by.
-pub(super) fn map_names_with_lookup_keys(
-    table: &Table,
-) -> impl Iterator<Item = (&String, &Vec<weir_model::nft::MapKeyExpression>)> {
-    let statements = table.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.statements);
-    statements.filter_map(|s| match s {
-        Statement::Vmap { key, map } => Some((map, key)),
-        _ => None,
-    })
-}
-
 fn normalize_chain(table: &Table, chain: &Chain) -> Chain {
     Chain {
         name: chain.name.clone(),
@@ -123,23 +110,6 @@ fn normalize_chain(table: &Table, chain: &Chain) -> Chain {
         iptables_name_comment: chain.iptables_name_comment.as_deref().map(sanitize_comment),
         rules: chain.rules.iter().map(|r| sort_tests_and_add_implied(table, chain, r)).collect(),
     }
-}
-
-/// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
-pub fn sanitize_comment(text: &str) -> String {
-    let plain = text.chars().map(|c| match c {
-        '"' => '\'',
-        c if c.is_control() => ' ',
-        c => c,
-    });
-    let mut out = String::new();
-    for c in plain {
-        if out.len() + c.len_utf8() > COMMENT_MAX_BYTES {
-            break;
-        }
-        out.push(c);
-    }
-    out
 }
 
 fn sort_tests_and_add_implied(table: &Table, chain: &Chain, rule: &Rule) -> Rule {

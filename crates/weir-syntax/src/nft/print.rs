@@ -9,8 +9,6 @@ use weir_model::nft::{
 };
 use weir_model::{Addr, Family, Hook, Policy};
 
-use super::normal_form::sanitize_comment;
-
 mod action_printer;
 
 pub use action_printer::{print_effect, print_nat, print_reject};
@@ -40,6 +38,26 @@ pub const fn family_keyword(family: Family) -> &'static str {
         Family::V4 => "ip",
         Family::V6 => "ip6",
     }
+}
+
+/// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
+const COMMENT_MAX_BYTES: usize = 127;
+
+/// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
+pub(super) fn sanitize_comment(text: &str) -> String {
+    let plain = text.chars().map(|c| match c {
+        '"' => '\'',
+        c if c.is_control() => ' ',
+        c => c,
+    });
+    let mut out = String::new();
+    for c in plain {
+        if out.len() + c.len_utf8() > COMMENT_MAX_BYTES {
+            break;
+        }
+        out.push(c);
+    }
+    out
 }
 
 fn push_table(out: &mut String, table: &Table) {
@@ -193,7 +211,7 @@ fn push_statement(out: &mut String, statement: &Statement, family: Family) {
             out.push_str(&print_effect(e, family).expect("checked when it was lowered"));
         }
         Statement::Reject(word) => {
-            out.push_str(print_reject(word, family).expect("checked when it was lowered"));
+            out.push_str(&print_reject(word, family).expect("checked when it was lowered"));
         }
         Statement::Nat(target) => {
             out.push_str(&print_nat(target, family).expect("checked when it was lowered"));

@@ -6,6 +6,7 @@ use weir_model::nft::{
 };
 
 use super::comparison_parser::{CompareOp, parse_compare_op, parse_comparison};
+use super::reject_types::icmp_keyword;
 use super::token_cursor::{NftToken, NftTokenCursor};
 use super::{action_parser, opaque_test_parser, value_parser};
 use crate::Diagnostic;
@@ -90,7 +91,7 @@ fn ip_keyword_of_family(family: Family) -> &'static str {
 
 /// nft's name of ICMP, and its number.
 fn icmp_keyword_and_number(family: Family) -> (&'static str, u8) {
-    if family == Family::V4 { ("icmp", 1) } else { ("icmpv6", 58) }
+    (icmp_keyword(family), if family == Family::V4 { 1 } else { 58 })
 }
 
 /// What is loaded, and the protocol that it is of.
@@ -210,7 +211,7 @@ fn parse_lookup_or_comparison(
         return parse_vmap_lookup(cursor, out, MapKeyExpression { expression: load, mask }, family);
     }
     let test = parse_comparison(cursor, load, mask, family)?;
-    // What a connection's status says beside translations is not a value of the model's.
+    // What a connection's status says in addition to translations is not a value of the model's.
     let translated = u128::from(ct_status::SNAT | ct_status::DNAT);
     match &test.comparand {
         Comparand::AnyBit(bits) if load == LoadExpression::CtStatus && bits & !translated != 0 => {

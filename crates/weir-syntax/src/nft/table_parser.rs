@@ -6,7 +6,6 @@ use weir_model::nft::{
 };
 use weir_model::{Family, Hook, Policy, TableName};
 
-use super::normal_form::map_names_with_lookup_keys;
 use super::statement_parser::{self, EnclosingTableAndChain};
 use super::token_cursor::{NftToken, NftTokenCursor, UNSUPPORTED_NFT_HELP};
 use super::{action_parser, value_parser};
@@ -141,7 +140,8 @@ impl<'t> NftReader<'t> {
 
     /// The loaded value is in the rules that use a map, not in the map.
     fn set_map_keys_from_lookups(&mut self, table: &mut Table) {
-        let used: Vec<(String, Vec<MapKeyExpression>)> = map_names_with_lookup_keys(table)
+        let used: Vec<(String, Vec<MapKeyExpression>)> = table
+            .map_names_with_lookup_keys()
             .map(|(name, key)| (name.clone(), key.clone()))
             .collect();
         let same_type = |a: LoadExpression, b: LoadExpression| {

@@ -1,7 +1,7 @@
 //! Values as nft writes them: numbers, addresses and names.
 
 use weir_model::mask::masked_interval;
-use weir_model::nft::{ICMP_TYPE_NAMES, ICMPV6_TYPE_NAMES, LoadExpression, ct_state};
+use weir_model::nft::{LoadExpression, NFT_ICMP_TYPE_NAMES, NFT_ICMPV6_TYPE_NAMES, ct_state};
 use weir_model::{Addr, Family};
 
 use crate::{strtoul, system_name_tables};
@@ -60,7 +60,7 @@ const ECN_NAMES: NamedValues = &[("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce"
 const PKTTYPE_NAMES: NamedValues =
     &[("unicast", 0), ("host", 0), ("broadcast", 1), ("multicast", 2)];
 
-const TCP_FLAG_NAMES: NamedValues = &[
+const NFT_TCP_FLAG_NAMES: NamedValues = &[
     ("fin", 1),
     ("syn", 2),
     ("rst", 4),
@@ -71,7 +71,7 @@ const TCP_FLAG_NAMES: NamedValues = &[
     ("cwr", 128),
 ];
 
-const CT_STATE_NAMES: NamedValues = &[
+const NFT_CT_STATE_NAMES: NamedValues = &[
     ("invalid", ct_state::INVALID as u128),
     ("established", ct_state::ESTABLISHED as u128),
     ("related", ct_state::RELATED as u128),
@@ -96,11 +96,11 @@ fn value_of_name(names: NamedValues, word: &str) -> Option<u128> {
 /// Names of values of a load.
 fn value_names_for_expression(load: LoadExpression, family: Family) -> NamedValues {
     match load {
-        LoadExpression::IcmpType if family == Family::V4 => ICMP_TYPE_NAMES,
-        LoadExpression::IcmpType => ICMPV6_TYPE_NAMES,
+        LoadExpression::IcmpType if family == Family::V4 => NFT_ICMP_TYPE_NAMES,
+        LoadExpression::IcmpType => NFT_ICMPV6_TYPE_NAMES,
         LoadExpression::PktType => PKTTYPE_NAMES,
-        LoadExpression::TcpFlags => TCP_FLAG_NAMES,
-        LoadExpression::CtState => CT_STATE_NAMES,
+        LoadExpression::TcpFlags => NFT_TCP_FLAG_NAMES,
+        LoadExpression::CtState => NFT_CT_STATE_NAMES,
         LoadExpression::CtStatus => CT_STATUS_NAMES,
         _ => &[],
     }

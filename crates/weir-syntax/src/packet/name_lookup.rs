@@ -1,7 +1,7 @@
 //! Names of services, protocols, TCP flags and ICMP types, as numbers.
 
 use weir_model::field::{PROTOCOL_NAMES, TCP_FLAG_NAMES};
-use weir_model::nft::{ICMP_TYPE_NAMES, ICMPV6_TYPE_NAMES};
+use weir_model::nft::{NFT_ICMP_TYPE_NAMES, NFT_ICMPV6_TYPE_NAMES};
 
 /// Bit of a TCP flag.
 pub(crate) fn tcp_flag_bit(name: &str) -> Option<u8> {
@@ -42,7 +42,7 @@ pub(crate) fn parse_protocol_name_or_number(name: &str) -> Option<u8> {
 
 /// Number of an ICMP type (`proto` 1) or ICMPv6 type.
 pub(crate) fn icmp_type_number(proto: u8, name: &str) -> Option<u8> {
-    let names = if proto == 1 { ICMP_TYPE_NAMES } else { ICMPV6_TYPE_NAMES };
+    let names = if proto == 1 { NFT_ICMP_TYPE_NAMES } else { NFT_ICMPV6_TYPE_NAMES };
     let (_, kind) = names.iter().find(|(n, _)| *n == name)?;
     u8::try_from(*kind).ok()
 }

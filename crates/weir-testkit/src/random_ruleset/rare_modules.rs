@@ -63,7 +63,7 @@ pub(super) fn random_rare_protocol_match(
     pick_weighted_clone(rng, &all)
 }
 
-/// A match that asks for no protocol, with a blank before each word.
+/// A match that requires no protocol, with a blank before each word.
 pub(super) fn random_protocolless_match(
     rng: &mut TestRng,
     place: &RandomRuleContext<'_>,
@@ -143,7 +143,7 @@ fn append_opaque_match_choices(
     }
 }
 
-/// A target of mangle or raw, with a blank before it, and what the rule must ask for beside it.
+/// A target of mangle or raw, with a blank before it, and what the rule must test in addition.
 pub(super) fn random_rare_target_and_match(
     rng: &mut TestRng,
     place: &RandomRuleContext<'_>,

@@ -62,7 +62,7 @@ pub fn make_probably_meaning_changing_edit(
 }
 
 /// Changes the text so that no packet sees it: splits a prefix, exchanges two rules that no packet
-/// meets both of, adds a rule behind one that decides all that it matches. `None` where the rule
+/// meets both of, adds a rule after one that decides all that it matches. `None` where the rule
 /// that chance fell on cannot be changed so.
 pub fn make_meaning_preserving_edit(text: &str, rng: &mut TestRng) -> Option<RandomRulesetEdit> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -195,7 +195,7 @@ fn remove_match_option(line: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// Matches whose evaluation leaves something behind: a second rule would ask twice.
+/// Matches whose evaluation leaves something behind: a second rule would evaluate it twice.
 fn has_only_stateless_matches(line: &str) -> bool {
     let known = [
         "tcp",

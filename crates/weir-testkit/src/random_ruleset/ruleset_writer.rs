@@ -23,7 +23,7 @@ pub struct RulesetShape {
     /// Raw, mangle and nat tables, too.
     pub all_tables: bool,
     /// Every match and target that weir reads, and sets that change: see
-    /// [`sets`](super::format_fixed_ipset_text).
+    /// [`format_fixed_ipset_text`](super::format_fixed_ipset_text).
     pub rare_modules: bool,
 }
 

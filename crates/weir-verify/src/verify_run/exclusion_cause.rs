@@ -14,8 +14,8 @@ use crate::testbed::{BatchObservation, PacketAtLastHook};
 /// Most answers of one packet that are left open by counters and tried in turn.
 const OPEN_QUESTIONS_MAX: usize = 5;
 
-/// What was seen of a packet of a batch behind the firewall without rules; else why it is not
-/// compared. `conntrack_in_use`: conntrack is in use; `reassembling`: rules have fragments put together.
+/// What was seen of a packet of a batch after the firewall without rules; else why it is not
+/// compared. `conntrack_in_use`: conntrack is in use; `reassembling`: rules cause reassembly.
 pub(super) fn find_observed_packet_to_compare<'s>(
     batch: &PacketBatch,
     at: usize,
@@ -98,7 +98,7 @@ pub(super) fn unknown_result_cause(
     }
 }
 
-/// Whether a rule was asked more often than it counted, and yet counted.
+/// Whether a rule was evaluated more often than it counted, and yet counted.
 pub(super) fn has_stateful_rule_matching_only_sometimes(
     outcome: &Outcome<'_>,
     counted: &HashMap<OriginalRuleIndex, u64>,

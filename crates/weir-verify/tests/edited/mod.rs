@@ -38,7 +38,7 @@ pub struct Tally {
     /// Of these, with a packet for which the kernel did what the interpreter says, before and
     /// after.
     pub confirmed: usize,
-    /// Why the kernel could not be asked, or what it said instead.
+    /// Why the kernel could not be tested, or what it did instead.
     pub unconfirmed: BTreeMap<String, usize>,
     /// Edits that keep the meaning.
     pub neutral: usize,

@@ -13,7 +13,7 @@ use weir_model::{Family, Field, Match, Target};
 /// One packet at one match.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Bytes behind the network header.
+    /// Bytes after the network header.
     pub bytes: usize,
     /// Where in its datagram, in units of eight bytes.
     pub offset: u16,
@@ -53,7 +53,7 @@ pub struct TargetFact {
     pub changes_sets: bool,
     /// It ended the walk of a packet that did not come through.
     pub drops: bool,
-    /// Some packet continued behind it.
+    /// Some packet continued after it.
     pub goes_on: bool,
     /// It has fragments reassembled, where that was tried.
     pub defragments: Option<bool>,
@@ -182,7 +182,7 @@ fn is_set(of: &Match) -> bool {
     matches!(of, Match::Set(_))
 }
 
-/// Whether an option of `-m set` looks at counters, which the match itself raises.
+/// Whether an option of `-m set` tests counters, which the match itself raises.
 fn is_counter(option: &str) -> bool {
     ["packets-", "bytes-"].iter().any(|name| option.contains(name))
 }

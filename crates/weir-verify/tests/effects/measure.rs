@@ -189,7 +189,7 @@ fn fact_of(bench: &RuleEffectTester, family: Family, which: usize) -> Option<Mat
     })
 }
 
-/// Whether a rule that looks at the protocol alone drops the packet: extension headers that are
+/// Whether a rule that tests the protocol alone drops the packet: extension headers that are
 /// cut (*malformed extension headers* in docs/semantics.md).
 fn chain_is_broken(bench: &RuleEffectTester, seen: &[RuleObservation]) -> bool {
     let at =
@@ -216,7 +216,7 @@ fn note(
 }
 
 /// Protocol, offset in its datagram and bytes of what follows options and extension headers;
-/// `None` where these are cut.
+/// `None` if these are truncated.
 fn transport_of(packet: &[u8]) -> Option<(u8, u16, usize)> {
     let be16 = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     if packet[0] >> 4 == 4 {
@@ -274,7 +274,7 @@ fn see_reads(
 
 /// Every target, in the family.
 pub fn targets(session: &Session, family: Family, facts: &mut Vec<TargetFact>, tally: &mut Tally) {
-    // No target looks at ports, and few at what is not TCP.
+    // No target reads ports, and few at what is not TCP.
     let mut all = generate_packets_without_ct_entry(family);
     let is_plain =
         |name: &str| ["icmp ", "ospf", "255", "ipip"].iter().any(|p| name.starts_with(p));
@@ -301,7 +301,7 @@ struct Run<'r> {
     family: Family,
     facts: &'r mut Vec<TargetFact>,
     tally: &'r mut Tally,
-    /// Targets change what copies have in common: each is sent by itself, beside its control.
+    /// Targets change what copies have in common: each is sent by itself, with its control.
     alone: bool,
     /// What they change is sets.
     resets: bool,

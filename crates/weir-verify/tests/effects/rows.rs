@@ -34,7 +34,7 @@ pub fn matches(family: Family) -> Vec<RuleToMeasure> {
     rows.out
 }
 
-/// Matches that look at connections.
+/// Matches that read the connection.
 pub fn connection_matches(family: Family) -> Vec<RuleToMeasure> {
     let mut rows = Rows { family, out: Vec::new() };
     rows.connections();

@@ -6,7 +6,7 @@ use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_with_progress,
 };
 use weir_model::{Family, Rule, Span};
-use weir_packet::{Mac, pcap};
+use weir_packet::pcap;
 use weir_review::{
     Review, ReviewedRuleset as Named, UndecidedPathCheckOptions, compare_counters,
     describe_uncovered_packets,
@@ -21,9 +21,6 @@ use crate::json_output;
 use crate::operand::RulesetTextKind;
 use crate::source_locations::SourceLineIndex;
 use crate::terminal::{self, TerminalProgress, ip_version_name};
-
-/// Where frames go: a locally administered address.
-const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Compares, and says the result of it.
 pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExitStatus> {
@@ -180,7 +177,8 @@ fn list_uncompared_parts(sides: &[&DiffOperand], by_nft: bool) -> Vec<String> {
 fn write_example_pcap(args: &DiffArgs, review: &Review) -> Result<()> {
     let Some(path) = &args.pcap else { return Ok(()) };
     let paths = review.parts.iter().filter_map(|p| p.example.as_ref());
-    let frames = paths.map(|p| p.example.witness_packet.to_frame_with_dmac(DESTINATION_MAC));
+    let frames =
+        paths.map(|p| p.example.witness_packet.to_frame_with_dmac(super::PCAP_DESTINATION_MAC));
     pcap::encode_frames(frames)
         .and_then(|bytes| replace_file_atomically(path, &bytes))
         .with_context(|| format!("write {}", path.display()))

@@ -29,7 +29,7 @@ fn format_probe_line(probe: &DoctorProbeResult) -> String {
     format!("lacks  {name:<28} {detail}: {lacking}{cure}\n")
 }
 
-/// Removes what a killed weir left behind, and says what that was, and what it left alone.
+/// Removes leftovers of crashed runs, and prints what they were and what was left alone.
 pub fn reap_leftovers() -> Result<YesNoExitStatus> {
     let ReapReport { removed, skipped: left } = weir_kernel::reaper::reap_dead_sessions();
     for what in left {

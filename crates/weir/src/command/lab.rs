@@ -19,7 +19,7 @@ use crate::cli::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::run_progress::RunProgressDisplay;
 use crate::{json_output, terminal};
 
-/// Runs a study and writes its report beside the records.
+/// Runs a study and writes its report next to the records.
 pub fn run_study_and_write_report(args: &LabRunArgs) -> Result<YesNoExitStatus> {
     let words: Vec<String> = std::env::args().collect();
     let usual = if args.against_itself.is_some() { AA_PRESET_NAME } else { "quick" };
@@ -62,7 +62,7 @@ pub fn run_firewall_host_agent() -> Result<YesNoExitStatus> {
     Ok(YesNoExitStatus::Yes)
 }
 
-/// Says how often a subject came out different from itself, and writes it beside the records and,
+/// Says how often a subject came out different from itself, and writes it next to the records and,
 /// where it is to be kept, into the study's folder.
 fn evaluate_and_write_aa_test(
     args: &LabRunArgs,
@@ -105,7 +105,7 @@ fn study_folder(study: &Path) -> &Path {
 }
 
 /// Compares two runs of a study, and says no where something became worse.
-pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
+pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
     ensure!(
         args.margin_fraction > 0.0 && args.margin_fraction < 1.0,
         "--margin {}: above 0, below 1",
@@ -141,7 +141,7 @@ pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
 fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
-        let what = point.quantity.comparison_name().unwrap_or(point.quantity.title());
+        let what = point.quantity.comparison().map_or(point.quantity.title(), |found| found.name);
         let word = match point.verdict {
             ChangeClass::Regression => "WORSE",
             ChangeClass::Improvement => "better",

@@ -1,6 +1,6 @@
 //! `weir lab serve`: a run, or the index of studies, in a browser on this machine.
 //!
-//! What can be asked for is a handful of files that are made here and held in memory: a request
+//! What can be requested is a handful of files that are made here and held in memory: a request
 //! names one of them or nothing, and no path of the machine is ever built from it. A few threads
 //! take the connections, each of which has a limited time: a client that asks or reads slowly keeps
 //! no other one waiting. The listener is on the loopback address alone, and asks that the browser
@@ -30,9 +30,9 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024;
 const CLIENT_TIMEOUT_PER_DIRECTION: Duration = Duration::from_secs(5);
 /// Connections that are served at once, each by a thread; others wait. A browser opens about six.
 const MAX_CONNECTIONS: usize = 16;
-/// How much is written before the clock is looked at again, bytes.
+/// How much is written before the clock is read again, bytes.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
-/// How soon the page of a run that goes on is asked for again, seconds.
+/// How soon the page of a run that goes on is requested again, seconds.
 const RUN_IN_PROGRESS_REFRESH_SECONDS: u32 = 5;
 
 /// Serves until Ctrl-C.

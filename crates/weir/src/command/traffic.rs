@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use weir_model::{Family, Firewall, Packet};
-use weir_packet::{Mac, pcap};
+use weir_packet::pcap;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_traffic::{
     PacketPatternOptions, TrafficOptions, TrafficPattern as Kind, generate_pattern_packets,
@@ -16,9 +16,6 @@ use super::YesNoExitStatus;
 use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{TrafficArgs, TrafficPatternArg};
 use crate::{operand, terminal};
-
-/// Where frames go: a locally administered address; whoever plays them puts in the real one.
-const DESTINATION_MAC: Mac = [2, 0, 0, 0, 0, 1];
 
 /// Writes the pcap file and the verdicts next to it.
 pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<YesNoExitStatus> {
@@ -32,7 +29,8 @@ pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<Yes
         bail!("the ruleset has no packets of this pattern: try another --pattern");
     }
     all.truncate(args.count);
-    let frames = all.iter().map(|(packet, _)| packet.to_frame_with_dmac(DESTINATION_MAC));
+    let frames =
+        all.iter().map(|(packet, _)| packet.to_frame_with_dmac(super::PCAP_DESTINATION_MAC));
     pcap::encode_frames(frames)
         .and_then(|bytes| replace_file_atomically(&args.output, &bytes))
         .with_context(|| format!("write {}", args.output.display()))?;

@@ -5,7 +5,7 @@ use weir_model::{Addr, Family};
 
 use crate::xtables::entry_offsets::{read_text, read_u16, read_u32, read_u64};
 
-/// The data of a match or target: a C structure that has at least the length that was asked for.
+/// The data of a match or target: a C structure that has at least the length that was requested.
 #[derive(Clone, Copy)]
 pub(super) struct ExtensionBytes<'e>(pub(super) &'e [u8]);
 

@@ -1,13 +1,14 @@
 //! Matches that depend on the host or on bytes that no field models.
 
 use weir_model::Match;
+use weir_model::match_module_constants::{LAST_SECOND_OF_DAY, WEEKDAY_NAMES};
 use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionValue, UnmodelledInputMatch};
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use super::u32_match;
 use crate::xtables::host_matches::{
-    ALL_MONTHDAYS, ALL_WEEKDAYS, LAST_SECOND_OF_DAY, PHYSDEV_OPTIONS, RPFILTER_FLAGS, SOCKET_FLAGS,
-    STRING_PATTERN_BYTES, TIME_FLAGS, WEEKDAY_NAMES,
+    ALL_MONTHDAYS, ALL_WEEKDAYS, PHYSDEV_OPTIONS, RPFILTER_FLAGS, SOCKET_FLAGS,
+    STRING_PATTERN_BYTES, TIME_FLAGS,
 };
 
 /// A match that depends on the host; `None` where the decoder does not know it.

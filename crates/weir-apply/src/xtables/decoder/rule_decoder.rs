@@ -62,7 +62,7 @@ struct ExtensionOfEntry<'e> {
 }
 
 impl<'e> ExtensionOfEntry<'e> {
-    /// The extension at the beginning of these bytes, and its length; `None` where they are cut.
+    /// The extension at the beginning of these bytes, and its length; `None` if they are truncated.
     fn read(bytes: &'e [u8], kind: KernelExtensionKind) -> Option<(ExtensionOfEntry<'e>, usize)> {
         let length = usize::from(read_u16(bytes.get(..EXTENSION_HEADER_BYTES)?, 0));
         let data = bytes.get(EXTENSION_HEADER_BYTES..length)?;

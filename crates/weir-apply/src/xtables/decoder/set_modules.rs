@@ -1,13 +1,14 @@
 //! `-m set` and `-j SET`, which name sets by number.
 
+use weir_model::ipset::SET_DIRECTIONS_MAX;
 use weir_model::rule_match::{ExtensionValue, SetMatch};
 use weir_model::{Match, SharedName};
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use crate::xtables::set_indices::SetIndices;
 use crate::xtables::set_modules::{
-    NO_SET_INDEX, SET_COUNTER_TESTS, SET_DIRECTIONS_MAX, SET_EXIST, SET_INVERSE, SET_MAP_OPTIONS,
-    SET_RETURN_NOMATCH, SET_SKIP_UPDATE_OPTIONS,
+    NO_SET_INDEX, SET_COUNTER_TESTS, SET_EXIST, SET_INVERSE, SET_MAP_OPTIONS, SET_RETURN_NOMATCH,
+    SET_SKIP_UPDATE_OPTIONS,
 };
 
 /// struct xt_set_info: the name, and the directions; `None` where there is no such set.

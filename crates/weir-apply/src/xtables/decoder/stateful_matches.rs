@@ -1,14 +1,17 @@
 //! Matches that keep a budget or a memory. Each structure is cited where the encoder writes it.
 
+use weir_model::match_module_constants::{
+    HASHLIMIT_DEFAULT_GC_INTERVAL_MILLIS, HASHLIMIT_TICKS_PER_SECOND, LIMIT_DEFAULT_BURST_PACKETS,
+    LIMIT_TICKS_PER_SECOND,
+};
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{Addr, Family, Match};
 use weir_syntax::iptables::compute_rate_count_and_unit_millis;
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use crate::xtables::stateful_matches::{
-    CONNBYTES_DIRECTIONS, CONNBYTES_MODES, HASHLIMIT_ABOVE, HASHLIMIT_DEFAULT_GC_INTERVAL,
-    HASHLIMIT_MODES, HASHLIMIT_TICKS_PER_SECOND, LIMIT_DEFAULT_BURST, LIMIT_TICKS_PER_SECOND,
-    RECENT_OPERATIONS, RECENT_REAP, RECENT_TTL,
+    CONNBYTES_DIRECTIONS, CONNBYTES_MODES, HASHLIMIT_ABOVE, HASHLIMIT_MODES, RECENT_OPERATIONS,
+    RECENT_REAP, RECENT_TTL,
 };
 
 /// A match that keeps a budget or a memory; `None` where the decoder does not know it.
@@ -44,7 +47,11 @@ fn decode_limit(info: ExtensionBytes) -> Option<OptionList> {
         decode_rate_count_and_unit_millis(info.u32(0).into(), LIMIT_TICKS_PER_SECOND)?;
     let mut options = OptionList::default();
     options.push("limit", ExtensionValue::RateCountPerMilliseconds(count, unit));
-    options.push_number_unless(LIMIT_DEFAULT_BURST.into(), "limit-burst", info.u32(4).into());
+    options.push_number_unless(
+        LIMIT_DEFAULT_BURST_PACKETS.into(),
+        "limit-burst",
+        info.u32(4).into(),
+    );
     Some(options)
 }
 
@@ -131,7 +138,7 @@ fn decode_hashlimit(family: Family, info: ExtensionBytes) -> Option<OptionList> 
         options.push("hashlimit-mode", ExtensionValue::KeywordList(modes));
     }
     options.push("hashlimit-name", ExtensionValue::Text(info.text(0, 255)?));
-    let gc_interval = HASHLIMIT_DEFAULT_GC_INTERVAL.into();
+    let gc_interval = HASHLIMIT_DEFAULT_GC_INTERVAL_MILLIS.into();
     let bits = u64::from(family.addr_bits());
     for (name, usual, value) in [
         ("hashlimit-htable-size", 0, u64::from(info.u32(276))),

@@ -1,5 +1,6 @@
 //! The tests of one rule as iptables matches.
 
+use weir_model::field::PORT_PROTOCOLS;
 use weir_model::mask::interval_to_prefix_mask;
 use weir_model::nft::{
     Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Test, ct_state, ct_status,
@@ -15,9 +16,6 @@ use weir_model::{
 use weir_packet::PktType;
 
 use super::protocol_set::ProtocolSet;
-
-/// Protocols whose header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
-const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
 
 /// A rule of iptables that is being made.
 #[derive(Clone, Debug)]
@@ -181,7 +179,7 @@ impl IptablesRuleDraft {
             _ => return unsupported_test_error(test),
         };
         let new = FragmentMatch { negated: whole };
-        // A fragment whose header is looked at: there is none.
+        // A fragment whose header is tested: there is none.
         self.never_matches |= self.base.fragment.is_some_and(|old| old != new);
         self.base.fragment = Some(new);
         Ok(())

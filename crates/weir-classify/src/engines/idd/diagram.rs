@@ -370,6 +370,7 @@ impl Hasher for MixHasher {
     }
 }
 
+/// A hash of a number; no number is drawn, so weir-random is not used.
 fn mix_bits(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (z ^ (z >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (z >> 32)

@@ -20,7 +20,7 @@ use super::socket_plan::SocketPlan;
 use crate::workload::response_time;
 use weir_kernel::set_socket_option;
 
-/// Connections that are opened before replies are looked at again.
+/// Connections that are opened before replies are read again.
 const OPEN_BURST_CONNECTIONS: u32 = 32;
 /// Events per poll.
 const MAX_EVENTS_PER_EPOLL_WAIT: usize = 256;

@@ -22,6 +22,8 @@ use crate::iptables::option_specs_and_arguments::{
 };
 use crate::strtoul;
 
+const U32_MAX: u64 = u32::MAX as u64;
+
 /// What an option's argument must be.
 #[derive(Clone, Copy)]
 enum ArgumentKind {

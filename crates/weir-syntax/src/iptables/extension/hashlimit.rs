@@ -4,6 +4,9 @@
 //! per 16 bytes, from which the printed value is computed.
 
 use weir_model::Match;
+use weir_model::match_module_constants::{
+    HASHLIMIT_DEFAULT_GC_INTERVAL_MILLIS, HASHLIMIT_TICKS_PER_SECOND,
+};
 use weir_model::rule_match::ExtensionValue;
 
 use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
@@ -41,15 +44,11 @@ pub(super) static HASHLIMIT_MATCH: Extension<Match> = Extension {
     ..Extension::DEFAULT
 };
 
-/// Ticks a second (`XT_HASHLIMIT_SCALE_v2`).
-const MICROSECOND_TICKS_PER_SECOND: u64 = 1_000_000;
 const RATE_MATCH_FLAG_OPTION_ID: u8 = 11;
 const DEFAULT_BURST_PACKETS: u64 = 5;
 const BURST_MAX_PACKETS: u64 = 1_000_000;
 /// Most entries and buckets: the kernel lowers what is above (`HASHLIMIT_MAX_SIZE`).
 const HASH_TABLE_MAX_ENTRIES_OR_BUCKETS: u64 = 1_048_576;
-/// Milliseconds between two sweeps where not given; not printed back.
-const DEFAULT_GC_INTERVAL_MILLIS: u64 = 1000;
 
 /// A rate, with the milliseconds after which an idle entry expires by default as the tool computes
 /// it when reading, and as it assumes it when printing.
@@ -90,7 +89,8 @@ fn build_hashlimit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     };
     options.push_non_negated("hashlimit-name", parse_hash_table_name(name)?);
     let default_expire = rate.default_expire_millis_when_printed;
-    let plain = [(5, 0), (6, 0), (7, DEFAULT_GC_INTERVAL_MILLIS), (8, default_expire)];
+    let plain =
+        [(5, 0), (6, 0), (7, HASHLIMIT_DEFAULT_GC_INTERVAL_MILLIS.into()), (8, default_expire)];
     for (id, silent) in plain {
         let n = match g.first_with_id(id) {
             // A table that is never, or always, swept is refused by the kernel.
@@ -162,7 +162,7 @@ fn parse_packet_rate(
     g: &ParsedExtensionOptions,
 ) -> ParseResult<HashlimitRateAndExpiry> {
     let PacketIntervalAndUnit { ticks_between_packets: ticks, unit_seconds: seconds } =
-        super::limit::parse_rate_period(t, MICROSECOND_TICKS_PER_SECOND, |n| n as u64)?;
+        super::limit::parse_rate_period(t, HASHLIMIT_TICKS_PER_SECOND, |n| n as u64)?;
     let burst = match g.first_with_id(4) {
         None => DEFAULT_BURST_PACKETS,
         Some(t) => match parse_burst_packets_or_bytes(t)? {
@@ -186,7 +186,7 @@ fn parse_packet_rate(
                 .into_err();
         }
         let (count, millis) =
-            super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
+            super::limit::compute_rate_count_and_unit_millis(ticks, HASHLIMIT_TICKS_PER_SECOND);
         let rate_value = ExtensionValue::RateCountPerMilliseconds(count, millis);
         let burst = Some(ExtensionValue::Number(burst));
         return Ok(HashlimitRateAndExpiry {
@@ -208,7 +208,7 @@ fn parse_packet_rate(
             .into_err();
     }
     let (count, millis) =
-        super::limit::compute_rate_count_and_unit_millis(ticks, MICROSECOND_TICKS_PER_SECOND);
+        super::limit::compute_rate_count_and_unit_millis(ticks, HASHLIMIT_TICKS_PER_SECOND);
     let (rate_value, burst) = (
         ExtensionValue::RateCountPerMilliseconds(count, millis),
         Some(ExtensionValue::Number(burst)),

@@ -73,7 +73,7 @@ const ICMPV4_TYPE_NAMES: [IcmpTypeRow; 40] = [
     ("address-mask-reply", 18, 0, 255),
 ];
 
-const ICMPV6_TYPE_NAMES: [IcmpTypeRow; 28] = [
+const IPTABLES_ICMPV6_TYPE_NAMES: [IcmpTypeRow; 28] = [
     ("destination-unreachable", 1, 0, 255),
     ("no-route", 1, 0, 0),
     ("communication-prohibited", 1, 1, 1),
@@ -143,7 +143,7 @@ fn parse_numeric_icmp_type(text: &str) -> Option<IcmpTypeMatch> {
 fn parse_named_icmp_type(text: &str, family: Family) -> Result<IcmpTypeMatch, String> {
     let rows: &[IcmpTypeRow] = match family {
         Family::V4 => &ICMPV4_TYPE_NAMES,
-        Family::V6 => &ICMPV6_TYPE_NAMES,
+        Family::V6 => &IPTABLES_ICMPV6_TYPE_NAMES,
     };
     let begins = |row: &&IcmpTypeRow| {
         row.0.len() >= text.len()

@@ -1,6 +1,7 @@
 //! `-m limit`: a token bucket per rule.
 
 use weir_model::Match;
+use weir_model::match_module_constants::{LIMIT_DEFAULT_BURST_PACKETS, LIMIT_TICKS_PER_SECOND};
 use weir_model::rule_match::{ExtensionOption, ExtensionValue, StatefulMatch};
 
 use super::option_values;
@@ -17,19 +18,14 @@ pub(super) static LIMIT_MATCH: Extension<Match> = Extension {
     ..Extension::DEFAULT
 };
 
-/// Ticks of the kernel's clock a second (`XT_LIMIT_SCALE`).
-const TICKS_PER_SECOND: u64 = 10_000;
-/// Burst where none is given; it is not printed back.
-const DEFAULT_BURST_PACKETS: u64 = 5;
-
 fn build_limit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
-    let mut ticks = TICKS_PER_SECOND * 3600 / 3;
-    let mut burst = DEFAULT_BURST_PACKETS;
+    let mut ticks = LIMIT_TICKS_PER_SECOND * 3600 / 3;
+    let mut burst = u64::from(LIMIT_DEFAULT_BURST_PACKETS);
     for t in g.iter() {
         match t.id {
             // The tool keeps the count in 32 bits: a negative one is huge.
             0 => {
-                ticks = parse_rate_period(t, TICKS_PER_SECOND, |n| u64::from(n as u32))?
+                ticks = parse_rate_period(t, LIMIT_TICKS_PER_SECOND, |n| u64::from(n as u32))?
                     .ticks_between_packets
             }
             _ => burst = option_values::parse_integer(t, 0, 10_000)?,
@@ -46,10 +42,10 @@ fn build_limit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             )
             .into_err();
     }
-    let (count, unit) = compute_rate_count_and_unit_millis(ticks, TICKS_PER_SECOND);
+    let (count, unit) = compute_rate_count_and_unit_millis(ticks, LIMIT_TICKS_PER_SECOND);
     let value = ExtensionValue::RateCountPerMilliseconds(count, unit);
     let mut options = vec![ExtensionOption { negated: false, name: "limit", value }];
-    if burst != DEFAULT_BURST_PACKETS {
+    if burst != u64::from(LIMIT_DEFAULT_BURST_PACKETS) {
         let value = ExtensionValue::Number(burst);
         options.push(ExtensionOption { negated: false, name: "limit-burst", value });
     }
@@ -132,9 +128,9 @@ pub fn compute_rate_count_and_unit_millis(period: u64, scale: u64) -> (u64, u64)
 fn credits_of_ticks(ticks: u32) -> u32 {
     const CREDITS_PER_SECOND: u32 = 32_000;
     if ticks > u32::MAX / CREDITS_PER_SECOND {
-        return (ticks / TICKS_PER_SECOND as u32).wrapping_mul(CREDITS_PER_SECOND);
+        return (ticks / LIMIT_TICKS_PER_SECOND as u32).wrapping_mul(CREDITS_PER_SECOND);
     }
-    ticks.wrapping_mul(CREDITS_PER_SECOND) / TICKS_PER_SECOND as u32
+    ticks.wrapping_mul(CREDITS_PER_SECOND) / LIMIT_TICKS_PER_SECOND as u32
 }
 
 #[cfg(test)]
@@ -153,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_period_is_printed_as_a_rate_that_is_read_back_as_it() {
-        for scale in [TICKS_PER_SECOND, 1_000_000] {
+        for scale in [LIMIT_TICKS_PER_SECOND, 1_000_000] {
             let mut count = 0;
             for period in periods(scale) {
                 let (rate, millis) = compute_rate_count_and_unit_millis(period, scale);
@@ -166,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_would_be_read_back_otherwise_has_a_larger_unit() {
-        assert_eq!(compute_rate_count_and_unit_millis(125, TICKS_PER_SECOND), (80, 1000));
-        assert_eq!(compute_rate_count_and_unit_millis(124, TICKS_PER_SECOND), (4838, 60_000));
+        assert_eq!(compute_rate_count_and_unit_millis(125, LIMIT_TICKS_PER_SECOND), (80, 1000));
+        assert_eq!(compute_rate_count_and_unit_millis(124, LIMIT_TICKS_PER_SECOND), (4838, 60_000));
     }
 }

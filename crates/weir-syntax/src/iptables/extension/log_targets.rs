@@ -40,7 +40,7 @@ pub(super) static NFLOG_TARGET: Extension<Target> = Extension {
     ..Extension::DEFAULT
 };
 
-const LOG_LEVELS: [(&str, u64); 9] = [
+const IPTABLES_LOG_LEVELS: [(&str, u64); 9] = [
     ("alert", 1),
     ("crit", 2),
     ("debug", 7),
@@ -56,7 +56,7 @@ const LOG_LEVELS: [(&str, u64); 9] = [
 const DEFAULT_LOG_LEVEL: u64 = 4;
 
 fn parse_log_level(t: &ParsedOption) -> ParseResult<u64> {
-    let named = || LOG_LEVELS.iter().find(|(name, _)| *name == t.arg).map(|(_, n)| *n);
+    let named = || IPTABLES_LOG_LEVELS.iter().find(|(name, _)| *name == t.arg).map(|(_, n)| *n);
     match strtoul::parse_number_in_range(t.arg, 0, 7).or_else(named) {
         Some(n) => Ok(n),
         None => t

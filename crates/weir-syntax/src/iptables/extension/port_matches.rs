@@ -262,7 +262,7 @@ fn parse_tcp_dccp_option_number(t: &ParsedOption) -> ParseResult<Negatable<u8>> 
     }
 }
 
-const TCP_FLAG_NAMES: [(&str, u8); 8] = [
+const IPTABLES_TCP_FLAG_NAMES: [(&str, u8); 8] = [
     ("FIN", 0x01),
     ("SYN", 0x02),
     ("RST", 0x04),
@@ -276,7 +276,7 @@ const TCP_FLAG_NAMES: [(&str, u8); 8] = [
 fn parse_tcp_flag_set(t: &ParsedOption, text: &str, second: bool) -> ParseResult<u8> {
     let mut out = 0;
     for word in text.split(',').filter(|w| !w.is_empty()) {
-        match TCP_FLAG_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+        match IPTABLES_TCP_FLAG_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
             Some((_, bits)) => out |= bits,
             None => {
                 let message = format!("no TCP flag {word}");
@@ -428,7 +428,7 @@ fn print_one_tcp_flag_set(out: &mut String, bits: u8) {
     if bits == 0 {
         out.push_str("NONE");
     }
-    let set = TCP_FLAG_NAMES[..6].iter().filter(|(_, bit)| bits & bit != 0);
+    let set = IPTABLES_TCP_FLAG_NAMES[..6].iter().filter(|(_, bit)| bits & bit != 0);
     append_text::append_comma_list(out, set, |out, (name, _)| out.push_str(name));
 }
 

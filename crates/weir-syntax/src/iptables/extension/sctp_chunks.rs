@@ -45,7 +45,7 @@ pub(super) fn canonicalize_chunk_types(t: &ParsedOption) -> ParseResult<Negatabl
         }
     };
     let mut set = [false; SCTP_CHUNK_NAMES_AND_FLAG_LETTERS.len()];
-    // Of each chunk the flag bits that must be set, and those looked at.
+    // Of each chunk the flag bits that must be set, and those tested.
     let mut flags = [(0u8, 0u8); SCTP_CHUNK_NAMES_AND_FLAG_LETTERS.len()];
     if t.second_arg.eq_ignore_ascii_case("ALL") {
         let value = format!("{how} ALL");

@@ -1,6 +1,7 @@
 //! ipsets: the match `set` and the target `SET`.
 
 use weir_model::Hook::{Forward, Output, Postrouting};
+use weir_model::ipset::SET_DIRECTIONS_MAX;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue, SetMatch};
 use weir_model::{Family, Match, SharedName, TableName, Target};
 
@@ -53,9 +54,6 @@ pub(super) static SET_TARGET: Extension<Target> = Extension {
     print_value: print_set_target_value,
     ..Extension::DEFAULT
 };
-
-/// Most dimensions of a set (`IPSET_DIM_MAX`).
-const SET_DIRECTIONS_MAX: usize = 6;
 
 fn parse_set_name(t: &ParsedOption) -> ParseResult<SharedName> {
     if t.arg.is_empty() || t.arg.len() > 31 {

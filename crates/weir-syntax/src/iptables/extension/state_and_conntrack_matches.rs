@@ -14,7 +14,7 @@ pub(super) static STATE_MATCH: Extension<Match> = Extension {
     options: &[option_with_argument("state", 0).invertible().mandatory()],
     build: |g| match g.first_with_id(0) {
         Some(t) => {
-            let value = parse_ct_states(t, &CT_STATE_NAMES[..5])?;
+            let value = parse_ct_states(t, &IPTABLES_CT_STATE_NAMES[..5])?;
             Ok(Match::State(Negatable { negated: t.negated, value }))
         }
         None => g.extension_error("state without --state").into_err(),
@@ -44,7 +44,7 @@ pub(super) static CONNTRACK_MATCH: Extension<Match> = Extension {
 };
 
 /// In the order of printing; `-m state` has the first five.
-const CT_STATE_NAMES: [(&str, u16); 7] = [
+const IPTABLES_CT_STATE_NAMES: [(&str, u16); 7] = [
     ("INVALID", ct_state::INVALID),
     ("NEW", ct_state::NEW),
     ("RELATED", ct_state::RELATED),
@@ -133,7 +133,7 @@ fn build_conntrack_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             0 => {
                 c.state = Some(Negatable {
                     negated: t.negated,
-                    value: parse_ct_states(t, &CT_STATE_NAMES)?,
+                    value: parse_ct_states(t, &IPTABLES_CT_STATE_NAMES)?,
                 })
             }
             1 => c.proto = Some(parse_ct_protocol_after_status(t, c.status.as_ref())?),
@@ -165,7 +165,7 @@ fn build_conntrack_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
 }
 
 fn print_ct_states(out: &mut String, bits: u16) {
-    let set = CT_STATE_NAMES.iter().filter(|(_, bit)| bits & bit != 0);
+    let set = IPTABLES_CT_STATE_NAMES.iter().filter(|(_, bit)| bits & bit != 0);
     append_text::append_comma_list(out, set, |out, (name, _)| out.push_str(name));
 }
 

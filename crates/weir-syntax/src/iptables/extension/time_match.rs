@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::extension_value_builders::{ModuleOptionsBuilder, unmodelled_input_match};
 use super::option_value_printing::print_option_value;
+use weir_model::match_module_constants::{LAST_SECOND_OF_DAY, WEEKDAY_NAMES};
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::{Family, Match};
 
@@ -36,8 +37,6 @@ pub(super) static TIME_MATCH: Extension<Match> = Extension {
 
 /// Last second that the match can say.
 const DATE_MAX_UNIX_SECONDS: u64 = i32::MAX as u64;
-const LAST_SECOND_OF_DAY: u64 = 86_399;
-const WEEKDAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const MONTHDAY_DECIMALS: [&str; 31] = [
     "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17",
     "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
@@ -46,14 +45,15 @@ const MONTHDAY_DECIMALS: [&str; 31] = [
 fn build_time_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = ModuleOptionsBuilder::default();
     let start = g.first_with_id(2).map_or(Ok(0), parse_time_of_day_as_seconds)?;
-    let stop = g.first_with_id(3).map_or(Ok(LAST_SECOND_OF_DAY), parse_time_of_day_as_seconds)?;
+    let end_of_day = u64::from(LAST_SECOND_OF_DAY);
+    let stop = g.first_with_id(3).map_or(Ok(end_of_day), parse_time_of_day_as_seconds)?;
     if g.has_option(6) && stop > start {
         return g
             .extension_error("--contiguous where the stop time is not before the start time")
             .with_help("it is for times that cross midnight")
             .into_err();
     }
-    if start != 0 || stop != LAST_SECOND_OF_DAY {
+    if start != 0 || stop != end_of_day {
         options.push_non_negated("timestart", ExtensionValue::DurationInModuleUnit(start));
         options.push_non_negated("timestop", ExtensionValue::DurationInModuleUnit(stop));
     }

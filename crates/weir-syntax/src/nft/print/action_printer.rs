@@ -6,30 +6,15 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Addr, Effect, Family, NatTarget};
 
+use crate::nft::reject_types::{icmp_keyword, reject_type_names};
+
 /// A reject type, `reject with …`; `None` if nft has no equivalent.
-pub fn print_reject(word: &str, family: Family) -> Option<&'static str> {
-    let table: &[(&str, &str)] = match family {
-        Family::V4 => &[
-            ("icmp-net-unreachable", "reject with icmp type net-unreachable"),
-            ("icmp-host-unreachable", "reject with icmp type host-unreachable"),
-            ("icmp-proto-unreachable", "reject with icmp type prot-unreachable"),
-            ("icmp-port-unreachable", "reject with icmp type port-unreachable"),
-            ("icmp-net-prohibited", "reject with icmp type net-prohibited"),
-            ("icmp-host-prohibited", "reject with icmp type host-prohibited"),
-            ("icmp-admin-prohibited", "reject with icmp type admin-prohibited"),
-            ("tcp-reset", "reject with tcp reset"),
-        ],
-        Family::V6 => &[
-            ("icmp6-no-route", "reject with icmpv6 type no-route"),
-            ("icmp6-adm-prohibited", "reject with icmpv6 type admin-prohibited"),
-            ("icmp6-addr-unreachable", "reject with icmpv6 type addr-unreachable"),
-            ("icmp6-port-unreachable", "reject with icmpv6 type port-unreachable"),
-            ("icmp6-policy-fail", "reject with icmpv6 type policy-fail"),
-            ("icmp6-reject-route", "reject with icmpv6 type reject-route"),
-            ("tcp-reset", "reject with tcp reset"),
-        ],
-    };
-    table.iter().find(|(w, _)| *w == word).map(|(_, text)| *text)
+pub fn print_reject(word: &str, family: Family) -> Option<String> {
+    if word == "tcp-reset" {
+        return Some("reject with tcp reset".to_owned());
+    }
+    let (_, name) = reject_type_names(family).iter().find(|(known, _)| *known == word)?;
+    Some(format!("reject with {} type {name}", icmp_keyword(family)))
 }
 
 /// A translation.

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use weir_model::Target;
 
-use super::{Number, PrefixLength, build_verbatim_target};
+use super::{Number, PrefixLength, U32_MAX, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, OptionSpec, ParsedExtensionOptions, ParsedOption, option_with_argument,
 };
 
 const U16_MAX: u64 = u16::MAX as u64;
-const U32_MAX: u64 = u32::MAX as u64;
 
 const TUPLE_OPTION_ID: u8 = 0;
 const SRC_PREFIX_OPTION_ID: u8 = 1;

@@ -3,14 +3,13 @@
 use weir_model::Hook::{Forward, Input, Prerouting};
 use weir_model::{Family, Match};
 
-use super::{Number, NumberRange, build_verbatim_match};
+use super::{Number, NumberRange, U32_MAX, build_verbatim_match};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::{strtoul, system_name_tables};
 
-const U32_MAX: u64 = u32::MAX as u64;
 const IPV6_ONLY: Option<Family> = Some(Family::V6);
 
 pub(in crate::iptables::extension) static EUI64_MATCH: Extension<Match> = Extension {

@@ -5,7 +5,7 @@ use weir_model::rule_match::WrittenOption;
 use weir_model::{Family, Match};
 
 use super::{
-    CaselessKeyword, Net, Number, NumberRange, Text, TruncatedText, build_verbatim_match,
+    CaselessKeyword, Net, Number, NumberRange, Text, TruncatedText, U32_MAX, build_verbatim_match,
     check_options,
 };
 use crate::diagnostic::ParseResult;
@@ -13,8 +13,6 @@ use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::{strtoul, system_name_tables};
-
-const U32_MAX: u64 = u32::MAX as u64;
 
 pub(in crate::iptables::extension) static CLUSTER_MATCH: Extension<Match> = Extension {
     name: "cluster",

@@ -6,14 +6,12 @@ use weir_model::Hook::{Input, Output, Postrouting, Prerouting};
 use weir_model::TableName::{Mangle, Security};
 use weir_model::{Family, Target};
 
-use super::{ExactKeyword, Net, Number, Text, TruncatedText, build_verbatim_target};
+use super::{ExactKeyword, Net, Number, Text, TruncatedText, U32_MAX, build_verbatim_target};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ExtensionScope, ParsedExtensionOptions, flag_option, option_with_argument,
 };
 use crate::strtoul;
-
-const U32_MAX: u64 = u32::MAX as u64;
 
 pub(in crate::iptables::extension) static IDLETIMER_TARGET: Extension<Target> = Extension {
     name: "IDLETIMER",

@@ -3,7 +3,7 @@
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, lower_to_tests};
 
-use crate::context::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -24,7 +24,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
             continue;
         }
         for (at, chain) in table.table.chains.iter().enumerate() {
-            // To INPUT, IPv4 datagrams come put together.
+            // IPv4 datagrams are reassembled before INPUT.
             let is_met = match &*chain.name {
                 "INPUT" => table.family() == Family::V6,
                 name => name == "FORWARD",

@@ -3,7 +3,7 @@
 use weir_model::effect::match_module_name;
 use weir_model::{Match, Target};
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

@@ -12,7 +12,9 @@ use weir_semantics::Interpreter;
 use weir_semantics::Verdict;
 
 /// Rules at the beginning of a chain of PREROUTING that drop all fragments of a datagram or none:
-/// they test what all of them share.
+/// they test what all of them share. There is no output device yet, and rules before may have
+/// marked fragments differently; so fewer fields are shared here than in
+/// [`reassembly_difference`](super::reassembly_difference), which compares whole journeys.
 pub(crate) fn find_leading_drops_of_all_fragments(
     firewall: &Firewall,
 ) -> impl Iterator<Item = &Rule> {

@@ -4,7 +4,7 @@ use weir_model::rule_match::ct_state;
 use weir_model::{Match, Rule, TableName, Target};
 
 use super::linear_rule_runs::MAX_UNREPORTED_LINEAR_ADDRESS_RULES;
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

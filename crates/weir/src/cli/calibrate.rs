@@ -1,16 +1,8 @@
-//! Commands about the machine rather than a ruleset: `tune`, `calibrate`, `doctor`.
+//! Arguments of `weir calibrate`.
 
 use std::path::PathBuf;
 
 use clap::Args;
-
-/// `weir tune`.
-#[derive(Debug, Args)]
-pub struct TuneArgs {
-    /// JSON on standard output.
-    #[arg(long)]
-    pub json: bool,
-}
 
 /// `weir calibrate`.
 #[derive(Debug, Args)]
@@ -24,12 +16,4 @@ pub struct CalibrateArgs {
     /// Seed for order and packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-}
-
-/// `weir doctor`.
-#[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// JSON on standard output.
-    #[arg(long)]
-    pub json: bool,
 }

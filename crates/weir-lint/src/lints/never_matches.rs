@@ -2,7 +2,7 @@
 
 use weir_model::{Field, Predicate, Test, lower_to_tests};
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

@@ -11,7 +11,7 @@ use weir_partition::{TestAlgebra, take_tests_before_transport};
 
 /// The outcome of a kind in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PacketClassOutcome {
+pub(crate) enum PacketClassOutcome {
     /// A rule was reached that the caller rejects.
     CallbackRejectedRule,
     /// Rules decide all of it.
@@ -23,7 +23,7 @@ pub(super) enum PacketClassOutcome {
 }
 
 /// A walk of a kind through a table.
-pub(super) struct PacketClass<'a> {
+pub(crate) struct PacketClass<'a> {
     pub table: &'a Table,
     pub algebra: TestAlgebra,
     pub tests: &'a [Test],

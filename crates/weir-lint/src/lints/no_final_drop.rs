@@ -3,8 +3,8 @@
 
 use weir_model::{Policy, TableName, Target};
 
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::chain_reachability::find_terminating_chains;
-use crate::context::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;

@@ -1,6 +1,7 @@
-//! Packets that a match drops by its evaluation, if the packet's fields do not determine it.
+//! Packets that a match or target drops by its evaluation, if the packet's fields do not determine
+//! it.
 //!
-//! These matches read bytes that the model does not represent. Their effect is computed from the
+//! They read bytes that the model does not represent. Their effect is computed from the
 //! bytes, as the modules in net/netfilter do; `effects` in the tests compares it with the kernel.
 
 use weir_model::effect::{Hotdrop, match_effects, verdict_or_extension_name};
@@ -61,7 +62,7 @@ pub(crate) fn match_drops_packet(m: &Match, packet: &Packet) -> Result<bool, Str
 /// Whether a target itself drops a packet.
 pub(crate) fn target_drops_packet(target: &Target, packet: &Packet) -> Result<bool, String> {
     match verdict_or_extension_name(target) {
-        // xt_TCPMSS.c and ipt_ECN.c: a header that is cut. Only the former knows fragments.
+        // xt_TCPMSS.c and ipt_ECN.c: a truncated header. Only the former knows fragments.
         Some("TCPMSS") => Ok(packet.fragment.offset == 0
             && is_truncated_tcp(&packet_bytes_after_network_header(packet))),
         Some("ECN") => {
@@ -99,7 +100,7 @@ fn network_header_bytes(packet: &Packet) -> usize {
 /// A list of SCTP chunks.
 enum SctpChunkListValidity {
     Complete,
-    /// The first one is cut or has no length.
+    /// The first one is truncated or has no length.
     FirstChunkBad,
     /// A later one: whether the match reaches it depends on its types.
     LaterChunkBad,

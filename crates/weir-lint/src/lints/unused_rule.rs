@@ -2,7 +2,7 @@
 
 use weir_model::{Chain, Counters, Target};
 
-use crate::context::AnalyzedFirewall;
+use crate::analyzed_firewall::AnalyzedFirewall;
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
