@@ -39,7 +39,7 @@ pub struct ExplainArgs {
     /// More of the ruleset.
     #[command(flatten)]
     pub sources_besides_file: SourcesBesidesFileArgs,
-    /// The time that it may take.
+    /// The time that the command may take.
     #[command(flatten)]
     pub time: TimeLimitArgs,
     /// The hook of the filter table on the packet's path.
@@ -51,14 +51,14 @@ pub struct ExplainArgs {
     /// Assumed result of matches that the packet does not determine (limit, recent, owner, …).
     #[arg(long, value_enum, default_value_t = AssumedMatchResultArg::No)]
     pub assume: AssumedMatchResultArg,
-    /// Show what the evaluated rules cost, by kind of step.
+    /// Show the estimated cost of the evaluated rules in ns, by kind of step (rule, jump, lookup, …).
     #[arg(long)]
     pub cost: bool,
     /// Cost model that `weir calibrate` wrote; by default the one shipped with weir.
     #[arg(long, value_name = "FILE", requires = "cost")]
     pub cost_model: Option<PathBuf>,
-    /// Also find the matching rules by look-ups with this engine, compared with the journey: dag
-    /// (weir's own), linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset.
+    /// Also find the matching rules by look-ups with this engine, and compare them with the trace:
+    /// dag (weir's own), linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset.
     #[arg(long, value_name = "NAME", value_parser = parse_engine)]
     pub engine: Option<Engine>,
     /// JSON on standard output.
@@ -70,7 +70,7 @@ pub struct ExplainArgs {
 fn parse_engine(name: &str) -> Result<Engine, String> {
     Engine::from_name(name).ok_or_else(|| {
         let names = Engine::ALL.map(Engine::name).join(", ");
-        format!("no such engine; there are {names}")
+        format!("no such engine; the engines are {names}")
     })
 }
 
@@ -94,7 +94,7 @@ pub enum TrafficPatternArg {
     Uniform,
     /// A few rules get most packets.
     Zipf,
-    /// From the same /16s as the rules' addresses, but never listed.
+    /// From the same /16s as the rules' addresses, but in none of the rules.
     Near,
     /// Far from all addresses of the rules.
     Far,
@@ -112,7 +112,7 @@ pub struct TrafficArgs {
     /// Which packets to write.
     #[arg(long, value_enum, default_value_t = TrafficPatternArg::Uniform)]
     pub pattern: TrafficPatternArg,
-    /// The hook of the filter table on their path.
+    /// The hook of the filter table on the packets' path.
     #[arg(long, value_enum, default_value_t = FilterHookArg::Forward)]
     pub hook: FilterHookArg,
     /// Number of packets.
@@ -133,6 +133,6 @@ pub struct TrafficArgs {
 fn parse_device_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once(',') {
         Some((iif, oif)) if !oif.contains(',') => Ok((iif.to_owned(), oif.to_owned())),
-        _ => Err("two device names with a comma between them".to_owned()),
+        _ => Err("expected two device names, separated by a comma".to_owned()),
     }
 }

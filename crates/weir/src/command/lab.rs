@@ -106,14 +106,18 @@ fn study_folder(study: &Path) -> &Path {
 
 /// Compares two runs of a study, and says no where something became worse.
 pub fn compare_runs(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
-    ensure!(args.margin > 0.0 && args.margin < 1.0, "--margin {}: above 0, below 1", args.margin);
+    ensure!(
+        args.margin > 0.0 && args.margin < 1.0,
+        "--margin {}: must be above 0 and below 1",
+        args.margin
+    );
     let (first, second) =
         (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);
     lab_run_reports::ensure_same_study((&args.first, &first), (&args.second, &second))?;
     let points = run_comparison::compare_runs(&first, &second, args.margin, args.absolute);
     ensure!(
         !points.is_empty(),
-        "the runs have no point in common that each measured in two blocks"
+        "the runs have no point in common that both measured in at least two blocks"
     );
     let worse = points.iter().filter(|point| point.verdict == ChangeClass::Regression).count();
     if args.json {

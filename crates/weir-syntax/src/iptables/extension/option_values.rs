@@ -20,9 +20,9 @@ fn number_or_range_error(t: &ParsedOption, text: &str, min: u64, max: u64) -> Di
         Some(_) => t
             .arg_error(format!("{text} is not from {min} to {max}"))
             .with_help(format!("the minimum is {min}, the maximum {max}")),
-        None => {
-            t.arg_error(format!("{text:?} is not a number")).with_help("decimal, 0x… or 0… (octal)")
-        }
+        None => t
+            .arg_error(format!("{text:?} is not a number"))
+            .with_help("write it as decimal, 0x… or 0… (octal)"),
     }
 }
 
@@ -155,8 +155,10 @@ pub(crate) fn bad_addr_error(
                 .with_help("it cannot be resolved: write the address")
         }
         BadAddr::NotAnAddress => d(format!("{text:?} is not an address")).with_help(match family {
-            Family::V4 => "four numbers separated by dots, optionally a slash and a length or mask",
-            Family::V6 => "e.g. 2001:db8::1, optionally a slash and a prefix length",
+            Family::V4 => {
+                "write four numbers separated by dots, optionally a slash and a length or mask"
+            }
+            Family::V6 => "write for example 2001:db8::1, optionally a slash and a prefix length",
         }),
     }
 }
