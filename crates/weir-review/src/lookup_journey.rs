@@ -126,8 +126,8 @@ pub fn render_lookup_journey(engine: Engine, tables: &[TableLookupResult]) -> St
         let plural = if *lookups == 1 { "" } else { "s" };
         let _ = writeln!(
             text,
-            "  {hook} {table}: {verdict}; {lookups} look-up{plural}, {evaluations} of {rules} reachable \
-             rules evaluated one by one"
+            "  {hook} {table}: {verdict}; {lookups} look-up{plural}, {evaluations} of {rules} \
+             reachable rules evaluated one by one"
         );
     }
     let counted: Vec<&str> = tables.iter().flat_map(|t| &t.credited).map(|id| &**id).collect();

@@ -315,7 +315,8 @@ pub fn describe_aa_test(kept: &AaTestRecord) -> String {
     let day = date.get(..10).unwrap_or(date);
     format!(
         "{subject} against itself: a difference was reported in {} of {of} repetitions with \
-         {points} point{plural} each; about 5 % are expected by chance (preset {preset}, {day}){doubt}",
+         {points} point{plural} each; about 5 % are expected by chance (preset {preset}, {day})\
+         {doubt}",
         result.different
     )
 }

@@ -155,8 +155,8 @@ impl<'t> PacketWordsParser<'t> {
             "proto" | "protocol" | "l4proto" => {
                 let name = self.expect_word_after(word, "a protocol")?;
                 let proto = parse_protocol_name_or_number(name.text).ok_or_else(|| {
-                    let help = "write a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, ah, \
-                                sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
+                    let help = "write a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, \
+                                ah, sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
                     name.error_at_word(format!("unknown protocol {}", name.text), help)
                 })?;
                 self.set_consistent_protocol(name, proto)?;

@@ -77,7 +77,8 @@ chain or set suppresses findings there; before *filter, in the whole table:
   # weir: allow(shadowed-rule): the auditor wants to see it
 
 A specific ID overrides `all`. If an ID is given to several of these options, --deny wins over
---warn, and --warn over --allow. Exit status 1 if there is a warning or an error; notes alone give 0.
+--warn, and --warn over --allow. Exit status 1 if there is a warning or an error; notes alone
+give 0.
 
 A baseline lists findings that are known, so that only new ones are reported and fail a build.
 

@@ -157,7 +157,8 @@ pub struct DiffArgs {
     /// The iptables variant that --live reads; needed only if both have rules.
     #[arg(long, value_enum, requires = "live")]
     pub variant: Option<IptablesVariantArg>,
-    /// ip6tables-save text for the first operand, then for the second; a single one applies to both.
+    /// ip6tables-save text for the first operand, then for the second; a single one applies to
+    /// both.
     #[arg(long, value_name = "FILE")]
     pub ip6: Vec<PathBuf>,
     /// ipset save text for the first operand, then for the second; a single one applies to both.

@@ -51,7 +51,7 @@ pub struct ExplainArgs {
     /// Assumed result of matches that the packet does not determine (limit, recent, owner, …).
     #[arg(long, value_enum, default_value_t = AssumedMatchResultArg::No)]
     pub assume: AssumedMatchResultArg,
-    /// Show the estimated cost of the evaluated rules in ns, by kind of step (rule, jump, lookup, …).
+    /// Show the estimated cost of the evaluated rules in ns, by kind of step (rule, jump, …).
     #[arg(long)]
     pub cost: bool,
     /// Cost model that `weir calibrate` wrote; by default the one shipped with weir.

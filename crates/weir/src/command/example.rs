@@ -22,10 +22,7 @@ use crate::terminal;
 pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStatus> {
     match args {
         ExampleCommand::Isp { seed, scale, output } => {
-            ensure!(
-                *scale > 0.0 && *scale <= 5.0,
-                "--scale {scale}: must be above 0 and at most 5"
-            );
+            ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: must be above 0, at most 5");
             let example = generate_isp_ruleset(&IspOptions::scale_published_counts(*seed, *scale));
             let Some(dir) = output else { return terminal::print_escaped_if_terminal(&example.v4) };
             fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;

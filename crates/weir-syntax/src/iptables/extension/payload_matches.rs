@@ -38,8 +38,8 @@ pub(super) static U32_MATCH: Extension<Match> = Extension {
             return t
                 .arg_error(format!("{:?} is not a u32 expression", t.arg))
                 .with_help(
-                    "write for example 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, \
-                     shifts below 32",
+                    "write for example 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 \
+                     ranges, shifts below 32",
                 )
                 .into_err();
         };
@@ -252,7 +252,8 @@ fn build_bpf_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
                 return t
                     .arg_error("not a classic BPF program")
                     .with_help(
-                        "write COUNT,code jt jf k,… with at most 64 instructions; the last one returns",
+                        "write COUNT,code jt jf k,… with at most 64 instructions; the last \
+                         one returns",
                     )
                     .into_err();
             }

@@ -105,7 +105,8 @@ fn build_mh_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
                 return t
                     .arg_error(format!("no type of mobility header {:?}", t.arg))
                     .with_help(
-                        "write a number from 0 to 255, a range FROM:TO, or a name like binding-update",
+                        "write a number from 0 to 255, a range FROM:TO, or a name like \
+                         binding-update",
                     )
                     .into_err();
             }
