@@ -30,7 +30,7 @@ impl Default for BuildLimits {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClassifierBuildError {
     /// The engine cannot represent a test.
-    #[error("{engine} cannot represent rule {rule}: {reason}")]
+    #[error("{engine} cannot represent rule {rule} (counted from 0): {reason}")]
     UnsupportedRule {
         /// Name of the engine.
         engine: &'static str,

@@ -39,7 +39,7 @@ pub fn run_probes() -> Vec<DoctorProbeResult> {
     let lacking = "verify and lab cannot run";
     match namespace {
         Ok((namespace, session)) => {
-            out.push(passed_probe("network namespaces", namespace.name().to_owned(), lacking));
+            out.push(passed_probe("network namespaces", "can be created".to_owned(), lacking));
             out.push(probe_veth(&session, &namespace));
             out.extend(probe_loading_empty_legacy_tables(&namespace));
             out.extend(probe_ipset_types(&namespace));
@@ -303,7 +303,7 @@ fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbeResult {
         table.flush()?;
         let object = namespace.name();
         match refused.into_iter().next() {
-            None => Ok("entries can be made".to_owned()),
+            None => Ok("entries can be created".to_owned()),
             Some(refusal) => {
                 Err(KernelError::netlink("add a connection in", object)(refusal.into()))
             }
@@ -319,7 +319,8 @@ fn probe_ctnetlink(namespace: &Namespace) -> DoctorProbeResult {
 }
 
 fn probe_nflog_group_bind(namespace: &Namespace) -> DoctorProbeResult {
-    let bound = NflogReceiver::bind(namespace, 64_977, 64).map(|_| "group 64977".to_owned());
+    let bound =
+        NflogReceiver::bind(namespace, 64_977, 64).map(|_| "messages can be received".to_owned());
     let cure = "a kernel with CONFIG_NETFILTER_NETLINK_LOG";
     probe_from_result("nflog", bound, "verify cannot watch packets", cure)
 }
@@ -350,7 +351,7 @@ fn probe_btf_and_bpf() -> Vec<DoctorProbeResult> {
             "a kernel with CONFIG_BPF_SYSCALL, and root",
         ),
         probe_from_result(
-            "live frames",
+            "XDP live frames",
             live.map(yes),
             "the lab has no generator",
             "Linux 5.18 or newer",

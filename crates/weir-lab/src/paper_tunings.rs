@@ -47,8 +47,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.core.wmem_max",
         value: "4194304",
         reach: TuningScope::Machine,
-        why: "a buffer per socket, not for all: 80 MiB each was a misunderstanding; TCP uses \
-             tcp_wmem, which is auto-tuned",
+        why: "this is the size of one buffer, not of all together, so 80 MiB was far more than \
+             intended; TCP adapts the size itself, within tcp_wmem",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -56,7 +56,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.core.rmem_max",
         value: "4194304",
         reach: TuningScope::Machine,
-        why: "as above, with tcp_rmem",
+        why: "this is the size of one buffer, not of all together, so 320 MiB was far more than \
+             intended; TCP adapts the size itself, within tcp_rmem",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -64,8 +65,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "fs.file-max",
         value: "",
         reach: TuningScope::Machine,
-        why: "practically unlimited since 5.x; the effective limit is RLIMIT_NOFILE of the \
-             process (ulimit -n)",
+        why: "it is practically unlimited since Linux 5.x; the effective limit is RLIMIT_NOFILE of \
+             the process (ulimit -n)",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -73,7 +74,7 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "",
         value: "",
         reach: TuningScope::Gone,
-        why: "removed in 4.12: it broke clients behind address translation",
+        why: "it was removed in Linux 4.12, because it broke clients behind address translation",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -81,7 +82,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.tcp_tw_reuse",
         value: "1",
         reach: TuningScope::Namespace,
-        why: "2, the default, is for the loopback device only; needs timestamps at both ends",
+        why: "outgoing connections can reuse ports in TIME_WAIT; this needs timestamps at both \
+             ends, and the default, 2, allows it for loopback only",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -89,7 +91,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.tcp_max_tw_buckets",
         value: "262144",
         reach: TuningScope::Namespace,
-        why: "one per connection of the last 60 s: for 4,000 per second and more",
+        why: "each connection of the last 60 s needs one entry, so 4,000 connections per second \
+             need 240,000",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -97,7 +100,7 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.tcp_fin_timeout",
         value: "15",
         reach: TuningScope::Namespace,
-        why: "unchanged; concerns ends that wait for the other's FIN",
+        why: "it still limits for how many seconds a closed socket waits for the FIN of its peer",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -105,7 +108,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.tcp_max_syn_backlog",
         value: "65536",
         reach: TuningScope::Namespace,
-        why: "unchanged; useless without the next one, which limits every listen queue",
+        why: "it still has the same meaning, but no effect unless net.core.somaxconn is raised \
+             too, which limits every listen queue",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -113,7 +117,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.core.somaxconn",
         value: "65535",
         reach: TuningScope::Namespace,
-        why: "4096 since 5.4, 128 before; a server must also request it in listen()",
+        why: "the default is 4096 since Linux 5.4, and was 128 before; a server must also request \
+             the length in listen()",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -121,7 +126,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.tcp_syncookies",
         value: "1",
         reach: TuningScope::Namespace,
-        why: "the default today; acts when the queue is full",
+        why: "it is the default today, and takes effect when the queue of half-open connections is \
+             full",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -129,7 +135,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.ip_local_port_range",
         value: "1024 65535",
         reach: TuningScope::Namespace,
-        why: "for clients with sockets; IP_BIND_ADDRESS_NO_PORT and many addresses go further",
+        why: "it limits the connections of a client with sockets; several addresses and \
+             IP_BIND_ADDRESS_NO_PORT allow more",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -137,7 +144,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.core.netdev_max_backlog",
         value: "10000",
         reach: TuningScope::Machine,
-        why: "for RPS and devices without NAPI; drivers with NAPI never queue there",
+        why: "only RPS and devices without NAPI use this queue, and drivers with NAPI never do, so \
+             a smaller value is sufficient",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -145,8 +153,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "",
         value: "",
         reach: TuningScope::Gone,
-        why: "such a long queue only adds delay; byte queue limits and fq replace it (veth has no \
-             queue)",
+        why: "such a long queue only adds delay; byte queue limits and fq replace it (a veth \
+             device has no queue)",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -154,8 +162,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "",
         value: "",
         reach: TuningScope::Gone,
-        why: "removed in 3.6 for IPv4: there is nothing to size, and random sources cost nothing \
-             extra",
+        why: "the IPv4 route cache was removed in Linux 3.6, so its size cannot be set, and random \
+             source addresses have no extra cost",
     },
     ModernizedPaperTuning {
         paper: "kadlecsik2005",
@@ -163,7 +171,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.netfilter.nf_conntrack_max",
         value: "5250000",
         reach: TuningScope::Machine,
-        why: "global for all namespaces; `weir lab run --allow-global` raises it for a run",
+        why: "the limit applies to all namespaces together; this value has room for half as many \
+             again, and `weir lab run --allow-global` raises it for the time of a run",
     },
     ModernizedPaperTuning {
         paper: "brouer2008",
@@ -171,7 +180,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.netfilter.nf_conntrack_buckets",
         value: "1750000",
         reach: TuningScope::Machine,
-        why: "a sysctl now; half as many as connections keeps chains short (8 bytes each)",
+        why: "a sysctl sets it today; half as many buckets as connections, of 8 bytes each, are \
+             enough to keep the hash chains short",
     },
     ModernizedPaperTuning {
         paper: "brouer2008",
@@ -179,7 +189,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.neigh.default.gc_thresh3",
         value: "16384",
         reach: TuningScope::Machine,
-        why: "as many neighbours as customers; the table is global for all namespaces",
+        why: "the neighbour table needs one entry per customer, and all namespaces share it; \
+             gc_thresh3 is its maximum",
     },
     ModernizedPaperTuning {
         paper: "hagtheil",
@@ -187,7 +198,7 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.ip_forward",
         value: "1",
         reach: TuningScope::Namespace,
-        why: "as it was",
+        why: "a router must forward packets, so this is still needed",
     },
     ModernizedPaperTuning {
         paper: "hagtheil",
@@ -195,8 +206,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.ipv4.conf.all.send_redirects",
         value: "0",
         reach: TuningScope::Namespace,
-        why: "for a gateway with one variant; `default` and each device too, any of them switches \
-             it on",
+        why: "a gateway that forwards within one subnet would send ICMP redirects; `default` and \
+             each device must be 0 too, because any of them enables redirects",
     },
     ModernizedPaperTuning {
         paper: "hagtheil",
@@ -204,7 +215,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_fin_wait",
         value: "150",
         reach: TuningScope::Namespace,
-        why: "unchanged: only to distinguish its expiry from the others, all of 120 s",
+        why: "it differs from the other timeouts, which are 120 s, only to show which of them the \
+             entries expire by",
     },
     ModernizedPaperTuning {
         paper: "hagtheil",
@@ -212,7 +224,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_syn_sent",
         value: "180",
         reach: TuningScope::Namespace,
-        why: "as above",
+        why: "it differs from the other timeouts, which are 120 s, only to show which of them the \
+             entries expire by",
     },
     ModernizedPaperTuning {
         paper: "hagtheil",
@@ -220,7 +233,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
         value: "60",
         reach: TuningScope::Namespace,
-        why: "entries expired by timers then; since 4.9 a worker scans the table",
+        why: "the author lowered it to show what expiry costs; entries had timers then, and since \
+             Linux 4.9 a worker scans the table",
     },
     ModernizedPaperTuning {
         paper: "hagtheil",
@@ -228,7 +242,8 @@ pub const ALL_PAPERS_TUNINGS: &[ModernizedPaperTuning] = &[
         sysctl: "",
         value: "",
         reach: TuningScope::Machine,
-        why: "of a network card; the ring of a veth device is 256 and cannot be set",
+        why: "it sets the rings of a network card; the ring of a veth device has 256 entries and \
+             cannot be changed",
     },
 ];
 

@@ -56,7 +56,8 @@ pub fn lint_except_known(
     checked.findings = merge_by_root_cause(checked.findings);
     for finding in &mut checked.findings {
         if let Some(program) = finding.program {
-            finding.help.push_str(&format!(" (written by {program})"));
+            let cure = "change its configuration instead";
+            finding.help.push_str(&format!("; {program} manages these rules: {cure}"));
         }
     }
     sort_findings_by_position(&mut checked.findings);

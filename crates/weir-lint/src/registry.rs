@@ -45,7 +45,7 @@ pub fn find_lint(id: &str) -> Option<&'static Lint> {
 
 /// No lint has that name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown lint {0}: `weir check --list` lists all")]
+#[error("unknown kind of finding {0} (see weir check --list)")]
 pub struct UnknownLint(pub String);
 
 impl LintLevels {

@@ -44,7 +44,9 @@ pub enum LookupJourneyError {
     #[error(transparent)]
     UncompilableChain(#[from] LookupProgramError),
     /// The engine does not take the filters of a chain.
-    #[error("look up {table}/{chain}; another engine may take it, linear always does")]
+    #[error(
+        "cannot look up {table}/{chain} with this engine (the engine linear supports every rule)"
+    )]
     EngineRefused {
         /// Table.
         table: TableName,
@@ -119,7 +121,7 @@ pub fn look_up_journey(
 /// The tables as text.
 pub fn render_lookup_journey(engine: Engine, tables: &[TableLookupResult]) -> String {
     let mut text =
-        format!("by look-ups with the engine {}, equal in every table:\n", engine.name());
+        format!("the engine {} finds the same rules as the trace in every table:\n", engine.name());
     for table in tables {
         let TableLookupResult {
             hook,
@@ -133,11 +135,11 @@ pub fn render_lookup_journey(engine: Engine, tables: &[TableLookupResult]) -> St
         let plural = if *lookups == 1 { "" } else { "s" };
         let _ = writeln!(
             text,
-            "  {hook} {table}: {verdict}; {lookups} look-up{plural}, {evaluations} of {rules} rules \
-             evaluated"
+            "  {hook} {table}: {verdict}; {lookups} look-up{plural}, {evaluations} of {rules} \
+             reachable rules evaluated one by one"
         );
     }
     let counted: Vec<&str> = tables.iter().flat_map(|t| &t.credited).map(|id| &**id).collect();
-    let _ = writeln!(text, "  counted by {}", counted.join(", "));
+    let _ = writeln!(text, "  counters incremented: {}", counted.join(", "));
     text
 }

@@ -310,11 +310,13 @@ fn format_statement_status(item: &StatementWithStatus) -> String {
 pub fn describe_aa_test(kept: &AaTestRecord) -> String {
     let AaTestRecord { date, subject, preset, result, .. } = kept;
     let (of, points) = (result.repetitions, result.points / result.repetitions.max(1));
+    let plural = if points == 1 { "" } else { "s" };
     let doubt = if result.passes() { "" } else { ": the method is in doubt here" };
     let day = date.get(..10).unwrap_or(date);
     format!(
-        "{subject} against itself: different in {} of {of} repetitions of {points} points each \
-         (5 %, {preset}, {day}){doubt}",
+        "{subject} against itself: a difference was reported in {} of {of} repetitions with \
+         {points} point{plural} each; about 5 % are expected by chance (preset {preset}, {day})\
+         {doubt}",
         result.different
     )
 }
@@ -403,8 +405,8 @@ mod tests {
         };
         fs::write(folder.join(AA_TEST_FILE), kept(1)).unwrap();
         let said = describe_aa_test(&read_aa_test(&folder).unwrap().unwrap());
-        let words = "nft against itself: different in 1 of 20 repetitions of 2 points each \
-                     (5 %, aa, 2001-02-03)";
+        let words = "nft against itself: a difference was reported in 1 of 20 repetitions with \
+                     2 points each; about 5 % are expected by chance (preset aa, 2001-02-03)";
         assert_eq!(said, words);
         fs::write(folder.join(AA_TEST_FILE), kept(4)).unwrap();
         let said = describe_aa_test(&read_aa_test(&folder).unwrap().unwrap());

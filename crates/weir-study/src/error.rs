@@ -19,7 +19,7 @@ pub enum StudyError {
         message: String,
     },
     /// A study has no such preset.
-    #[error("{}: no preset `{name}`; there are {known}", path.display())]
+    #[error("{} has no preset `{name}`; its presets are {known}", path.display())]
     UnknownPreset {
         /// The study's file.
         path: PathBuf,

@@ -229,6 +229,18 @@ mod tests {
     }
 
     #[test]
+    fn after_tabs_the_column_counts_characters_and_the_marker_is_below_the_word() {
+        let text = "chain FORWARD {\n\t\ttcp dport 22 queue\n}\n";
+        let start = text.find("queue").expect("the word");
+        let end = start + "queue".len();
+        let d = Diagnostic::new("no such statement", Span { start: start as u32, end: end as u32 });
+        let drawn = render_diagnostics(&[d], "n.nft", text, false);
+        assert!(drawn.contains("n.nft:2:16"), "{drawn}");
+        let column = |word: &str| drawn.lines().find_map(|line| line.find(word)).expect(word);
+        assert_eq!(column("queue"), column("^^^^^"), "{drawn}");
+    }
+
+    #[test]
     fn other_places_are_drawn_below_with_their_words() {
         let text = "one\ntwo\nthree\n";
         let d = Diagnostic::new("twice", Span { start: 8, end: 13 })

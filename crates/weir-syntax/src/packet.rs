@@ -124,7 +124,7 @@ impl<'t> PacketWordsParser<'t> {
             None => word.text.parse().ok(),
         };
         let value = parsed.filter(|n| *n <= max).and_then(|n| T::try_from(n).ok());
-        let help = format!("a number from 0 to {max}");
+        let help = format!("write a number from 0 to {max}");
         let message = || format!("{} is not a number for {}", word.text, keyword.text);
         value.ok_or_else(|| word.error_at_word(message(), &help))
     }
@@ -157,8 +157,8 @@ impl<'t> PacketWordsParser<'t> {
             "proto" | "protocol" | "l4proto" => {
                 let name = self.expect_word_after(word, "a protocol")?;
                 let proto = parse_protocol_name_or_number(name.text).ok_or_else(|| {
-                    let help = "a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, ah, \
-                                sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
+                    let help = "write a number from 1 to 255, or tcp, udp, icmp, icmpv6, gre, esp, \
+                                ah, sctp, dccp, igmp, ospf, ipip, vrrp, udplite";
                     name.error_at_word(format!("unknown protocol {}", name.text), help)
                 })?;
                 self.set_consistent_protocol(name, proto)?;
@@ -273,7 +273,8 @@ impl<'t> PacketWordsParser<'t> {
                     "df" | "dont-fragment" => self.draft.dont_fragment = true,
                     _ if self.parse_number_field_of_layer(word, Layer::Network, family)? => {}
                     _ => {
-                        let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
+                        let help =
+                            "write saddr, daddr, ttl, tos, dscp, length or protocol after ip";
                         return Err(
                             word.error_at_word(format!("unknown field {}", word.text), help)
                         );
@@ -292,7 +293,7 @@ impl<'t> PacketWordsParser<'t> {
     ) -> PacketParseResult<Addr> {
         let word = self.expect_word_after(keyword, "an address")?;
         let addr = IpAddr::from_str(word.text).map_err(|_| {
-            let help = "an address such as 192.0.2.1 or 2001:db8::1; no prefix, no name";
+            let help = "write an address such as 192.0.2.1 or 2001:db8::1, without prefix length";
             word.error_at_word(format!("{} is not an address", word.text), help)
         })?;
         // `ip saddr` with an IPv6 address is taken as meant.
@@ -314,7 +315,7 @@ impl<'t> PacketWordsParser<'t> {
                 let mut flags = 0;
                 for flag in list.text.split([',', '|']) {
                     flags |= tcp_flag_bit(flag).ok_or_else(|| {
-                        let help = "fin, syn, rst, psh, ack, urg, or none, separated by commas";
+                        let help = "use fin, syn, rst, psh, ack, urg, separated by commas, or none";
                         list.error_at_word(format!("unknown TCP flag {flag}"), help)
                     })?;
                 }
@@ -414,7 +415,7 @@ impl<'t> PacketWordsParser<'t> {
                     "invalid" => CtState::Invalid,
                     "untracked" => CtState::Untracked,
                     _ => {
-                        let help = "new, established, related, invalid or untracked";
+                        let help = "use new, established, related, invalid or untracked";
                         return Err(
                             state.error_at_word(format!("unknown state {}", state.text), help)
                         );
@@ -450,7 +451,7 @@ impl<'t> PacketWordsParser<'t> {
                 };
             }
             _ => {
-                let help = "after ct: state, mark, status, direction";
+                let help = "write state, mark, status or direction after ct";
                 return Err(word.error_at_word(format!("unknown field {}", word.text), help));
             }
         }
@@ -464,7 +465,7 @@ impl<'t> PacketWordsParser<'t> {
             "broadcast" => PktType::Broadcast,
             "multicast" => PktType::Multicast,
             _ => {
-                let help = "unicast, broadcast or multicast";
+                let help = "use unicast, broadcast or multicast";
                 return Err(word.error_at_word(format!("unknown packet type {}", word.text), help));
             }
         });
@@ -479,7 +480,7 @@ impl<'t> PacketWordsParser<'t> {
             }
             "more" | "first" => self.draft.more_fragments = true,
             _ => {
-                let help = "fragment offset N (in units of eight bytes), fragment more, \
+                let help = "write fragment offset N (in units of eight bytes), fragment more, \
                             fragment first";
                 return Err(word.error_at_word(format!("unknown word {}", word.text), help));
             }

@@ -57,7 +57,7 @@ fn an_error_says_where_and_what_to_write() {
     let e = parse_packet("iif eth0 tcp dport 70000").unwrap_err();
     assert_eq!(e.message, "70000 is not a number for dport");
     assert_eq!(e.span, 19..24);
-    assert_eq!(e.help, "a number from 0 to 65535");
+    assert_eq!(e.help, "write a number from 0 to 65535");
     let e = parse_packet("tcp dport").unwrap_err();
     assert_eq!(e.span, 9..9);
     let e = parse_packet("colour blue").unwrap_err();

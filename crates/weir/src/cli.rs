@@ -89,8 +89,9 @@ Each finding has an id and a page: weir check --explain shadowed-rule. A comment
 chain or set suppresses findings there; before *filter, in the whole table:
   # weir: allow(shadowed-rule): the auditor wants to see it
 
-A specific ID overrides `all`. If an ID is given to several of them, --deny wins over --warn, and
---warn over --allow. Exit status 1 if there is a warning or an error; notes alone give 0.
+A specific ID overrides `all`. If an ID is given to several of these options, --deny wins over
+--warn, and --warn over --allow. Exit status 1 if there is a warning or an error; notes alone
+give 0.
 
 A baseline lists findings that are known, so that only new ones are reported and fail a build.
 
@@ -123,7 +124,7 @@ the values of a plain packet (ct state new, TTL 64, TCP SYN, mark 0); those that
 listed below the journey.
 
 --engine also finds the matching rules of each table by look-ups in a classifier, and ends with an
-error if they differ from the journey.
+error if they differ from the trace.
 
 Example:
   weir explain office.rules --hook forward \\
@@ -133,12 +134,12 @@ Example:
     #[command(after_help = "\
 Passes generate a form, and each pass is checked: the rulesets before and after it are compared, by
 proof within a budget, and by packets on and around every boundary of every rule. If they differ,
-nothing is written, and weir prints a packet that shows it. Rules that a form cannot express are
-named and refused.
+nothing is written, and weir prints a packet that shows it. If a form cannot express a rule, weir
+names the rule and writes nothing. Extensions that weir does not know are kept unchanged.
 
---to classifier writes blocks of look-ups for programs that walk them: nothing loads them, and no
-pass runs. Rules that look-ups do not judge alone (limit, LOG, MARK, …) are refused; --chain selects
-chains without such rules.
+--to classifier writes look-up blocks for programs that evaluate them themselves: no tool loads
+them, and no pass runs. Rules that a look-up alone cannot decide (limit, LOG, MARK, …) are refused;
+--chain selects chains without such rules.
 
 Passes (details are in the guide):
   remove_duplicates      rules that repeat the tests of an earlier one
@@ -151,8 +152,8 @@ Passes (details are in the guide):
   early_drop             drop in raw PREROUTING what is dropped anyway (--allow counters)
   fold_into_set          rules that differ in one address become a set
   split_by_protocol      a chain per protocol
-  chain_tree             runs of prefixes become trees of chains
-  fold_into_verdict_map  runs of rules become verdict maps (nft)
+  chain_tree             consecutive rules that test prefixes become trees of chains
+  fold_into_verdict_map  consecutive rules become verdict maps (nft)
 
 Example:
   weir compile office.rules --to tree -o office-tree
@@ -169,8 +170,9 @@ Example:
     Verify(VerifyArgs),
     /// Prove two rulesets equal, or show which packets they treat differently.
     #[command(after_help = "\
-An operand is iptables-save text, nft text that weir wrote or a listing of it, a folder that weir
-compile wrote, or --live: the ruleset in force in this network namespace (weir only reads it).
+An operand is iptables-save text, nft text that weir wrote, the output of nft list ruleset for it, a
+folder that weir compile wrote, or --live: the ruleset in force in this network namespace (weir only
+reads it).
 The whole journey of every packet is compared, by decision diagrams: equal means proven.
 
 Exit status 0 equal, 1 different (or counters seen to differ), 2 undecided or error.
@@ -188,7 +190,7 @@ Example:
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Print what the papers tuned, in today's terms.
+    /// Print the kernel settings that the studied papers tuned, as today's sysctls.
     #[command(after_help = "\
 Nothing is set. The output is a file for `sysctl -p`; read its comments first, because some of the
 settings are global.
@@ -212,7 +214,7 @@ Example:
     Bench(BenchCommand),
     /// Show what this kernel and machine support and what is missing.
     Doctor(DoctorArgs),
-    /// Write a generated ruleset for experiments.
+    /// Write a generated ruleset, filter set or frames for experiments.
     #[command(subcommand)]
     Example(ExampleCommand),
     /// Remove leftovers of runs that were killed: namespaces, links, pins, processes.

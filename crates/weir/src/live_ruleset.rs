@@ -98,7 +98,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
         false => said.join(", "),
     };
     let other = |(family, name): &(String, String)| {
-        format!("nft table {family} {name}: not a table of iptables-nft")
+        format!("nft table {family} {name}, which is not a table of iptables-nft")
     };
     found.unread_parts.extend(tables.foreign_tables.iter().map(other));
     found.weir_nft_family_and_table_names = tables.weir_tables;

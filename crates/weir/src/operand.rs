@@ -65,7 +65,9 @@ pub fn load_ruleset_operand(
         let found = live_ruleset::read_live_ruleset(operand.variant)?;
         terminal::print_escaped_to_stderr(&format!("weir: --live: {}\n", found.source_summary));
         for what in &found.unread_parts {
-            terminal::print_escaped_to_stderr(&format!("weir: --live: not read: {what}\n"));
+            terminal::print_escaped_to_stderr(&format!(
+                "weir: --live: this was not read: {what}\n"
+            ));
         }
         if !found.weir_nft_family_and_table_names.is_empty() {
             let tables: Vec<String> = found
@@ -139,7 +141,7 @@ pub fn parse_ruleset_texts(
             Family::V6 => &firewall.v6,
         };
         if slot.is_some() {
-            bail!("{}: a second text of the same family; --ip6 is for IPv6 rules", source.name);
+            bail!("{} is a second text of the same family; --ip6 takes IPv6 rules", source.name);
         }
         match iptables::parse_with_notes(&source.text, &options) {
             Ok((ruleset, notes)) => {

@@ -25,7 +25,7 @@ pub fn run_and_capture_stdout(words: &[&str]) -> Result<String> {
     if !out.status.success() {
         bail!("{name}: {}", String::from_utf8_lossy(&out.stderr).trim());
     }
-    String::from_utf8(out.stdout).with_context(|| format!("{name}: not UTF-8"))
+    String::from_utf8(out.stdout).with_context(|| format!("{name} is not UTF-8"))
 }
 
 /// Name and text of a file; `-` is standard input.

@@ -138,7 +138,10 @@ fn tables_of_nft_that_are_not_read_are_named() {
     nft("table inet fw { chain input { type filter hook input priority 0; policy drop; }; }");
     let (count, said) = read(&inside, &[]);
     assert_eq!(count, 4);
-    assert!(said.contains("not read: nft table inet fw: not a table of iptables-nft"), "{said}");
+    assert!(
+        said.contains("not read: nft table inet fw, which is not a table of iptables-nft"),
+        "{said}"
+    );
     assert!(!said.contains("nft table ip filter"), "{said}");
     // A chain of somebody else in a table of iptables-nft.
     nft("table ip filter { chain mine { type filter hook input priority 5; policy drop; }; }");

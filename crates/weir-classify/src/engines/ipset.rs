@@ -169,9 +169,12 @@ mod tests {
         };
         let any = WordTest::ANY;
         let error = refusal(3, true, [any, WordTest::exactly(80)]);
-        assert_eq!(error, "ipset cannot represent rule 3: it tests dport as well");
+        assert_eq!(error, "ipset cannot represent rule 3 (counted from 0): it tests dport as well");
         let error = refusal(4, true, [WordTest::Within { lo: 1, hi: 2 }, any]);
-        assert_eq!(error, "ipset cannot represent rule 4: it tests saddr not by a prefix");
+        assert_eq!(
+            error,
+            "ipset cannot represent rule 4 (counted from 0): it tests saddr not by a prefix"
+        );
         assert!(refusal(5, false, [any, any]).contains("rule 5"));
     }
 }

@@ -301,8 +301,8 @@ fn push_counter_differences(out: &mut String, counters: &CounterComparison) {
     let CounterComparison { packets, seed, counters_hit: counted, differ } = counters;
     let _ = writeln!(
         out,
-        "counters: {} of {counted} that counted differ, on {packets} packets (seed {seed}): \
-         tested, not proven",
+        "counters: {} of the {counted} counters that counted a packet differ, tested with \
+         {packets} packets (seed {seed}), not proven",
         differ.len()
     );
     for d in differ.iter().take(MAX_LISTED_COUNTER_DIFFERENCES) {

@@ -77,7 +77,7 @@ fn expand_element_part(
             };
             if name.is_empty() || name.len() > 15 {
                 return Diagnostic::new(format!("{name:?} is not a device name"), span)
-                    .with_help("1 to 15 bytes")
+                    .with_help("write 1 to 15 bytes")
                     .into_err();
             }
             Ok(vec![ElementPart::Iface { physdev, name: SharedName::from(name) }])

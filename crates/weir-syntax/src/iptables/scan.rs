@@ -331,7 +331,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                 format!("-{} beside -{}", letter as char, c.letter as char),
                 span,
             )
-            .with_help("one command per line")
+            .with_help("write one command per line")
             .into_err();
         }
         let mut next = || match self.words.get(self.position) {

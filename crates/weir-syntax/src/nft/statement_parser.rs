@@ -73,7 +73,7 @@ pub(super) fn parse_statement(
         parse_lookup_or_comparison(cursor, out, load, family)?;
     } else {
         let what = match cursor.peek() {
-            NftToken::Word(word) => format!("{word}: weir does not write such a statement"),
+            NftToken::Word(word) => format!("weir cannot read this statement: {word}"),
             _ => "expected a statement".to_owned(),
         };
         let chain = &place.chain.name;

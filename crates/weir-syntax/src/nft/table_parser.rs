@@ -69,9 +69,9 @@ impl<'t> NftReader<'t> {
             "ip" => Family::V4,
             "ip6" => Family::V6,
             other => {
-                return self.cursor.refuse_last_token(format!(
-                    "weir does not write tables of the family {other}"
-                ));
+                return self
+                    .cursor
+                    .refuse_last_token(format!("weir cannot read tables of the family {other}"));
             }
         };
         let name = self.cursor.expect_word("the name of a table")?;
@@ -97,7 +97,7 @@ impl<'t> NftReader<'t> {
                 NftToken::Word(word) => {
                     return self
                         .cursor
-                        .refuse_last_token(format!("weir does not write {word} in a table"));
+                        .refuse_last_token(format!("weir cannot read {word} in a table"));
                 }
                 _ => return self.cursor.refuse_last_token("expected a chain or a map"),
             }
@@ -190,7 +190,7 @@ impl<'t> NftReader<'t> {
                 NftToken::Word(word) => {
                     return self
                         .cursor
-                        .refuse_last_token(format!("weir does not write {word} in a map"));
+                        .refuse_last_token(format!("weir cannot read {word} in a map"));
                 }
                 _ => return self.cursor.refuse_last_token("this is not part of a map"),
             }

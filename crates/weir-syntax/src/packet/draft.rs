@@ -108,7 +108,7 @@ impl PacketDraft {
                 return Err(PacketParseError {
                     message: format!("length {length} is below the {headers} bytes of headers"),
                     span: at..span.end,
-                    help: format!("at least {headers}: the length includes the IP header"),
+                    help: format!("write at least {headers}: the length includes the IP header"),
                 });
             };
             p.payload.resize(payload, 0);

@@ -36,7 +36,7 @@ pub struct BenchClassifyArgs {
     /// Engines to compare; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub engine: Vec<String>,
-    /// How generated packets repeat rules.
+    /// How generated packets are distributed over the filters.
     #[arg(long, value_enum, default_value_t = TracePatternArg::Uniform)]
     pub trace: TracePatternArg,
     /// Number of generated packets, 1 to 10,000,000.

@@ -25,10 +25,10 @@ pub struct CheckArgs {
     /// Report findings with this ID as errors (`all`: every finding).
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub deny: Vec<String>,
-    /// Report them as warnings, even if they are off by default.
+    /// Report findings with this ID as warnings, even if they are off by default.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub warn: Vec<String>,
-    /// Do not report them.
+    /// Do not report findings with this ID.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub allow: Vec<String>,
     /// Output format.
@@ -46,14 +46,14 @@ pub struct CheckArgs {
     /// Show every finding; by default three of each kind.
     #[arg(long)]
     pub every: bool,
-    /// Sets of packets that are compared at most for a ruleset, in millions. The default takes about
-    /// a minute at most; tables that need more are named.
+    /// Maximum number of packet sets to compare per ruleset, in millions. The default takes about a
+    /// minute at most; tables that need more are named.
     #[arg(id = "steps", long = "steps", default_value_t = 100, value_name = "MILLIONS")]
     pub step_millions: u64,
-    /// The time that it may take.
+    /// The time that the command may take.
     #[command(flatten)]
     pub time: TimeLimitArgs,
-    /// Print the page of a kind of finding.
+    /// Explain a kind of finding: why it matters and what to do.
     #[arg(long, value_name = "ID", exclusive = true)]
     pub explain: Option<String>,
     /// List the kinds of findings.

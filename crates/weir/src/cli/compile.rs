@@ -18,7 +18,7 @@ pub enum FormArg {
     Ipset,
     /// nftables with sets and verdict maps.
     Nft,
-    /// Blocks of look-ups for programs that walk them; no tool loads them.
+    /// Look-up blocks for programs that evaluate them themselves; no tool loads them.
     Classifier,
 }
 

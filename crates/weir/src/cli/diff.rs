@@ -58,10 +58,11 @@ pub struct DiffArgs {
     /// The iptables variant that --live reads; needed only if both have rules.
     #[arg(long, value_enum, requires = "live")]
     pub variant: Option<IptablesVariantArg>,
-    /// ip6tables-save text of a file: for A, then for B; a single one applies to both.
+    /// ip6tables-save text for the first operand, then for the second; a single one applies to
+    /// both.
     #[arg(long, value_name = "FILE")]
     pub ip6: Vec<PathBuf>,
-    /// ipset save text of a file: for A, then for B; a single one applies to both.
+    /// ipset save text for the first operand, then for the second; a single one applies to both.
     #[arg(long, value_name = "FILE")]
     pub ipset: Vec<PathBuf>,
     /// Resolve host names; by default they are refused.
@@ -85,22 +86,22 @@ pub struct DiffArgs {
     /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Conntrack is in use by other programs, even if the rulesets do not use it.
+    /// Assume that other programs use conntrack, even if the rulesets do not.
     #[arg(id = "conntrack", long = "conntrack")]
     pub conntrack_in_use: bool,
     /// What proofs may take.
     #[command(flatten)]
     pub limits: ProofLimitArgs,
-    /// Number of regions of a difference to list.
+    /// Number of regions (sets of packets that are treated differently) to list per change.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub regions: usize,
-    /// How to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = DiffFormatArg::Text)]
     pub format: DiffFormatArg,
     /// JSON on standard output: the same as --format json.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Write the packets that differ to this file.
+    /// Write the packets that differ to this pcap file.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
 }

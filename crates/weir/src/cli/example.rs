@@ -12,7 +12,7 @@ pub enum ExampleCommand {
         /// Seed.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Fraction of the full size, above 0 and at most 1.
+        /// Size relative to the full network, above 0 and at most 5.
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
         /// Folder to write isp.rules, isp.rules6 and isp.ipset to; without it, the IPv4 text is
@@ -20,7 +20,7 @@ pub enum ExampleCommand {
         #[arg(id = "output", short, long = "output", value_name = "DIR")]
         output_folder: Option<PathBuf>,
     },
-    /// UDP or TCP frames of several flows, all with the same verdict.
+    /// UDP or TCP frames of several flows, all with the same verdict (a pcap file, not a ruleset).
     Frames {
         /// Number of flows, from consecutive source addresses.
         #[arg(id = "flows", value_name = "FLOWS", long = "flows", default_value_t = 1)]

@@ -18,7 +18,7 @@ pub struct ExplainArgs {
     /// More of the ruleset.
     #[command(flatten)]
     pub sources_besides_file: SourcesBesidesFileArgs,
-    /// The time that it may take.
+    /// The time that the command may take.
     #[command(flatten)]
     pub time: TimeLimitArgs,
     /// The hook of the filter table on the packet's path.
@@ -30,14 +30,14 @@ pub struct ExplainArgs {
     /// Assumed result of matches that the packet does not determine (limit, recent, owner, …).
     #[arg(long, value_enum, default_value_t = AssumedMatchResultArg::No)]
     pub assume: AssumedMatchResultArg,
-    /// Show what the evaluated rules cost, by kind of step.
+    /// Show the estimated cost of the evaluated rules in ns, by kind of step (rule, jump, …).
     #[arg(long)]
     pub cost: bool,
     /// Cost model that `weir calibrate` wrote; by default the one shipped with weir.
     #[arg(long, value_name = "FILE", requires = "cost")]
     pub cost_model: Option<PathBuf>,
-    /// Also find the matching rules by look-ups with this engine, compared with the journey: dag
-    /// (weir's own), linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset.
+    /// Also find the matching rules by look-ups with this engine, and compare them with the trace:
+    /// dag (weir's own), linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset.
     #[arg(long, value_name = "NAME", value_parser = parse_engine)]
     pub engine: Option<Engine>,
     /// JSON on standard output.
@@ -49,7 +49,7 @@ pub struct ExplainArgs {
 fn parse_engine(name: &str) -> Result<Engine, String> {
     Engine::from_name(name).ok_or_else(|| {
         let names = Engine::ALL.map(Engine::name).join(", ");
-        format!("no such engine; there are {names}")
+        format!("no such engine; the engines are {names}")
     })
 }
 

@@ -29,7 +29,7 @@ Example:
   weir lab report run
   weir lab report debian-12 debian-13 metal -o kernels.html")]
     Report(LabReportArgs),
-    /// Compare two runs of a study: exit status 1 if a point is worse by more than the margin.
+    /// Compare two runs of a study: exit status 1 if a point is worse by more than --margin.
     #[command(after_help = "\
 A point is worse if the whole 95 % interval of its ratio is beyond the margin, and the difference is
 significant at 5 % over all points together (Holm).
@@ -49,7 +49,8 @@ Example:
   weir lab serve run
   weir lab serve studies --port 8080")]
     Serve(LabServeArgs),
-    /// List the statements of the papers, with their status and the command that measures them.
+    /// List the statements of the papers and of weir, with their status and the command that
+    /// measures them.
     #[command(after_help = "\
 A status is computed from the records under STUDIES/*/runs; it cannot be set by hand.
 
@@ -85,8 +86,8 @@ pub struct LabRunArgs {
     /// Continue an interrupted run: same study, preset and seed.
     #[arg(long)]
     pub resume: bool,
-    /// Measure this subject against itself, as often as 20 runs would, and count how often a
-    /// difference is reported; exit status 1 if more than 3 times.
+    /// Measure this subject against itself, in 20 repetitions of the study, and count in how many a
+    /// difference is reported; exit status 1 if in more than 3.
     #[arg(long = "aa", value_name = "SUBJECT")]
     pub against_itself: Option<String>,
     /// Also write the result of `--aa` to the study's folder, as aa.json, which `weir lab list`
@@ -94,7 +95,7 @@ pub struct LabRunArgs {
     #[arg(id = "keep", long = "keep", requires = "against_itself")]
     pub save_aa_result_in_study: bool,
     /// Search for the highest rate of each subject with this loss, instead of measuring at
-    /// overload; the bounds are in OUTPUT/search.jsonl.gz.
+    /// overload; OUTPUT/search.jsonl.gz has the lower and upper bounds of each rate.
     #[arg(id = "search", value_name = "SEARCH", long = "search", value_enum, conflicts_with_all = ["resume", "against_itself"])]
     pub search_allowed_loss: Option<SearchLossArg>,
     /// Run over two machines: this one sends and counts, the firewall is another one, reached by

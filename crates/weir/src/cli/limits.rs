@@ -17,7 +17,7 @@ pub struct ProofLimitArgs {
     /// default takes about a minute at most. What is not proven is checked on packets.
     #[arg(id = "steps", long = "steps", default_value_t = 200, value_name = "MILLIONS")]
     pub step_millions: u64,
-    /// Memory limit of the diagrams of one family and path, in MB.
+    /// Memory limit of the decision diagrams for the proof of one IP family and hook, in MiB.
     #[arg(id = "memory", long = "memory", default_value_t = 2048, value_name = "MB")]
     pub memory_mib: usize,
     /// The time that all of it may take.

@@ -26,7 +26,7 @@ pub struct OptimizeArgs {
     /// `counters`: also apply fixes that lose counters or change what they count.
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<String>,
-    /// Also change these chains, although another program seems to own them.
+    /// Also change these chains, even if another program seems to own them.
     #[arg(id = "chains", long = "chains", value_name = "NAME", value_delimiter = ',')]
     pub changeable_foreign_chains: Vec<String>,
     /// What proofs may take.

@@ -18,7 +18,7 @@ pub enum TrafficPatternArg {
     Uniform,
     /// A few rules get most packets.
     Zipf,
-    /// From the same /16s as the rules' addresses, but never listed.
+    /// From the same /16s as the rules' addresses, but in none of the rules.
     Near,
     /// Far from all addresses of the rules.
     Far,
@@ -36,7 +36,7 @@ pub struct TrafficArgs {
     /// Which packets to write.
     #[arg(long, value_enum, default_value_t = TrafficPatternArg::Uniform)]
     pub pattern: TrafficPatternArg,
-    /// The hook of the filter table on their path.
+    /// The hook of the filter table on the packets' path.
     #[arg(long, value_enum, default_value_t = FilterHookArg::Forward)]
     pub hook: FilterHookArg,
     /// Number of packets.
@@ -57,6 +57,6 @@ pub struct TrafficArgs {
 fn parse_device_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once(',') {
         Some((iif, oif)) if !oif.contains(',') => Ok((iif.to_owned(), oif.to_owned())),
-        _ => Err("two device names with a comma between them".to_owned()),
+        _ => Err("expected two device names, separated by a comma".to_owned()),
     }
 }

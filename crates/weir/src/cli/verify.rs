@@ -22,7 +22,7 @@ pub struct VerifyArgs {
     /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write the packets that differ to this file.
+    /// Write the packets that differ to this pcap file.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// JSON on standard output.

@@ -28,10 +28,10 @@ const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
     ensure!(
         (1..=10_000_000).contains(&args.packets),
-        "--packets {}: 1 to 10,000,000",
+        "--packets {}: must be from 1 to 10,000,000",
         args.packets
     );
-    ensure!((1..=1000).contains(&args.rounds), "--rounds {}: 1 to 1000", args.rounds);
+    ensure!((1..=1000).contains(&args.rounds), "--rounds {}: must be from 1 to 1000", args.rounds);
     let engines = parse_engine_names(&args.engine)?;
     let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
@@ -104,12 +104,12 @@ fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
     let known = Engine::ALL.map(Engine::name).join(", ");
     let mut engines = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        ensure!(!names[..index].contains(name), "--engine {name}: given twice");
+        ensure!(!names[..index].contains(name), "--engine {name} is given twice");
         if name.starts_with("rte_acl") {
             continue;
         }
         let engine = Engine::from_name(name);
-        let engine = engine.with_context(|| format!("--engine {name}: one of {known}"))?;
+        let engine = engine.with_context(|| format!("--engine {name}: must be one of {known}"))?;
         engines.push(engine);
     }
     Ok(engines)
@@ -123,7 +123,7 @@ fn build_rte_acl_subject_by_name(
     use weir_bench::rte_acl::{RteAclMethod, build_rte_acl_subject};
     let known = RteAclMethod::ALL.map(RteAclMethod::name).join(", ");
     let method = RteAclMethod::ALL.into_iter().find(|method| method.name() == name);
-    let method = method.with_context(|| format!("--engine {name}: one of {known}"))?;
+    let method = method.with_context(|| format!("--engine {name}: must be one of {known}"))?;
     let built = build_rte_acl_subject(filters, method);
     Ok(built.map(|subject| Box::new(subject) as _).map_err(|error| error.to_string()))
 }
@@ -356,7 +356,11 @@ impl ClassifyReport {
         );
         if let (Some(hash), Some(matches)) = (&self.first_match_hash, self.matches_per_packet) {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{matches:.2} matching rules per packet, first matches {hash}");
+            let _ = writeln!(
+                text,
+                "{matches:.2} matching rules per packet on average; checksum of the first matches: \
+                 {hash}"
+            );
         }
         let _ = writeln!(
             text,

@@ -79,7 +79,7 @@ pub fn check_and_print_findings(
         replace_file_atomically(path, baseline::render_baseline(lines).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
         let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
-        terminal::print_escaped_to_stderr(&format!("weir: {}: {total}\n", path.display()));
+        terminal::print_escaped_to_stderr(&format!("weir: wrote {}: {total}\n", path.display()));
         return Ok(YesNoExitStatus::Yes);
     }
     match (args.json, args.format) {

@@ -146,7 +146,8 @@ fn render_compile_summary(
         ));
     } else {
         text.push_str(&format!(
-            "  compiled  {rules} rules in {runs} run{}\n  unchanged {} rules\n",
+            "  compiled  {rules} rules in {runs} group{} of consecutive rules\n  \
+             unchanged {} rules\n",
             if runs == 1 { "" } else { "s" },
             manifest.barriers.len(),
         ));

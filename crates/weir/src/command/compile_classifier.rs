@@ -108,7 +108,10 @@ fn select_chains<'f>(firewall: &'f Firewall, names: &[String]) -> Result<Vec<Bui
     if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
         let known: std::collections::BTreeSet<String> = known().collect();
         let known: Vec<String> = known.into_iter().collect();
-        bail!("no built-in chain {name} with rules; there are: {}", known.join(", "));
+        bail!(
+            "there is no built-in chain {name} with rules; the chains with rules are {}",
+            known.join(", ")
+        );
     }
     if all.is_empty() {
         bail!("the ruleset has no rules in built-in chains: there is nothing to look up");

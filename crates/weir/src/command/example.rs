@@ -22,7 +22,7 @@ use crate::terminal;
 pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStatus> {
     match args {
         ExampleCommand::Isp { seed, scale, output_folder: output } => {
-            ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: above 0, at most 5");
+            ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: must be above 0, at most 5");
             let example = generate_isp_ruleset(&IspOptions::scale_published_counts(*seed, *scale));
             let Some(dir) = output else { return terminal::print_escaped_if_terminal(&example.v4) };
             fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
@@ -49,7 +49,7 @@ pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStat
             verdict,
             output,
         } => {
-            ensure!((1..=65_536).contains(flows), "--flows {flows}: 1 to 65,536");
+            ensure!((1..=65_536).contains(flows), "--flows {flows}: must be from 1 to 65,536");
             let flow = ExampleFrameTemplate {
                 destination: *to,
                 is_tcp: *tcp,
@@ -64,14 +64,17 @@ pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStat
             )
         }
         ExampleCommand::Services { count, seed } => {
-            ensure!((1..=20_000).contains(count), "--count {count}: 1 to 20,000");
+            ensure!((1..=20_000).contains(count), "--count {count}: must be from 1 to 20,000");
             terminal::print_escaped_if_terminal(&generate_services_ruleset(&ServicesOptions {
                 count: *count,
                 seed: *seed,
             }))
         }
         ExampleCommand::University { departments, seed, untracked } => {
-            ensure!((1..=200).contains(departments), "--departments {departments}: 1 to 200");
+            ensure!(
+                (1..=200).contains(departments),
+                "--departments {departments}: must be from 1 to 200"
+            );
             let options = UniversityOptions {
                 department_count: *departments,
                 seed: *seed,
@@ -83,7 +86,7 @@ pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStat
             print_filter_set(*shape, *rules, *seed)
         }
         ExampleCommand::NonmatchingRules { count, seed, nft } => {
-            ensure!(*count <= 200_000, "--count {count}: at most 200,000");
+            ensure!(*count <= 200_000, "--count {count}: must be at most 200,000");
             let kind = RuleListKind::Stateless;
             let options = RuleListOptions { nonmatching_rule_count: *count, seed: *seed, kind };
             terminal::print_escaped_if_terminal(&if *nft {
@@ -101,7 +104,7 @@ fn print_filter_set(
     seed: u64,
 ) -> Result<YesNoExitStatus> {
     let in_range = (1..=FILTER_SET_RULES_MAX).contains(&rule_count);
-    ensure!(in_range, "--rules {rule_count}: 1 to 1,000,000");
+    ensure!(in_range, "--rules {rule_count}: must be from 1 to 1,000,000");
     let shape = match shape {
         FilterSetShapeArg::Acl => FilterSetShape::Acl,
         FilterSetShapeArg::Fw => FilterSetShape::Fw,

@@ -123,12 +123,10 @@ fn require_unassumable_fields(
         true => String::new(),
         false => format!(" (its rules name {})", names.join(", ")),
     };
-    bail!(
-        "the packet has no {}, which rule {} tests{known}: add `{}` to --packet",
-        first.nft_name,
-        first.rule,
-        words.join(" ")
-    );
+    let mut lacks: Vec<String> =
+        missing.iter().map(|f| format!("no {}, which rule {} tests", f.nft_name, f.rule)).collect();
+    lacks[0].push_str(&known);
+    bail!("the packet has {}: add `{}` to --packet", lacks.join(", and "), words.join(" "));
 }
 
 /// The words that give a field.

@@ -108,7 +108,7 @@ fn study_folder(study: &Path) -> &Path {
 pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> {
     ensure!(
         args.margin_fraction > 0.0 && args.margin_fraction < 1.0,
-        "--margin {}: above 0, below 1",
+        "--margin {}: must be above 0 and below 1",
         args.margin_fraction
     );
     let (first, second) =
@@ -122,7 +122,7 @@ pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> 
     );
     ensure!(
         !points.is_empty(),
-        "the runs have no point in common that each measured in two blocks"
+        "the runs have no point in common that both measured in at least two blocks"
     );
     let worse = points.iter().filter(|point| point.verdict == ChangeClass::Regression).count();
     if args.json {

@@ -55,7 +55,8 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus>
         }
         text.push('\n');
     }
-    let _ = writeln!(text, "{shown} in {} studies", entries.len());
+    let plural = if shown == 1 { "" } else { "s" };
+    let _ = writeln!(text, "{shown} statement{plural} in {} studies", entries.len());
     terminal::print_escaped_if_terminal(&text)
 }
 

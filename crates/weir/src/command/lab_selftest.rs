@@ -13,8 +13,12 @@ use crate::terminal::{self, TerminalProgress};
 
 /// Measures the laboratory itself. No where something was lost.
 pub fn run_and_print_self_test(args: &LabSelftestArgs) -> Result<YesNoExitStatus> {
-    ensure!((0.01..=60.0).contains(&args.trial), "--trial {}: 0.01 to 60 seconds", args.trial);
-    ensure!(args.forward_reverse_blocks > 0, "--blocks 0: one pass at least");
+    ensure!(
+        (0.01..=60.0).contains(&args.trial),
+        "--trial {}: must be from 0.01 to 60 seconds",
+        args.trial
+    );
+    ensure!(args.forward_reverse_blocks > 0, "--blocks 0: must be at least 1");
     let options = selftest::SelfTestOptions {
         trial_duration: Duration::from_secs_f64(args.trial),
         forward_reverse_blocks: args.forward_reverse_blocks,

@@ -80,7 +80,7 @@ impl ServedSite {
         };
         if !is_single_run_folder && site.source_files().is_empty() {
             bail!(
-                "{}: neither a run (run.json) nor a folder of studies (*/study.toml)",
+                "{} is neither a run (run.json) nor a folder of studies (*/study.toml)",
                 folder.display()
             );
         }

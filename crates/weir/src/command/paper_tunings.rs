@@ -47,9 +47,9 @@ fn render_tuning_as_sysctl_line(row: &ModernizedTuningWithCurrentValue) -> Strin
     let reach = match tuning.reach {
         TuningScope::Namespace => "",
         TuningScope::Machine => " (whole machine)",
-        TuningScope::Gone => " (gone)",
+        TuningScope::Gone => " (no longer exists)",
     };
-    let now = now.as_ref().map_or(String::new(), |now| format!("; now {now}"));
+    let now = now.as_ref().map_or(String::new(), |now| format!("; {} is {now} now", tuning.sysctl));
     let what = format!("# {}{reach}: {}{now}\n", tuning.then, tuning.why);
     if tuning.value.is_empty() {
         return what;

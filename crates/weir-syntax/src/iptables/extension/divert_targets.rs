@@ -68,7 +68,7 @@ fn build_nfqueue_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             _ => {
                 return t
                     .arg_error(format!("{} is not a range of queues", t.arg))
-                    .with_help("FIRST:LAST, at most 65535 of them")
+                    .with_help("write FIRST:LAST, at most 65535 queues")
                     .into_err();
             }
         },

@@ -294,7 +294,7 @@ fn parse_tc_class(t: &ParsedOption) -> ParseResult<(u16, u16)> {
         Some(class) => Ok(class),
         None => t
             .arg_error(format!("{} is not a class", t.arg))
-            .with_help("MAJOR:MINOR, both hexadecimal")
+            .with_help("write MAJOR:MINOR, both hexadecimal")
             .into_err(),
     }
 }

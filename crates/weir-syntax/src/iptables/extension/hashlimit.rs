@@ -361,7 +361,9 @@ fn parse_burst_packets_or_bytes(t: &ParsedOption) -> ParseResult<u64> {
         Some(n) => Ok(n),
         None => t
             .arg_error(format!("{} is not a burst", t.arg))
-            .with_help(format!("a number from 1 to {BURST_MAX_PACKETS}, or one with a unit: 64kb"))
+            .with_help(format!(
+                "write a number from 1 to {BURST_MAX_PACKETS}, or one with a unit: 64kb"
+            ))
             .into_err(),
     }
 }

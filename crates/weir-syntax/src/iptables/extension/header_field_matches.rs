@@ -147,7 +147,7 @@ pub(super) fn parse_dscp(t: &ParsedOption) -> ParseResult<u8> {
         Some((_, value)) => Ok(*value),
         None => t
             .arg_error(format!("no DSCP class {}", t.arg))
-            .with_help("BE, EF, CSx, AFxx")
+            .with_help("use BE, EF, CSx or AFxx")
             .into_err(),
     }
 }

@@ -62,7 +62,8 @@ fn parse_log_level(t: &ParsedOption) -> ParseResult<u64> {
         None => t
             .arg_error(format!("no log level {}", t.arg))
             .with_help(
-                "a number from 0 to 7, or alert, crit, debug, emerg, error, info, notice, warning",
+                "write a number from 0 to 7, or alert, crit, debug, emerg, error, info, notice, \
+                 warning",
             )
             .into_err(),
     }

@@ -80,7 +80,7 @@ fn parse_mac(t: &ParsedOption) -> ParseResult<[u8; 6]> {
         d.with_help(format!("write colons instead of hyphens: {}", t.arg.replace('-', ":")))
             .into_err()
     } else {
-        d.with_help("six bytes in hexadecimal, separated by colons").into_err()
+        d.with_help("write six bytes in hexadecimal, separated by colons").into_err()
     }
 }
 

@@ -20,9 +20,9 @@ fn number_or_range_error(t: &ParsedOption, text: &str, min: u64, max: u64) -> Di
         Some(_) => t
             .arg_error(format!("{text} is not from {min} to {max}"))
             .with_help(format!("the minimum is {min}, the maximum {max}")),
-        None => {
-            t.arg_error(format!("{text:?} is not a number")).with_help("decimal, 0x… or 0… (octal)")
-        }
+        None => t
+            .arg_error(format!("{text:?} is not a number"))
+            .with_help("write it as decimal, 0x… or 0… (octal)"),
     }
 }
 
@@ -157,9 +157,11 @@ pub(crate) fn bad_addr_error(
         BadAddr::NotNumericAddress => {
             d(format!("{text:?} is not an address")).with_help(match family {
                 Family::V4 => {
-                    "four numbers separated by dots, optionally a slash and a length or mask"
+                    "write four numbers separated by dots, optionally a slash and a length or mask"
                 }
-                Family::V6 => "e.g. 2001:db8::1, optionally a slash and a prefix length",
+                Family::V6 => {
+                    "write for example 2001:db8::1, optionally a slash and a prefix length"
+                }
             })
         }
     }

@@ -38,8 +38,8 @@ pub(super) static U32_MATCH: Extension<Match> = Extension {
             return t
                 .arg_error(format!("{:?} is not a u32 expression", t.arg))
                 .with_help(
-                    "e.g. 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 ranges, \
-                     shifts below 32",
+                    "write for example 0>>22&0x3C@0&0xFF=1:5; at most 10 tests of 10 steps and 10 \
+                     ranges, shifts below 32",
                 )
                 .into_err();
         };
@@ -80,7 +80,12 @@ fn build_string_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     } else {
         match parse_hex_pattern(t.arg) {
             Some(bytes) => bytes,
-            None => return t.arg_error("no hex pattern").with_help("e.g. abc|0d 0a|").into_err(),
+            None => {
+                return t
+                    .arg_error("no hex pattern")
+                    .with_help("write for example abc|0d 0a|")
+                    .into_err();
+            }
         }
     };
     if bytes.is_empty() || bytes.len() > STRING_PATTERN_MAX_BYTES {
@@ -247,7 +252,8 @@ fn build_bpf_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
                 return t
                     .arg_error("not a classic BPF program")
                     .with_help(
-                        "COUNT,code jt jf k,… of at most 64 instructions; the last one returns",
+                        "write COUNT,code jt jf k,… with at most 64 instructions; the last \
+                         one returns",
                     )
                     .into_err();
             }

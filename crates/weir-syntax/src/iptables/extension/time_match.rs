@@ -132,7 +132,9 @@ fn parse_days_as_bits(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
             None => {
                 return t
                     .arg_error(format!("no day {word:?}"))
-                    .with_help("Mon to Sun or 1 to 7 for weekdays, 1 to 31 for days of the month")
+                    .with_help(
+                        "write Mon to Sun or 1 to 7 for weekdays, 1 to 31 for days of the month",
+                    )
                     .into_err();
             }
         }
@@ -163,7 +165,7 @@ fn parse_time_of_day_as_seconds(t: &ParsedOption) -> ParseResult<u64> {
         Some(s) => Ok(s),
         None => t
             .arg_error(format!("{} is not a time of day", t.arg))
-            .with_help("hh:mm or hh:mm:ss")
+            .with_help("write hh:mm or hh:mm:ss")
             .into_err(),
     }
 }
@@ -195,7 +197,7 @@ fn parse_date_as_unix_seconds(t: &ParsedOption) -> ParseResult<u64> {
         Some(s) => Ok(s),
         None => t
             .arg_error(format!("{} is not a date from 1970 to 2038-01-19T03:14:07", t.arg))
-            .with_help("YYYY-MM-DDThh:mm:ss; parts can be omitted from the right")
+            .with_help("write YYYY-MM-DDThh:mm:ss; parts can be omitted from the right")
             .into_err(),
     }
 }

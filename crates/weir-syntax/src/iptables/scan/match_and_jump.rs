@@ -74,7 +74,7 @@ impl<'w> OptionScanner<'_, '_, 'w> {
     ) -> ParseResult<()> {
         if !matches!(self.jump, ParsedJumpTarget::None) {
             return Diagnostic::new("a second target", span)
-                .with_help("one -j or -g per rule")
+                .with_help("give one -j or -g per rule")
                 .into_err();
         }
         self.jump_span = span;

@@ -6,7 +6,7 @@ use weir_lint::{Finding, IncompletelySearchedTable, RelatedPlace, Severity, coun
 use weir_model::Firewall;
 use weir_syntax::{Diagnostic, DiagnosticSeverity, escape_control_chars};
 
-use super::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
+use super::checked_ruleset::{CheckedRuleset, format_severity_counts};
 use crate::source_locations::SourceLineIndex;
 
 /// Findings drawn of each kind; the others are counted.
@@ -99,9 +99,13 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
     let places = SourceLineIndex::new(&checked.sources);
     let mut out = String::new();
     for (id, of_kind) in &kinds {
-        let fix = if of_kind.iter().any(|f| f.fix.is_some()) { ", weir can fix" } else { "" };
-        let worst = severity_word(of_kind[0].severity);
-        out.push_str(&format!("\n{worst} {id}: {}{fix}\n", of_kind.len()));
+        let count = format_severity_counts(of_kind.iter().copied());
+        let fix = match of_kind.iter().filter(|f| f.fix.is_some()).count() {
+            0 => String::new(),
+            n if n == of_kind.len() => "; weir optimize can fix this".to_owned(),
+            n => format!("; weir optimize can fix {n}"),
+        };
+        out.push_str(&format!("\n{id}: {count}{fix}\n"));
         for finding in of_kind.iter().take(at_most) {
             let Some(source) = places.source_of_finding(finding) else { continue };
             let lines = |of: &[RelatedPlace]| {

@@ -104,7 +104,8 @@ fn build_mh_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
                 return t
                     .arg_error(format!("no type of mobility header {:?}", t.arg))
                     .with_help(
-                        "a number from 0 to 255, a range FROM:TO, or a name like binding-update",
+                        "write a number from 0 to 255, a range FROM:TO, or a name like \
+                         binding-update",
                     )
                     .into_err();
             }
@@ -158,7 +159,9 @@ fn build_ipv6_options_header_match(g: &ParsedExtensionOptions) -> ParseResult<Ma
         if count > IPV6_OPTIONS_MAX || !t.arg.split(',').enumerate().all(good) {
             return t
                 .arg_error(format!("{:?} is not a list of options", t.arg))
-                .with_help("TYPE[:LENGTH],… of at most 16, the 16th without length, up to 255")
+                .with_help(
+                    "write at most 16 of TYPE[:LENGTH],…, up to 255, the 16th without length",
+                )
                 .into_err();
         }
     }

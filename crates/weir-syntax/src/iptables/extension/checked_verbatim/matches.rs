@@ -181,7 +181,7 @@ fn build_ipvs_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         if !named && strtoul::parse_number_in_range(t.arg, 0, 255).is_none() {
             return t
                 .arg_error(format!("no protocol {}", t.arg))
-                .with_help("a name, or a number from 0 to 255")
+                .with_help("write a name, or a number from 0 to 255")
                 .into_err();
         }
     }

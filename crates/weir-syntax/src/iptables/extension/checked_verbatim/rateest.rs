@@ -120,7 +120,10 @@ fn parse_time_us(t: &ParsedOption) -> ParseResult<u32> {
             .arg_error(format!("{} is not a time from 0 to 4294s", t.arg))
             .with_help("iptables would take another time for it: write a smaller one")
             .into_err(),
-        _ => t.arg_error(format!("{} is not a time", t.arg)).with_help("e.g. 250ms").into_err(),
+        _ => t
+            .arg_error(format!("{} is not a time", t.arg))
+            .with_help("write for example 250ms")
+            .into_err(),
     }
 }
 
