@@ -71,6 +71,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         }
         Command::Verify(args) => command::verify::compare_forms_with_kernel(&args, colors.stderr),
         Command::Diff(args) => command::diff::compare_and_print_review(&args, colors.stderr),
+        Command::Test(args) => command::policy_test::check_and_print_policy(&args, colors.stderr),
         Command::Traffic(args) => {
             command::traffic::write_frames_with_verdicts(&args, colors.stderr)
         }
