@@ -6,31 +6,23 @@
 //! table. The bytes are those that `iptables-legacy-restore` 1.8.9 loads, with the revisions of
 //! matches and targets that it chooses.
 
-mod conntrack_targets;
 pub(crate) mod decoder;
+mod encoder;
 pub(crate) mod entry_offsets;
 pub(crate) mod entry_writer;
-mod host_matches;
 pub(crate) mod kernel_entry;
 mod kernel_table;
-mod matches;
 mod option_fields;
 pub(crate) mod rule_entry;
 mod set_indices;
-mod set_modules;
-mod state_matches;
-mod stateful_matches;
-mod table_encoder;
-mod targets;
-mod u32_match;
 
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::Table;
 
 pub use self::decoder::{KernelExtension, KernelExtensionKind, decode_table};
+pub use self::encoder::table_encoder::{EncodedTable, encode_table};
 pub use self::kernel_table::{KernelChain, KernelTable};
 pub use self::set_indices::SetIndices;
-pub use self::table_encoder::{EncodedTable, encode_table};
 use crate::ApplyError;
 
 /// Puts a table in place of the present one of its name, with the counters of the model.

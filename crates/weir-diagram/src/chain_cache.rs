@@ -15,7 +15,7 @@ use crate::table_evaluation_point::TableEvaluationPoint;
 
 /// What a chain means to a rule that jumps to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ChainDiagrams {
+pub(crate) struct DiagramsOfOneChain {
     /// Its rules unchanged.
     pub rules: DiagramRef,
     /// What returns continues.
@@ -24,7 +24,7 @@ pub(crate) struct ChainDiagrams {
     pub goto: Option<DiagramRef>,
 }
 
-/// The number of a [`ChainDiagrams`].
+/// The number of a [`DiagramsOfOneChain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChainDiagramId(usize);
 
@@ -82,7 +82,7 @@ impl<'f> ChainCacheKey<'f> {
 #[derive(Debug, Default)]
 pub(crate) struct ChainCache<'f> {
     ids_by_key: HashMap<ChainCacheKey<'f>, ChainDiagramId>,
-    diagrams: Vec<ChainDiagrams>,
+    diagrams: Vec<DiagramsOfOneChain>,
     /// By their rules.
     ids_by_rules: HashMap<DiagramRef, ChainDiagramId>,
 }
@@ -99,7 +99,7 @@ impl<'f> ChainCache<'f> {
     }
 
     /// A new meaning.
-    pub fn insert_diagrams(&mut self, made: ChainDiagrams) -> ChainDiagramId {
+    pub fn insert_diagrams(&mut self, made: DiagramsOfOneChain) -> ChainDiagramId {
         let number = ChainDiagramId(self.diagrams.len());
         self.diagrams.push(made);
         self.ids_by_rules.insert(made.rules, number);
@@ -111,7 +111,7 @@ impl<'f> ChainCache<'f> {
         self.ids_by_key.insert(key, chain_id);
     }
 
-    pub fn diagrams_by_id(&self, chain_id: ChainDiagramId) -> ChainDiagrams {
+    pub fn diagrams_by_id(&self, chain_id: ChainDiagramId) -> DiagramsOfOneChain {
         self.diagrams[chain_id.0]
     }
 

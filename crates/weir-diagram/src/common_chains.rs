@@ -33,7 +33,7 @@ use weir_model::{
     Chain, ChainGraph, Family, FieldSet, Match, Rule, Table, Target, match_effects, target_effects,
 };
 
-use crate::chain_cache::{ChainCache, ChainDiagrams};
+use crate::chain_cache::{ChainCache, DiagramsOfOneChain};
 use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
@@ -525,7 +525,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         };
         let jump = terminals.intern_leaf(called);
         let goto = terminals.intern_leaf(Terminal { exit: RuleExit::Return, ..called });
-        let id = self.context.chain_cache.insert_diagrams(ChainDiagrams {
+        let id = self.context.chain_cache.insert_diagrams(DiagramsOfOneChain {
             rules: jump,
             jump,
             goto: Some(goto),

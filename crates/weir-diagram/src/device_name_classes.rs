@@ -22,6 +22,16 @@ impl DeviceNameClasses {
         DeviceNameClasses::new(firewalls.iter().flat_map(|f| collect_device_names(f, family)))
     }
 
+    /// The same, where names, and prefixes (true), are distinguished in addition.
+    pub(crate) fn of_firewalls_and_names(
+        firewalls: &[&Firewall],
+        family: Family,
+        names: &[(String, bool)],
+    ) -> DeviceNameClasses {
+        let of_firewalls = firewalls.iter().flat_map(|f| collect_device_names(f, family));
+        DeviceNameClasses::new(of_firewalls.chain(names.iter().cloned()))
+    }
+
     /// The meaning of a device name in the packets of a comparison: `any other device`, `ppp+`; the
     /// name itself if rules test it.
     pub fn describe_name(&self, name: &str) -> String {

@@ -12,7 +12,7 @@ use weir_partition::predicate_relations::is_disjoint;
 const EXAMINED_PAIRS_MAX: usize = 5_000_000;
 
 /// A rule by which a packet may meet such rules: itself, or in the chain that it enters.
-struct RuleWithEffectsAfterOpaqueTests {
+struct RuleLeadingToOpaqueTestEffects {
     tests: RuleTests,
     /// How many a packet that matches may meet.
     effects_after_opaque_tests_max: usize,
@@ -44,12 +44,10 @@ pub(crate) fn can_packet_reach_effects_after_opaque_tests(
             let tests = lower_to_tests(rule, family);
             let effects_after_opaque_tests_max =
                 below + usize::from(has_effect_after_opaque_test(rule, &tests));
-            (effects_after_opaque_tests_max > 0).then_some(RuleWithEffectsAfterOpaqueTests {
-                tests,
-                effects_after_opaque_tests_max,
-            })
+            (effects_after_opaque_tests_max > 0)
+                .then_some(RuleLeadingToOpaqueTestEffects { tests, effects_after_opaque_tests_max })
         };
-        let rules: Vec<RuleWithEffectsAfterOpaqueTests> =
+        let rules: Vec<RuleLeadingToOpaqueTestEffects> =
             enumerate_rules(chain).filter_map(effects_after_opaque_tests_max).collect();
         met[at] = max_effects_after_opaque_tests_of_one_packet(&rules, family, count);
         if met[at] >= count {
@@ -74,7 +72,7 @@ fn has_effect_after_opaque_test(rule: &Rule, tests: &RuleTests) -> bool {
 /// The largest total weight of a rule and those that some packet may match in addition to it; at
 /// most `enough`.
 fn max_effects_after_opaque_tests_of_one_packet(
-    rules: &[RuleWithEffectsAfterOpaqueTests],
+    rules: &[RuleLeadingToOpaqueTestEffects],
     family: Family,
     enough: usize,
 ) -> usize {

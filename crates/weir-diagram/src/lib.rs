@@ -8,6 +8,7 @@
 //!   coverage, sizes, example packets, and regions in words.
 //! - [`compare`]: compares two rulesets over the whole journey; they are proven equal, or the
 //!   result has a packet that shows the difference.
+//! - [`JourneyVerdicts`]: decides whether all packets of a region have the expected verdict.
 //! - [`DiagramLookup`]: the outcome of one packet according to the diagram, for comparison with
 //!   another source.
 //!
@@ -23,7 +24,8 @@
 //!   rules, chains, and the tables of a path; `chain_cache` finds what was built before;
 //! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter,
 //!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
-//!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`.
+//!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`;
+//! - `region_decision` compares the verdicts of one ruleset with expected ones.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
 //! (compared packet by packet), and words for people (`weir-review`).
@@ -88,6 +90,7 @@ mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
+mod region_decision;
 mod rule_and_chain_diagrams;
 mod rule_field_use;
 mod ruleset_slice;
@@ -129,6 +132,10 @@ pub use self::paired_oracle::PairedSeededOracle;
 pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
+pub use self::region_decision::{
+    FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
+    UndecidedPackets,
+};
 pub use self::stateful_test_id::StatefulTestIdResolver;
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};

@@ -108,6 +108,16 @@ impl<'f> PacketSpaceBasis<'f> {
         }
     }
 
+    /// The same, where devices of these names, and prefixes (true), are distinguished in addition.
+    pub fn of_firewalls_and_devices(
+        family: Family,
+        firewalls: &[&'f Firewall],
+        devices: &[(String, bool)],
+    ) -> PacketSpaceBasis<'f> {
+        let device_names = DeviceNameClasses::of_firewalls_and_names(firewalls, family, devices);
+        PacketSpaceBasis { device_names, ..PacketSpaceBasis::of_firewalls(family, firewalls) }
+    }
+
     pub fn make_space(&self, options: PacketSpaceOptions) -> Result<PacketSpace<'f>, LimitReached> {
         let layout = VariableLayout::new(self.family, options.order, self.device_names.clone());
         let mut store = NodeStore::new(options.memory_bytes);

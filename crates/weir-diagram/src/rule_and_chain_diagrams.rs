@@ -14,7 +14,7 @@ use weir_semantics::Verdict;
 use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 
 use crate::balanced_merge::{BalancedMerge, merge_balanced};
-use crate::chain_cache::{ChainCacheKey, ChainDiagramId, ChainDiagrams};
+use crate::chain_cache::{ChainCacheKey, ChainDiagramId, DiagramsOfOneChain};
 use crate::compose::DiagramContext;
 use crate::evaluation_point::EvaluationPoint;
 use crate::merge_order::{MergeStep, plan_merge_steps};
@@ -149,7 +149,7 @@ impl<'f> DiagramContext<'f> {
             return Ok(chain_id);
         }
         let jump = self.replace_exit_by_other_exit(rules, RuleExit::Return, RuleExit::Continue)?;
-        Ok(self.chain_cache.insert_diagrams(ChainDiagrams { rules, jump, goto: None }))
+        Ok(self.chain_cache.insert_diagrams(DiagramsOfOneChain { rules, jump, goto: None }))
     }
 
     /// What a chain means: looked up, or made.

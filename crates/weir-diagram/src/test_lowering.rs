@@ -159,7 +159,7 @@ impl PacketSpace<'_> {
         }
     }
 
-    fn lower_field_test(
+    pub(crate) fn lower_field_test(
         &mut self,
         field: Field,
         predicate: &Predicate,

@@ -38,6 +38,7 @@ pub mod managing_programs;
 pub mod match_module_constants;
 pub mod nft;
 mod original_rule_index;
+mod packet_region;
 mod rule_id;
 pub mod rule_match;
 mod rule_place;
@@ -59,6 +60,7 @@ pub use effect::{
 pub use field::{Field, FieldReading, Layer, RuleMergeClass};
 pub use ipset::{Element, ElementPart, IpSet, SetKind, SetOption};
 pub use original_rule_index::OriginalRuleIndex;
+pub use packet_region::{FieldCondition, PacketRegion};
 pub use rule_id::{RuleId, RuleIdTable};
 pub use rule_match::{
     AddrMatch, BaseMatch, FragmentMatch, IfaceMatch, Match, PortSpan, ProtoMatch,

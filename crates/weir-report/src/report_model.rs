@@ -68,7 +68,8 @@ impl<'a> ReportModel<'a> {
     pub(crate) fn new(record: &'a RunRecord) -> ReportModel<'a> {
         let run = &record.run;
         let numeric = |axis: &&ScenarioAxis| {
-            axis.values.len() > 1 && axis.values.iter().all(|value| value.as_number().is_some())
+            axis.measured_values.len() > 1
+                && axis.measured_values.iter().all(|value| value.as_number().is_some())
         };
         let axis = run.axes.iter().find(numeric);
         let reference =
@@ -172,7 +173,8 @@ impl<'a> ReportModel<'a> {
     /// Values of the axis, rising; one `None` if the grid has no axis.
     pub(crate) fn numeric_axis_values(&self) -> Vec<Option<u64>> {
         let Some(axis) = self.numeric_axis else { return vec![None] };
-        let mut values: Vec<u64> = axis.values.iter().filter_map(Coordinate::as_number).collect();
+        let mut values: Vec<u64> =
+            axis.measured_values.iter().filter_map(Coordinate::as_number).collect();
         values.sort_unstable();
         values.dedup();
         values.into_iter().map(Some).collect()
@@ -342,7 +344,7 @@ pub(crate) fn find_facets_of_trial_kind(
     let rank = |scenario: &Scenario| -> Vec<usize> {
         let place = |axis: &&ScenarioAxis| {
             let value = scenario.coordinate(&axis.name);
-            axis.values.iter().position(|one| Some(one) == value).unwrap_or(usize::MAX)
+            axis.measured_values.iter().position(|one| Some(one) == value).unwrap_or(usize::MAX)
         };
         others.iter().map(place).collect()
     };

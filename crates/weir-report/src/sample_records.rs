@@ -197,13 +197,13 @@ fn sample_axes(sizes: &[u64]) -> Vec<ScenarioAxis> {
         ScenarioAxis {
             name: "rules".to_owned(),
             title: "rules before the one that accepts".to_owned(),
-            values: sizes.iter().map(|size| Coordinate::Number(*size)).collect(),
+            measured_values: sizes.iter().map(|size| Coordinate::Number(*size)).collect(),
             titles: BTreeMap::new(),
         },
         ScenarioAxis {
             name: "source".to_owned(),
             title: "where packets come from".to_owned(),
-            values: vec!["far".into(), "near".into()],
+            measured_values: vec!["far".into(), "near".into()],
             titles: titles.map(owned).into(),
         },
     ]

@@ -1,5 +1,6 @@
 //! Results of semantics and diagrams, in words and as values: why a packet took its path
-//! ([`explain`]), and what a change of a ruleset means ([`Review`]).
+//! ([`explain`]), what a change of a ruleset means ([`Review`]), and whether it keeps a policy
+//! ([`policy_check`]).
 //!
 //! Explanations and reviews are values that serialise to JSON and render themselves as text or
 //! Markdown. Not part of this crate: the analysis itself (the interpreter and the diagrams),
@@ -10,6 +11,7 @@
 pub mod explain;
 pub mod lookup_journey;
 pub mod lookup_walk;
+pub mod policy_check;
 mod review;
 
 pub use review::{

@@ -181,7 +181,8 @@ pub struct ScenarioAxis {
     /// What a reader sees.
     pub title: String,
     /// The values that this run's preset measured.
-    pub values: Vec<Coordinate>,
+    #[serde(rename = "values")]
+    pub measured_values: Vec<Coordinate>,
     /// The preset's name for each text value, where the study gives one.
     #[serde(default)]
     pub titles: BTreeMap<String, String>,

@@ -23,6 +23,7 @@ pub(crate) mod word_splitting;
 use weir_model::{Family, Ruleset};
 
 pub use self::extension::compute_rate_count_and_unit_millis;
+pub(crate) use self::extension::find_reject_type;
 pub use self::parser_settings::ParserSettings;
 pub use self::print::{print, print_match, print_rule, print_target};
 pub use self::rule_text::parse_rule;

@@ -39,6 +39,7 @@ pub mod ipset;
 pub mod iptables;
 pub mod nft;
 pub mod packet;
+pub mod policy;
 mod strtod;
 mod strtoul;
 mod system_name_tables;

@@ -14,7 +14,7 @@
 
 mod draft;
 mod error;
-mod name_lookup;
+pub(crate) mod name_lookup;
 mod print;
 
 use std::net::IpAddr;

@@ -14,7 +14,7 @@ use crate::testdata;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ModuleOptionSamples {
     /// Values that an option takes, some of them only at times.
-    values: FamilyOptionValues,
+    values: OptionValuesByFamily,
     /// Second arguments that an option takes.
     second_values: OptionValuesByName,
     /// Second arguments that it refuses.
@@ -33,7 +33,7 @@ type OptionValuesByName = BTreeMap<String, Vec<String>>;
 /// Values by option, of both families and of one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct FamilyOptionValues {
+struct OptionValuesByFamily {
     both: OptionValuesByName,
     v4: OptionValuesByName,
     v6: OptionValuesByName,
@@ -68,7 +68,7 @@ impl ModuleOptionSamples {
 
     /// All options that the file names.
     pub fn named_options(&self) -> impl Iterator<Item = &str> {
-        let FamilyOptionValues { both, v4, v6 } = &self.values;
+        let OptionValuesByFamily { both, v4, v6 } = &self.values;
         let all = [both, v4, v6, &self.second_values, &self.second_values_refused];
         all.into_iter().flat_map(|values| values.keys().map(String::as_str))
     }

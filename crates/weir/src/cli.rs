@@ -16,6 +16,7 @@ mod limits;
 mod operand;
 mod optimize;
 mod paper_tunings;
+mod policy_test;
 mod traffic;
 mod verify;
 
@@ -38,6 +39,7 @@ pub use limits::TimeLimitArgs;
 pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use optimize::OptimizeArgs;
 pub use paper_tunings::TuneArgs;
+pub use policy_test::{PolicyTestArgs, PolicyTestFormatArg};
 pub use traffic::{TrafficArgs, TrafficPatternArg};
 pub use verify::VerifyArgs;
 
@@ -182,6 +184,24 @@ Example:
   weir diff office.rules office-nft --counters
   weir diff --live new.rules --format markdown > review.md")]
     Diff(DiffArgs),
+    /// Test a ruleset against a policy: packets and regions with the verdicts that they must have.
+    #[command(after_help = "\
+A policy has a test a line; an indented line continues the one above, # begins a comment:
+  \"web is open\" accept all iif wan0 oif dmz0 ip daddr 192.168.20.5 tcp dport { 80, 443 }
+  drop packet iif wan0 ip saddr 198.51.100.7 ip daddr 203.0.113.20 tcp dport 22
+
+`packet` is followed by one packet in the words of explain --packet, `all` by a region: fields with
+values, prefixes, ranges, lists { A, B } or != VALUE. A region holds only if all its packets have the
+verdict, on every path that its devices allow (`via forward` selects one): decision diagrams decide.
+Verdicts: accept, drop, reject, reject with TYPE, deny (drop or reject), handed-over. `if limit
+matches` at the end assumes the result of matches that packets do not determine.
+
+Exit status 0 all tests hold, 1 some fail, 2 undecided, no packet in a region, or error.
+
+Example:
+  weir test office.policy office.rules --ip6 office.rules6
+  weir test office.policy --live --format junit > weir.xml")]
+    Test(PolicyTestArgs),
     /// Write frames for a ruleset, each with its expected verdict.
     #[command(
         after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"

@@ -19,6 +19,7 @@ pub mod lab_selftest;
 pub mod lab_serve_over_http;
 pub mod optimize;
 pub mod paper_tunings;
+pub mod policy_test;
 pub mod traffic;
 pub mod verify;
 

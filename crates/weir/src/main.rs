@@ -4,7 +4,7 @@
 //! - `cli` is the command line as clap parses it, `command` has one file per command;
 //! - `operand`, `diff_operand`, `ruleset_texts` and `live_ruleset` read what the command line names;
 //! - `terminal`, `run_progress`, `source_locations`, `unified_diff` and `json_output` print;
-//! - `atomic_file_replacement` writes files as a whole, `deadline` ends a command in time.
+//! - `atomic_file_replacement` writes files as a whole, `process_timeout` ends a command in time.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -12,11 +12,11 @@
 mod atomic_file_replacement;
 mod cli;
 mod command;
-mod deadline;
 mod diff_operand;
 mod json_output;
 mod live_ruleset;
 mod operand;
+mod process_timeout;
 mod ruleset_texts;
 mod run_progress;
 mod source_locations;
@@ -76,6 +76,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         }
         Command::Verify(args) => command::verify::compare_forms_with_kernel(&args, colors.stderr),
         Command::Diff(args) => command::diff::compare_and_print_review(&args, colors.stderr),
+        Command::Test(args) => command::policy_test::check_and_print_policy(&args, colors.stderr),
         Command::Traffic(args) => {
             command::traffic::write_frames_with_verdicts(&args, colors.stderr)
         }

@@ -3,12 +3,12 @@
 use weir_model::{AddrMatch, BaseMatch, Effect, Family, Match, Rule, SharedName, Target};
 use weir_syntax::iptables::{print_match, print_target};
 
+use super::encoder::{matches, set_modules, targets};
 use super::entry_offsets::EntryOffsets;
 use super::entry_writer::{
     EntryWriter, XT_RETURN, verdict_of_policy, write_addr, write_device_name,
 };
 use super::set_indices::SetIndices;
-use super::{matches, set_modules, targets};
 
 /// What the verdict of an entry is to become when the table is laid out.
 pub(crate) enum VerdictFixup<'r> {

@@ -6,7 +6,7 @@ use std::arch::x86_64::{
 };
 
 use super::block::CacheLine;
-use super::bucket_rows::{KeyValuesInRowOrder, RowShape, WordCountsByComparison};
+use super::bucket_rows::{OneKeyInRowOrder, RowShape, WordCountsByComparison};
 use super::lane_comparisons::LaneInstructions;
 
 /// To be used only in functions that enable AVX2, on processors that have it.
@@ -41,7 +41,7 @@ impl LaneInstructions for Avx2Lanes {
     fn match_bucket_block(
         lines: &[CacheLine],
         shape: impl RowShape,
-        row_keys: &KeyValuesInRowOrder,
+        row_keys: &OneKeyInRowOrder,
     ) -> u32 {
         let WordCountsByComparison { wide, narrow, masked } = shape.counts();
         // SAFETY: the caller's processor has AVX2.

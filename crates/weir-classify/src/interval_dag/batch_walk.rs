@@ -3,7 +3,7 @@
 
 use super::block::{BitVectorGroup, CacheLine, ClassifierBlock, SearchRoot};
 use super::block_parser::SEARCH_GROUPS_MAX;
-use super::bucket_rows::{KeyValuesInRowOrder, LANES, RowShape};
+use super::bucket_rows::{LANES, OneKeyInRowOrder, RowShape};
 use super::dag_construction::decode_bucket_leaf;
 use super::lane_comparisons::LaneInstructions;
 use super::search_node::LEAF_FLAG;
@@ -38,7 +38,7 @@ pub(super) trait MatchSink {
 /// What a walk remembers of a batch.
 #[derive(Debug)]
 pub(super) struct WalkState {
-    row_keys: [KeyValuesInRowOrder; KEYS_PER_BATCH],
+    row_keys: [OneKeyInRowOrder; KEYS_PER_BATCH],
     /// Where each search of each key is.
     current_children: [[u32; KEYS_PER_BATCH]; SEARCHES_PER_KEY_MAX],
     /// The searches that are at nodes: places in `current_children`.
@@ -92,7 +92,7 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
         }
         for (place, (leaf, row_keys)) in leaves.iter().zip(&state.row_keys).enumerate().take(count)
         {
-            match_bucket::<L, S>(block, shape, *leaf, row_keys, place, sink);
+            match_key_with_bucket::<L, S>(block, shape, *leaf, row_keys, place, sink);
         }
     }
     for group in &block.bit_vectors {
@@ -191,12 +191,12 @@ fn prefetch_line(line: *const CacheLine) {
 }
 
 #[inline(always)]
-fn match_bucket<L: LaneInstructions, S: MatchSink>(
+fn match_key_with_bucket<L: LaneInstructions, S: MatchSink>(
     block: &ClassifierBlock,
     shape: impl RowShape,
     leaf: u32,
-    row_keys: &KeyValuesInRowOrder,
-    place: usize,
+    key_in_row_order: &OneKeyInRowOrder,
+    key_index_in_batch: usize,
     sink: &mut S,
 ) {
     let (first, count) = decode_bucket_leaf(leaf);
@@ -204,10 +204,17 @@ fn match_bucket<L: LaneInstructions, S: MatchSink>(
         let lines = block.bucket_block(index, shape);
         let ranks = lines[lines.len() - 1].0.last_chunk().expect("half a line");
         // Ranks ascend within a block, and from block to block.
-        if S::NEEDS_LEAST_RANK_ONLY && index > first && sink.least_rank(place) < ranks[0] {
+        if S::NEEDS_LEAST_RANK_ONLY
+            && index > first
+            && sink.least_rank(key_index_in_batch) < ranks[0]
+        {
             break;
         }
-        sink.add_matching_lanes(place, ranks, L::match_bucket_block(lines, shape, row_keys));
+        sink.add_matching_lanes(
+            key_index_in_batch,
+            ranks,
+            L::match_bucket_block(lines, shape, key_in_row_order),
+        );
     }
 }
 
@@ -276,7 +283,7 @@ fn matches_words_without_bitmaps<L: LaneInstructions>(
     shape: impl RowShape,
     group: &BitVectorGroup,
     bit: usize,
-    row_keys: &KeyValuesInRowOrder,
+    row_keys: &OneKeyInRowOrder,
 ) -> bool {
     let Some(first) = group.first_verification_block else { return true };
     let lines = block.bucket_block(first + bit / LANES, shape);

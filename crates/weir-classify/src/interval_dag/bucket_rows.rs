@@ -14,7 +14,7 @@ use crate::key::{KeySchema, KeyWordTestMethod};
 pub(super) const LANES: usize = 8;
 
 /// A key as rows are compared with it: a value for each word, in the order of rows.
-pub(super) type KeyValuesInRowOrder = [u32; KeySchema::WORDS_MAX];
+pub(super) type OneKeyInRowOrder = [u32; KeySchema::WORDS_MAX];
 
 /// How many words of a key are compared in which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl RowLayout {
         &self,
         shape: impl RowShape,
         key: &[u32],
-        row_keys: &mut KeyValuesInRowOrder,
+        row_keys: &mut OneKeyInRowOrder,
     ) {
         let WordCountsByComparison { wide, narrow, .. } = shape.counts();
         let words = &self.words[..shape.counts().words()];

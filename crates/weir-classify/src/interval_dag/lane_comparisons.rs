@@ -2,7 +2,7 @@
 //! of a block. Each set of instructions has its own; all results are equal.
 
 use super::block::CacheLine;
-use super::bucket_rows::{KeyValuesInRowOrder, LANES, RowShape, WordCountsByComparison};
+use super::bucket_rows::{LANES, OneKeyInRowOrder, RowShape, WordCountsByComparison};
 
 /// Comparisons in the instructions of one kind of processor.
 pub(super) trait LaneInstructions {
@@ -13,7 +13,7 @@ pub(super) trait LaneInstructions {
     fn match_bucket_block(
         lines: &[CacheLine],
         shape: impl RowShape,
-        row_keys: &KeyValuesInRowOrder,
+        row_keys: &OneKeyInRowOrder,
     ) -> u32;
 }
 
@@ -31,7 +31,7 @@ impl LaneInstructions for PortableLanes {
     fn match_bucket_block(
         lines: &[CacheLine],
         shape: impl RowShape,
-        row_keys: &KeyValuesInRowOrder,
+        row_keys: &OneKeyInRowOrder,
     ) -> u32 {
         let WordCountsByComparison { wide, narrow, .. } = shape.counts();
         let rows = CacheLine::as_rows(lines);

@@ -92,7 +92,7 @@ fn build_record_axes(run: &RunState<'_>) -> Vec<ScenarioAxis> {
         ScenarioAxis {
             name: name.clone(),
             title: text.title.clone(),
-            values: values.clone(),
+            measured_values: values.clone(),
             titles: text.titles.clone(),
         }
     };

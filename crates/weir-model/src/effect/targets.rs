@@ -132,7 +132,7 @@ const fn observable_terminating_target_row(name: &'static str, fields: &[Field])
 }
 
 /// Hands the packet to a program that may return it, changed.
-const fn diverting_target_row(name: &'static str, writes: FieldSet) -> TargetRow {
+const fn handed_to_program_target_row(name: &'static str, writes: FieldSet) -> TargetRow {
     TargetRow {
         writes,
         unknown_value_writes: writes,
@@ -228,19 +228,19 @@ pub const TARGET_ROWS: &[TargetRow] = {
         nat_target_row("REDIRECT", &[Daddr, Dport, CtState]),
         nat_target_row("NETMAP", &[Saddr, Daddr, CtState]),
         // A program may change the packet and give it back to the next table.
-        diverting_target_row("NFQUEUE", FieldSet::ALL),
-        diverting_target_row("QUEUE", FieldSet::ALL),
+        handed_to_program_target_row("NFQUEUE", FieldSet::ALL),
+        handed_to_program_target_row("QUEUE", FieldSet::ALL),
         // NF_ACCEPT with the mark written where a socket listens, else NF_DROP (xt_TPROXY.c).
         TargetRow {
             conntrack_demand: ConntrackDemand::Defragmentation,
-            ..diverting_target_row("TPROXY", FieldSet::from_fields(&[Mark]))
+            ..handed_to_program_target_row("TPROXY", FieldSet::from_fields(&[Mark]))
         },
         // Packets that are neither a SYN nor its answer continue with the next rule
         // (ipt_SYNPROXY.c).
         TargetRow {
             termination: TargetTermination::Perhaps,
             conntrack_demand: ConntrackDemand::Tracking,
-            ..diverting_target_row("SYNPROXY", FieldSet::NONE)
+            ..handed_to_program_target_row("SYNPROXY", FieldSet::NONE)
         },
     ]
 };

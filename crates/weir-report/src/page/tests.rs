@@ -94,7 +94,7 @@ fn few_records_still_make_a_page() {
     let mut without_axes = full.clone();
     without_axes.run.axes.clear();
     let mut one_size = full.clone();
-    one_size.run.axes[0].values.truncate(1);
+    one_size.run.axes[0].measured_values.truncate(1);
     let mut rejected = full.clone();
     rejected.trials.iter_mut().for_each(|trial| trial.state = TrialState::Failed);
     for record in [lone, none, without_axes, one_size, rejected] {

@@ -41,6 +41,7 @@ use weir_model::{Family, Match, Target};
 
 pub use self::limit::compute_rate_count_and_unit_millis;
 use self::option_value_printing::{append_opaque_word, print_module_options, print_option_value};
+pub(crate) use self::reject::find_reject_type;
 use super::option_specs_and_arguments::Extension;
 use crate::append_text;
 

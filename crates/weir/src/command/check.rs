@@ -21,8 +21,8 @@ use self::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_wor
 use super::YesNoExitStatus;
 use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{CheckArgs, CheckFormatArg};
-use crate::deadline::Deadline;
 use crate::operand;
+use crate::process_timeout::ProcessTimeout;
 use crate::terminal::{self, ColoredStreams};
 
 /// Counts and findings: with their lines, one to a line, as JSON or as SARIF.
@@ -38,7 +38,7 @@ pub fn check_and_print_findings(
             find_lint(id).with_context(|| format!("unknown kind of finding {id} (see --list)"))?;
         return terminal::print_escaped_if_terminal(lint.page_markdown);
     }
-    let deadline = Deadline::start(&args.time);
+    let process_timeout = ProcessTimeout::arm(&args.time);
     let levels = parse_lint_levels(&args.deny, &args.warn, &args.allow)?;
     let options = LintOptions {
         counters_are_real: args.counters_are_real,
@@ -74,7 +74,7 @@ pub fn check_and_print_findings(
             cost_model: CostModel::default(),
         });
     }
-    deadline.disarm();
+    process_timeout.disarm();
     if let Some(path) = &args.write_baseline {
         replace_file_atomically(path, baseline::render_baseline(lines).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;

@@ -11,9 +11,9 @@ use weir_model::{Chain, Firewall, Match, Span};
 
 use super::form_output::{format_binary_byte_size, print_refusals};
 use super::{YesNoExitStatus, compile_classifier};
-use crate::deadline::Deadline;
 use crate::json_output;
 use crate::operand::{self, LoadedFirewall};
+use crate::process_timeout::ProcessTimeout;
 use crate::terminal::{self, TerminalProgress};
 use crate::{cli, cli::CompileArgs};
 
@@ -25,7 +25,7 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
     if !args.classifier_chains.is_empty() {
         bail!("--chain is for --to classifier: other forms are of the whole ruleset");
     }
-    let deadline = Deadline::start(&args.limits.time);
+    let process_timeout = ProcessTimeout::arm(&args.limits.time);
     let loaded =
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let options = CompileOptions {
@@ -53,7 +53,7 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
     };
     let scripts = LoadScripts::generate_for_artefact(&artefact);
     let bundle = scripts.to_folder_contents_with_artefact(&artefact);
-    deadline.disarm();
+    process_timeout.disarm();
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));

@@ -16,13 +16,13 @@ use weir_semantics::Interpreter;
 use super::YesNoExitStatus;
 use super::form_output::{format_binary_byte_size, print_refusals};
 use crate::cli::CompileArgs;
-use crate::deadline::Deadline;
+use crate::process_timeout::ProcessTimeout;
 use crate::{json_output, operand, terminal};
 
 /// Compiles the chains, compares them with the interpreter, writes the folder.
 pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
     require_no_pass_options(args)?;
-    let deadline = Deadline::start(&args.limits.time);
+    let process_timeout = ProcessTimeout::arm(&args.limits.time);
     let loaded =
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let firewall = &loaded.firewall;
@@ -69,7 +69,7 @@ pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<Y
         form.push_chain_lookup_program(program, count)?;
         checked += count;
     }
-    deadline.disarm();
+    process_timeout.disarm();
     create_classifier_folder(&form.manifest, &form.blocks, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
     if args.json {

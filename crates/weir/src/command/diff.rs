@@ -15,10 +15,10 @@ use weir_review::{
 use super::YesNoExitStatus;
 use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::{DiffArgs, DiffFormatArg, SourcesBesidesFileArgs};
-use crate::deadline::Deadline;
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
 use crate::operand::RulesetTextKind;
+use crate::process_timeout::ProcessTimeout;
 use crate::source_locations::SourceLineIndex;
 use crate::terminal::{self, TerminalProgress, ip_version_name};
 
@@ -28,7 +28,7 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
     if name_a == "-" && name_b == "-" {
         bail!("standard input can be read only once: name a file for the other");
     }
-    let deadline = Deadline::start(&args.limits.time);
+    let process_timeout = ProcessTimeout::arm(&args.limits.time);
     let progress = TerminalProgress::new();
     progress.show_done_fraction("reading", 0.0);
     let mut a = diff_operand::load_diff_operand(name_a, &select_operand_args(args, 0), color)?;
@@ -94,7 +94,7 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
     review.not_compared = list_uncompared_parts(&[&a, &b], by_nft);
     review.not_compared.extend(describe_uncovered_packets(&[&before, &after]));
     drop(progress);
-    deadline.disarm();
+    process_timeout.disarm();
     write_example_pcap(args, &review)?;
     print_review(args, &review)?;
     exit_status_of_review(&review)

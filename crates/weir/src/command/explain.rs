@@ -21,7 +21,7 @@ use weir_syntax::{Diagnostic, iptables};
 
 use super::YesNoExitStatus;
 use crate::cli::{AssumedMatchResultArg, ExplainArgs};
-use crate::deadline::Deadline;
+use crate::process_timeout::ProcessTimeout;
 use crate::{json_output, operand, terminal};
 
 /// What `--json` prints.
@@ -50,7 +50,7 @@ struct PacketCost {
 
 /// Follows the packet and draws its way.
 pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
-    let deadline = Deadline::start(&args.time);
+    let process_timeout = ProcessTimeout::arm(&args.time);
     let (packet, given) = parse_packet_option(&args.packet, color)?;
     let loaded =
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
@@ -79,7 +79,7 @@ pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoEx
             Some((engine, look_up_journey(&way, ruleset, engine, answers)?))
         }
     };
-    deadline.disarm();
+    process_timeout.disarm();
     if args.json {
         let explained = ExplainJson {
             verdict: verdict_words(way.outcome.verdict),

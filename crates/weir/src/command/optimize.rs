@@ -22,8 +22,8 @@ use super::YesNoExitStatus;
 use super::check::parse_lint_levels;
 use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::OptimizeArgs;
-use crate::deadline::Deadline;
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
+use crate::process_timeout::ProcessTimeout;
 use crate::terminal::{self, TerminalProgress, ip_version_name};
 use crate::unified_diff;
 
@@ -41,12 +41,12 @@ pub fn fix_findings_and_prove(args: &OptimizeArgs, color: bool) -> Result<YesNoE
         },
         one_by_one: false,
     };
-    let deadline = Deadline::start(&args.limits.time);
+    let process_timeout = ProcessTimeout::arm(&args.limits.time);
     let loaded =
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let outputs = output_paths(args, &loaded)?;
     let (fixed, proof) = fix_and_prove(&loaded.firewall, options, args)?;
-    deadline.disarm();
+    process_timeout.disarm();
     terminal::print_escaped_to_stderr(&render_removals_after_accept_all(&loaded, &fixed.firewall));
     terminal::print_escaped_to_stderr(&render_fix_counts_and_evidence(
         &fixed,

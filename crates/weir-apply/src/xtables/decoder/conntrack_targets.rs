@@ -5,7 +5,7 @@ use weir_model::rule_match::ExtensionValue;
 use weir_model::target::{CT_EVENT_NAMES, ExtensionTarget};
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
-use crate::xtables::conntrack_targets::{
+use crate::xtables::encoder::conntrack_targets::{
     CONNMARK_MODES, CONNMARK_SHIFTS, CT_NOTRACK, CT_NOTRACK_ALIAS, CT_ZONE_DIR_ORIG,
     CT_ZONE_DIR_REPL, CT_ZONE_MARK,
 };

@@ -6,7 +6,7 @@ use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionValue, UnmodelledInputMatc
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use super::u32_match;
-use crate::xtables::host_matches::{
+use crate::xtables::encoder::host_matches::{
     ALL_MONTHDAYS, ALL_WEEKDAYS, PHYSDEV_OPTIONS, RPFILTER_FLAGS, SOCKET_FLAGS,
     STRING_PATTERN_BYTES, TIME_FLAGS,
 };

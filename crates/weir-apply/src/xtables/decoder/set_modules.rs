@@ -5,11 +5,11 @@ use weir_model::rule_match::{ExtensionValue, SetMatch};
 use weir_model::{Match, SharedName};
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
-use crate::xtables::set_indices::SetIndices;
-use crate::xtables::set_modules::{
+use crate::xtables::encoder::set_modules::{
     NO_SET_INDEX, SET_COUNTER_TESTS, SET_EXIST, SET_INVERSE, SET_MAP_OPTIONS, SET_RETURN_NOMATCH,
     SET_SKIP_UPDATE_OPTIONS,
 };
+use crate::xtables::set_indices::SetIndices;
 
 /// struct xt_set_info: the name, and the directions; `None` where there is no such set.
 fn decode_set_info(

@@ -9,7 +9,7 @@ use weir_model::{Addr, Family, Match};
 use weir_syntax::iptables::compute_rate_count_and_unit_millis;
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
-use crate::xtables::stateful_matches::{
+use crate::xtables::encoder::stateful_matches::{
     CONNBYTES_DIRECTIONS, CONNBYTES_MODES, HASHLIMIT_ABOVE, HASHLIMIT_MODES, RECENT_OPERATIONS,
     RECENT_REAP, RECENT_TTL,
 };

@@ -6,11 +6,11 @@ use weir_model::{Addr, Effect, Family, NatTarget, Target};
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use super::{conntrack_targets, set_modules};
-use crate::xtables::set_indices::SetIndices;
-use crate::xtables::targets::{
+use crate::xtables::encoder::targets::{
     LOG_FLAG_OPTIONS, LOG_WARNING, NAT_MAP_IPS, NAT_PERSISTENT, NAT_PROTO_OFFSET, NAT_PROTO_RANDOM,
     NAT_PROTO_RANDOM_FULLY, NAT_PROTO_SPECIFIED, NFLOG_COPY_LENGTH, reject_words,
 };
+use crate::xtables::set_indices::SetIndices;
 
 /// A target of a module and revision; `None` where the decoder does not know it.
 pub(super) fn decode_target(

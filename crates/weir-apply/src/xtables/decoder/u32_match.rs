@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use weir_model::rule_match::ExtensionValue;
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
-use crate::xtables::u32_match::{
+use crate::xtables::encoder::u32_match::{
     U32_NUMBER_COUNT_AT, U32_OPERATORS, U32_RANGE_COUNT_AT, U32_RANGES_AT, U32_TEST_BYTES,
     U32_TEST_COUNT_AT,
 };

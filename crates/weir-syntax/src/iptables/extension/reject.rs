@@ -37,6 +37,20 @@ const REJECT_TYPE_NAMES_V6: [(&str, &str); 7] = [
     ("icmp6-reject-route", "reject-route"),
 ];
 
+/// The word for `--reject-with` of a whole name, of either family.
+///
+/// # Errors
+/// The names, if it is none.
+pub(crate) fn find_reject_type(name: &str) -> Result<&'static str, Vec<&'static str>> {
+    let rows = || REJECT_TYPE_NAMES_V4.iter().chain(&REJECT_TYPE_NAMES_V6).map(|(name, _)| *name);
+    rows().find(|known| *known == name).ok_or_else(|| {
+        let mut names: Vec<_> = rows().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    })
+}
+
 fn build_reject_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let (rows, default): (&[_], _) = match g.family {
         Family::V4 => (&REJECT_TYPE_NAMES_V4, "icmp-port-unreachable"),

@@ -100,7 +100,7 @@ fn check_and_build_extension<T>(
     g: &ParsedExtensionOptions,
     e: &Extension<T>,
 ) -> ParseResult<(T, &'static [Hook])> {
-    check_options_protocol_and_table(g, e.scope)?;
+    check_option_combination_and_scope(g, e.scope)?;
     let value = (e.build)(g)?;
     Ok((value, g.allowed_hooks.get()))
 }
@@ -119,7 +119,7 @@ impl ParsedLine<'_> {
 }
 
 /// What the option table and the place of an extension say about what was given.
-fn check_options_protocol_and_table(
+fn check_option_combination_and_scope(
     g: &ParsedExtensionOptions,
     place: ExtensionScope,
 ) -> ParseResult<()> {

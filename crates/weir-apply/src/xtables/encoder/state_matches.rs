@@ -3,10 +3,10 @@
 use weir_model::AddrMatch;
 use weir_model::rule_match::{ConntrackMatch, Negatable, ct_state};
 
-use super::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
 
 /// Bits of the model and of struct xt_conntrack_mtinfo3 (xt_conntrack.h).
-pub(super) const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
+pub(crate) const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
     (ct_state::INVALID, 1),
     (ct_state::ESTABLISHED, 1 << 1),
     (ct_state::RELATED, 1 << 2),
@@ -15,14 +15,14 @@ pub(super) const MODEL_AND_KERNEL_STATE_BITS: [(u16, u16); 7] = [
     (ct_state::DNAT, 1 << 7),
     (ct_state::UNTRACKED, 1 << 8),
 ];
-pub(super) const CONNTRACK_STATE: u16 = 1;
-pub(super) const CONNTRACK_PROTO: u16 = 1 << 1;
+pub(crate) const CONNTRACK_STATE: u16 = 1;
+pub(crate) const CONNTRACK_PROTO: u16 = 1 << 1;
 /// The source of the original direction; the other three addresses follow.
-pub(super) const CONNTRACK_FIRST_ADDR: u16 = 1 << 2;
-pub(super) const CONNTRACK_STATUS: u16 = 1 << 6;
-pub(super) const CONNTRACK_EXPIRES: u16 = 1 << 7;
-pub(super) const CONNTRACK_DIRECTION: u16 = 1 << 12;
-pub(super) const CONNTRACK_STATE_ALIAS: u16 = 1 << 13;
+pub(crate) const CONNTRACK_FIRST_ADDR: u16 = 1 << 2;
+pub(crate) const CONNTRACK_STATUS: u16 = 1 << 6;
+pub(crate) const CONNTRACK_EXPIRES: u16 = 1 << 7;
+pub(crate) const CONNTRACK_DIRECTION: u16 = 1 << 12;
+pub(crate) const CONNTRACK_STATE_ALIAS: u16 = 1 << 13;
 
 fn kernel_state_bits(model: u16) -> u16 {
     MODEL_AND_KERNEL_STATE_BITS
@@ -57,7 +57,7 @@ impl ConntrackMatchBytes {
 }
 
 /// `-m state` is an alias of `conntrack`, which the kernel stores.
-pub(super) fn push_state(out: &mut EntryWriter, test: &Negatable<u16>) {
+pub(crate) fn push_state(out: &mut EntryWriter, test: &Negatable<u16>) {
     let mut info = ConntrackMatchBytes::new();
     info.data.put_u16(150, kernel_state_bits(test.value));
     info.set_match_flag(CONNTRACK_STATE, test.negated);
@@ -67,7 +67,7 @@ pub(super) fn push_state(out: &mut EntryWriter, test: &Negatable<u16>) {
 
 /// Bytes of an address that IPv4 does not use are zero; the tool fills them by how the option was
 /// written.
-pub(super) fn push_conntrack(out: &mut EntryWriter, test: &ConntrackMatch) -> Option<()> {
+pub(crate) fn push_conntrack(out: &mut EntryWriter, test: &ConntrackMatch) -> Option<()> {
     let mut info = ConntrackMatchBytes::new();
     if let Some(state) = &test.state {
         info.data.put_u16(150, kernel_state_bits(state.value));

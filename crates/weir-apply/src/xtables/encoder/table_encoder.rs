@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use weir_kernel::xtables::{PacketByteCount, XtablesHooks, XtablesReplacement};
 use weir_model::{Chain, Counters, Family, Hook, Policy, Rule, SharedName, Table, TableName};
 
-use super::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy};
-use super::rule_entry::{self, UnwritableRule, VerdictFixup};
-use super::set_indices::SetIndices;
 use crate::ApplyError;
+use crate::xtables::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy};
+use crate::xtables::rule_entry::{self, UnwritableRule, VerdictFixup};
+use crate::xtables::set_indices::SetIndices;
 
 /// A typical entry, to reserve room.
 const TYPICAL_ENTRY_BYTES: usize = 224;

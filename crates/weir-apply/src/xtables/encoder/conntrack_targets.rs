@@ -3,18 +3,18 @@
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{CT_EVENT_NAMES, ExtensionTarget};
 
-use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::numeric_option_value;
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::option_fields::numeric_option_value;
 
-pub(super) const CT_NOTRACK: u16 = 1;
+pub(crate) const CT_NOTRACK: u16 = 1;
 /// `-j NOTRACK` is an alias of `-j CT --notrack`.
-pub(super) const CT_NOTRACK_ALIAS: u16 = 1 << 1;
-pub(super) const CT_ZONE_DIR_ORIG: u16 = 1 << 2;
-pub(super) const CT_ZONE_DIR_REPL: u16 = 1 << 3;
-pub(super) const CT_ZONE_MARK: u16 = 1 << 4;
+pub(crate) const CT_NOTRACK_ALIAS: u16 = 1 << 1;
+pub(crate) const CT_ZONE_DIR_ORIG: u16 = 1 << 2;
+pub(crate) const CT_ZONE_DIR_REPL: u16 = 1 << 3;
+pub(crate) const CT_ZONE_MARK: u16 = 1 << 4;
 
 /// struct xt_ct_target_info_v1, which revision 2 has, too.
-pub(super) fn push_ct(
+pub(crate) fn push_ct(
     out: &mut EntryWriter,
     flags: u16,
     options: &[ExtensionOption],
@@ -56,12 +56,12 @@ fn event_bits(names: &[&str]) -> Option<u32> {
 }
 
 /// Modes of CONNMARK by their numbers.
-pub(super) const CONNMARK_MODES: [&str; 3] = ["set-xmark", "save-mark", "restore-mark"];
+pub(crate) const CONNMARK_MODES: [&str; 3] = ["set-xmark", "save-mark", "restore-mark"];
 /// Directions of its shift by their numbers.
-pub(super) const CONNMARK_SHIFTS: [&str; 2] = ["left-shift-mark", "right-shift-mark"];
+pub(crate) const CONNMARK_SHIFTS: [&str; 2] = ["left-shift-mark", "right-shift-mark"];
 
 /// struct xt_connmark_tginfo2
-pub(super) fn push_connmark(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
+pub(crate) fn push_connmark(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     let mut data = StructBytes::<15>::zeroed();
     data.put_u32(4, u32::MAX);
     data.put_u32(8, u32::MAX);

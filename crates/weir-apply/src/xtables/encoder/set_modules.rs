@@ -4,26 +4,26 @@ use weir_model::ipset::SET_DIRECTIONS_MAX;
 use weir_model::rule_match::{ExtensionValue, SetMatch};
 use weir_model::target::ExtensionTarget;
 
-use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::numeric_option_value;
-use super::set_indices::SetIndices;
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::set_indices::SetIndices;
 
 /// `IPSET_INVALID_ID`: a set that is not given.
-pub(super) const NO_SET_INDEX: u16 = u16::MAX;
+pub(crate) const NO_SET_INDEX: u16 = u16::MAX;
 /// `IPSET_INV_MATCH`
-pub(super) const SET_INVERSE: u8 = 1;
+pub(crate) const SET_INVERSE: u8 = 1;
 /// `IPSET_FLAG_SKIP_COUNTER_UPDATE`, `IPSET_FLAG_SKIP_SUBCOUNTER_UPDATE`
-pub(super) const SET_SKIP_UPDATE_OPTIONS: [(&str, u32); 2] =
+pub(crate) const SET_SKIP_UPDATE_OPTIONS: [(&str, u32); 2] =
     [("--update-counters", 1 << 3), ("--update-subcounters", 1 << 4)];
 /// `IPSET_FLAG_RETURN_NOMATCH`
-pub(super) const SET_RETURN_NOMATCH: u32 = 1 << 7;
+pub(crate) const SET_RETURN_NOMATCH: u32 = 1 << 7;
 /// `IPSET_FLAG_EXIST`
-pub(super) const SET_EXIST: u32 = 1;
+pub(crate) const SET_EXIST: u32 = 1;
 /// `IPSET_FLAG_MAP_SKBMARK` and the next two
-pub(super) const SET_MAP_OPTIONS: [(&str, u32); 3] =
+pub(crate) const SET_MAP_OPTIONS: [(&str, u32); 3] =
     [("map-mark", 1 << 8), ("map-prio", 1 << 9), ("map-queue", 1 << 10)];
 /// `IPSET_COUNTER_EQ` and the next three, with the suffix of the option and whether it is negated.
-pub(super) const SET_COUNTER_TESTS: [(u8, &str, bool); 4] =
+pub(crate) const SET_COUNTER_TESTS: [(u8, &str, bool); 4] =
     [(1, "eq", false), (2, "eq", true), (3, "lt", false), (4, "gt", false)];
 
 /// struct xt_set_info: number, dimensions, directions.
@@ -53,7 +53,7 @@ impl SetInfo {
 }
 
 /// struct xt_set_info_match_v4
-pub(super) fn push_set_match(out: &mut EntryWriter, m: &SetMatch, sets: &SetIndices) -> Option<()> {
+pub(crate) fn push_set_match(out: &mut EntryWriter, m: &SetMatch, sets: &SetIndices) -> Option<()> {
     let mut data = StructBytes::<48>::zeroed();
     let mut set = SetInfo::of_set(sets, &m.name, &m.src_directions)?;
     set.flags |= if m.negated { SET_INVERSE } else { 0 };
@@ -93,7 +93,7 @@ pub(super) fn push_set_match(out: &mut EntryWriter, m: &SetMatch, sets: &SetIndi
 }
 
 /// struct xt_set_info_target_v3
-pub(super) fn push_set_target(
+pub(crate) fn push_set_target(
     out: &mut EntryWriter,
     target: &ExtensionTarget,
     sets: &SetIndices,
@@ -133,7 +133,7 @@ pub(super) fn push_set_target(
 }
 
 /// The sets that a target of SET names.
-pub(super) fn set_names_of_target(target: &ExtensionTarget) -> impl Iterator<Item = &str> {
+pub(crate) fn set_names_of_target(target: &ExtensionTarget) -> impl Iterator<Item = &str> {
     target.options.iter().filter_map(|option| match &option.value {
         ExtensionValue::Text(words) => Some(words.rsplit_once(' ')?.0),
         _ => None,

@@ -5,12 +5,12 @@ use weir_model::rule_match::{
     ADDRTYPE_NAMES, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
 };
 
-use super::entry_writer::{EntryWriter, StructBytes, write_device_name};
-use super::option_fields::numeric_option_value;
 use super::u32_match;
+use crate::xtables::entry_writer::{EntryWriter, StructBytes, write_device_name};
+use crate::xtables::option_fields::numeric_option_value;
 
 /// Appends such a match; `None` where the encoder does not know it.
-pub(super) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -> Option<()> {
+pub(crate) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -> Option<()> {
     match m.module {
         "owner" => push_owner(out, &m.options),
         "addrtype" => push_addrtype(out, &m.options),
@@ -27,13 +27,13 @@ pub(super) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -
 }
 
 /// Flags of rpfilter (xt_rpfilter.h), in the order of printing.
-pub(super) const RPFILTER_FLAGS: [(&str, u8); 4] =
+pub(crate) const RPFILTER_FLAGS: [(&str, u8); 4] =
     [("loose", 1), ("validmark", 2), ("accept-local", 4), ("invert", 8)];
 /// Flags of socket (xt_socket.h), in the order of printing.
-pub(super) const SOCKET_FLAGS: [(&str, u8); 3] =
+pub(crate) const SOCKET_FLAGS: [(&str, u8); 3] =
     [("transparent", 1), ("nowildcard", 2), ("restore-skmark", 4)];
 /// Options of physdev in the order of printing: the bit, and where a name lies.
-pub(super) const PHYSDEV_OPTIONS: [(&str, u8, Option<usize>); 5] = [
+pub(crate) const PHYSDEV_OPTIONS: [(&str, u8, Option<usize>); 5] = [
     ("physdev-is-in", 8, None),
     ("physdev-in", 1, Some(0)),
     ("physdev-is-out", 16, None),
@@ -98,7 +98,7 @@ fn push_tcpmss_match(out: &mut EntryWriter, options: &[ExtensionOption]) -> Opti
 }
 
 /// `XT_STRING_MAX_PATTERN_SIZE`
-pub(super) const STRING_PATTERN_BYTES: usize = 128;
+pub(crate) const STRING_PATTERN_BYTES: usize = 128;
 
 /// struct xt_string_info
 fn push_string(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
@@ -182,10 +182,10 @@ fn addrtype_bits(types: &[&str]) -> Option<u16> {
 }
 
 /// `XT_TIME_ALL_MONTHDAYS`, `XT_TIME_ALL_WEEKDAYS`
-pub(super) const ALL_MONTHDAYS: u32 = 0xffff_fffe;
-pub(super) const ALL_WEEKDAYS: u8 = 0xfe;
+pub(crate) const ALL_MONTHDAYS: u32 = 0xffff_fffe;
+pub(crate) const ALL_WEEKDAYS: u8 = 0xfe;
 /// `XT_TIME_LOCAL_TZ`, `XT_TIME_CONTIGUOUS`
-pub(super) const TIME_FLAGS: [(&str, u8); 2] = [("kerneltz", 1), ("contiguous", 2)];
+pub(crate) const TIME_FLAGS: [(&str, u8); 2] = [("kerneltz", 1), ("contiguous", 2)];
 
 /// struct xt_time_info, for times that do not name days of the month.
 fn push_time(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {

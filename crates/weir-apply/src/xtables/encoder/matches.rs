@@ -8,12 +8,12 @@ use weir_model::rule_match::{
 use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
-use super::entry_writer::{EntryWriter, StructBytes};
-use super::set_indices::SetIndices;
 use super::{host_matches, set_modules, state_matches, stateful_matches};
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::set_indices::SetIndices;
 
 /// Appends a match; `None` where the encoder does not know it.
-pub(super) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) -> Option<()> {
+pub(crate) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) -> Option<()> {
     match m {
         Match::Tcp { sport, dport, flags, option } => {
             push_tcp(out, sport.as_ref(), dport.as_ref(), flags.as_ref(), option.as_ref());

@@ -7,23 +7,23 @@ use weir_model::match_module_constants::{
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{Addr, Family};
 
-use super::entry_offsets::read_u32;
-use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::numeric_option_value;
+use crate::xtables::entry_offsets::read_u32;
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::option_fields::numeric_option_value;
 
 /// `XT_HASHLIMIT_INVERT`
-pub(super) const HASHLIMIT_ABOVE: u32 = 1 << 4;
+pub(crate) const HASHLIMIT_ABOVE: u32 = 1 << 4;
 /// Modes of hashlimit in the order of printing, with their bits.
-pub(super) const HASHLIMIT_MODES: [(&str, u32); 4] =
+pub(crate) const HASHLIMIT_MODES: [(&str, u32); 4] =
     [("srcip", 1 << 2), ("srcport", 1 << 3), ("dstip", 1), ("dstport", 1 << 1)];
 /// Operations of recent, with their bits.
-pub(super) const RECENT_OPERATIONS: [(&str, u8); 4] =
+pub(crate) const RECENT_OPERATIONS: [(&str, u8); 4] =
     [("rcheck", 1), ("set", 1 << 1), ("update", 1 << 2), ("remove", 1 << 3)];
-pub(super) const RECENT_TTL: u8 = 1 << 4;
-pub(super) const RECENT_REAP: u8 = 1 << 5;
+pub(crate) const RECENT_TTL: u8 = 1 << 4;
+pub(crate) const RECENT_REAP: u8 = 1 << 5;
 
 /// Appends a match that keeps a budget or a memory; `None` where the encoder does not know it.
-pub(super) fn push_stateful(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
+pub(crate) fn push_stateful(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
     match m.module {
         "limit" => push_limit(out, m),
         "quota" => push_quota(out, m),
@@ -150,8 +150,8 @@ fn push_connlimit(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {
 }
 
 /// Modes and directions of connbytes by their numbers.
-pub(super) const CONNBYTES_MODES: [&str; 3] = ["packets", "bytes", "avgpkt"];
-pub(super) const CONNBYTES_DIRECTIONS: [&str; 3] = ["original", "reply", "both"];
+pub(crate) const CONNBYTES_MODES: [&str; 3] = ["packets", "bytes", "avgpkt"];
+pub(crate) const CONNBYTES_DIRECTIONS: [&str; 3] = ["original", "reply", "both"];
 
 /// struct xt_connbytes_info: swapped bounds are a negation.
 fn push_connbytes(out: &mut EntryWriter, m: &StatefulMatch) -> Option<()> {

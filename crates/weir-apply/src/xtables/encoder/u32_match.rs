@@ -5,21 +5,21 @@
 
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 
-use super::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
 
 /// Operators by their numbers (`XT_U32_AND` and the next three).
-pub(super) const U32_OPERATORS: [&str; 4] = ["&", "<<", ">>", "@"];
+pub(crate) const U32_OPERATORS: [&str; 4] = ["&", "<<", ">>", "@"];
 /// struct xt_u32_test: eleven numbers with operators, eleven ranges, and how many there are.
-pub(super) const U32_TEST_BYTES: usize = 180;
-pub(super) const U32_RANGES_AT: usize = 88;
-pub(super) const U32_NUMBER_COUNT_AT: usize = 176;
-pub(super) const U32_RANGE_COUNT_AT: usize = 177;
-pub(super) const U32_TEST_COUNT_AT: usize = 11 * U32_TEST_BYTES;
+pub(crate) const U32_TEST_BYTES: usize = 180;
+pub(crate) const U32_RANGES_AT: usize = 88;
+pub(crate) const U32_NUMBER_COUNT_AT: usize = 176;
+pub(crate) const U32_RANGE_COUNT_AT: usize = 177;
+pub(crate) const U32_TEST_COUNT_AT: usize = 11 * U32_TEST_BYTES;
 /// What the tool takes of tests, numbers and ranges.
 const U32_COUNT_MAX: usize = 10;
 
 /// Appends the match; `None` where it is not one expression.
-pub(super) fn push_u32(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+pub(crate) fn push_u32(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
     let [option] = options else { return None };
     let ExtensionValue::Text(expression) = &option.value else { return None };
     let mut data = StructBytes::<1984>::zeroed();

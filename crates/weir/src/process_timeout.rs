@@ -1,7 +1,7 @@
 //! Ends a command that takes longer than `--timeout`.
 //!
 //! Reading, proving and checking do not look at a clock: a second thread ends the process. Before a
-//! command writes or prints its result it [disarms](Deadline::disarm) the deadline, so that a
+//! command writes or prints its result it [disarms](ProcessTimeout::disarm) the timeout, so that a
 //! result is written as a whole or not at all.
 
 use std::io::{self, IsTerminal as _};
@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 use crate::cli::TimeLimitArgs;
 use crate::terminal;
 
-/// The time at which a command ends.
+/// Ends the process when the time of `--timeout` is over, unless it is disarmed.
 #[derive(Debug)]
-pub struct Deadline {
+pub struct ProcessTimeout {
     is_disarmed: Arc<(Mutex<bool>, Condvar)>,
 }
 
-impl Deadline {
+impl ProcessTimeout {
     /// From now on, the command has as long as the options allow.
-    pub fn start(limit: &TimeLimitArgs) -> Deadline {
+    pub fn arm(limit: &TimeLimitArgs) -> ProcessTimeout {
         let is_disarmed = Arc::new((Mutex::new(false), Condvar::new()));
         if let Some(seconds) = limit.timeout {
             let shared = Arc::clone(&is_disarmed);
             std::thread::spawn(move || end_process_unless_disarmed(&shared, seconds));
         }
-        Deadline { is_disarmed }
+        ProcessTimeout { is_disarmed }
     }
 
     /// The result is known, and writing it takes as long as it takes.
@@ -36,7 +36,7 @@ impl Deadline {
     }
 }
 
-impl Drop for Deadline {
+impl Drop for ProcessTimeout {
     fn drop(&mut self) {
         self.disarm();
     }

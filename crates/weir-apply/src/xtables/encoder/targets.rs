@@ -5,23 +5,23 @@ use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Addr, Effect, Family, NatTarget, Target};
 
 use super::conntrack_targets::{CT_NOTRACK, CT_NOTRACK_ALIAS};
-use super::entry_writer::{EntryWriter, StructBytes};
-use super::option_fields::numeric_option_value;
-use super::set_indices::SetIndices;
 use super::{conntrack_targets, set_modules};
+use crate::xtables::entry_writer::{EntryWriter, StructBytes};
+use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::set_indices::SetIndices;
 
-pub(super) const NAT_MAP_IPS: u32 = 1;
-pub(super) const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
-pub(super) const NAT_PROTO_RANDOM: u32 = 1 << 2;
-pub(super) const NAT_PERSISTENT: u32 = 1 << 3;
-pub(super) const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
-pub(super) const NAT_PROTO_OFFSET: u32 = 1 << 5;
+pub(crate) const NAT_MAP_IPS: u32 = 1;
+pub(crate) const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
+pub(crate) const NAT_PROTO_RANDOM: u32 = 1 << 2;
+pub(crate) const NAT_PERSISTENT: u32 = 1 << 3;
+pub(crate) const NAT_PROTO_RANDOM_FULLY: u32 = 1 << 4;
+pub(crate) const NAT_PROTO_OFFSET: u32 = 1 << 5;
 
 /// `XT_NFLOG_F_COPY_LEN`
-pub(super) const NFLOG_COPY_LENGTH: u16 = 1;
+pub(crate) const NFLOG_COPY_LENGTH: u16 = 1;
 
 /// Appends the target of a module; `None` where the encoder does not know it.
-pub(super) fn push_module_target(
+pub(crate) fn push_module_target(
     out: &mut EntryWriter,
     target: &Target,
     sets: &SetIndices,
@@ -60,7 +60,7 @@ const REJECT_WORDS_V6: [&str; 9] = [
 ];
 
 /// The words of `--reject-with` by their numbers; an empty one is not used.
-pub(super) fn reject_words(family: Family) -> &'static [&'static str; 9] {
+pub(crate) fn reject_words(family: Family) -> &'static [&'static str; 9] {
     match family {
         Family::V4 => &REJECT_WORDS_V4,
         Family::V6 => &REJECT_WORDS_V6,
@@ -210,9 +210,9 @@ fn push_tproxy(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
 }
 
 /// The level where none is given; it is not printed.
-pub(super) const LOG_WARNING: u8 = 4;
+pub(crate) const LOG_WARNING: u8 = 4;
 /// Flags of `LOG` in the order of printing (`XT_LOG_*`, include/uapi/linux/netfilter/xt_LOG.h).
-pub(super) const LOG_FLAG_OPTIONS: [(&str, u8); 5] = [
+pub(crate) const LOG_FLAG_OPTIONS: [(&str, u8); 5] = [
     ("log-tcp-sequence", 1),
     ("log-tcp-options", 2),
     ("log-ip-options", 4),
