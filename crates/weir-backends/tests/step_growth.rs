@@ -1,5 +1,5 @@
-//! What proofs take grows with the rules of a table, not with their combinations or pairs: steps are
-//! counted, so a busy machine changes nothing.
+//! What proofs take grows with the rules of a table, not with their combinations or pairs: steps
+//! are counted, so a busy machine changes nothing.
 
 #[expect(dead_code, reason = "only the parser is used")]
 mod adversarial;

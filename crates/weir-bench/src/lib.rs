@@ -1,9 +1,9 @@
 //! Rates of packet classifiers, measured only where their answers are right.
 //!
-//! A [subject](BenchSubject) finds the first deciding rule of packets, and perhaps all matching rules.
-//! [`find_wrong_answers()`] compares the answers of subjects on a [trace](generate_trace()) packet by
-//! packet. [`measure_subjects()`] then measures the others on one core, in rounds in which each
-//! subject has its turn, so that other load on the machine falls on all of them.
+//! A [subject](BenchSubject) finds the first deciding rule of packets, and perhaps all matching
+//! rules. [`find_wrong_answers()`] compares the answers of subjects on a [trace](generate_trace())
+//! packet by packet. [`measure_subjects()`] then measures the others on one core, in rounds in
+//! which each subject has its turn, so that other load on the machine falls on all of them.
 
 #![cfg_attr(not(feature = "rte-acl"), forbid(unsafe_code))]
 

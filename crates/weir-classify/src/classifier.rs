@@ -61,7 +61,8 @@ impl RuleLists {
 
 /// A structure that finds the rules that match a key.
 pub trait Classifier: Send + Sync {
-    /// For each key, the first rule that matches and decides; [`NO_RULE`](crate::NO_RULE) if there is none.
+    /// For each key, the first rule that matches and decides; [`NO_RULE`](crate::NO_RULE) if there
+    /// is none.
     ///
     /// # Panics
     /// If `first` has not as many places as there are keys, or the keys are of another schema.

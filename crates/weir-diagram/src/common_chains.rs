@@ -24,7 +24,8 @@
 //! - a stateful test is in one chain only, so that how often it was evaluated does not depend on
 //!   what calls do.
 //!
-//! Where one of these does not hold, or the diagrams differ, nothing is said: whole diagrams decide.
+//! Where one of these does not hold, or the diagrams differ, nothing is said: whole diagrams
+//! decide.
 
 use std::collections::HashMap;
 
@@ -55,9 +56,9 @@ use crate::variable_layout::VariableOrder;
 pub(crate) type ProvenTableEquality = HashMap<(TableAtHook, EvaluationPoint), bool>;
 
 impl<'f> ComparedPair<'f> {
-    /// Whether every table of the path is proven to do the same in both rulesets, with so many steps
-    /// for the usual order, and so many for the best one. `known` are the tables that other paths
-    /// compared. What was needed is added to `statistics`.
+    /// Whether every table of the path is proven to do the same in both rulesets, with so many
+    /// steps for the usual order, and so many for the best one. `known` are the tables that other
+    /// paths compared. What was needed is added to `statistics`.
     pub fn are_equal_with_common_chains<'o>(
         &self,
         orders: &dyn Fn() -> &'o [VariableOrder],
@@ -422,8 +423,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         Ok(ChainPairEquality { is_equal, diagrams: Some([first, second]) })
     }
 
-    /// What a chain does if it is left without a verdict: whether by RETURN, after `-g` or at its end
-    /// is the same for those who jump to it.
+    /// What a chain does if it is left without a verdict: whether by RETURN, after `-g` or at its
+    /// end is the same for those who jump to it.
     fn unify_exits_of_ended_chain(
         &mut self,
         chain: &Chain,

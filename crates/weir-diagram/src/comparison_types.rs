@@ -56,10 +56,10 @@ pub struct CompareOptions {
     pub stateful_pairing: StatefulTestPairing,
     /// Memory for the diagrams of one family and path, in bytes.
     pub memory_bytes: usize,
-    /// Steps for the whole comparison, over all families, paths and orders that are tried: requested
-    /// nodes and, as far as lists take longer, elements of the lists in terminals. Steps are counted
-    /// rather than time, so that the answer is the same on every machine. An eighth is for choosing
-    /// the order; paths share the rest as [`ProofBudget`](crate::ProofBudget) states.
+    /// Steps for the whole comparison, over all families, paths and orders that are tried:
+    /// requested nodes and, as far as lists take longer, elements of the lists in terminals. Steps
+    /// are counted rather than time, so that the answer is the same on every machine. An eighth is
+    /// for choosing the order; paths share the rest as [`ProofBudget`](crate::ProofBudget) states.
     pub steps_max: u64,
     /// How many regions of a difference are made.
     pub regions_max: usize,

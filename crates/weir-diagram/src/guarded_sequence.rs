@@ -2,11 +2,11 @@
 //!
 //! A diagram of a table has a terminal for every combination of what its rules do. N rules that
 //! each pass a `limit` and log make 2^N of them, although each rule's effect depends on its own
-//! answer alone. Here a table is run for all packets at once, rule by rule, and what it does is kept
-//! apart: a set of packets for each exit, a boolean function for each bit that a rule writes, and
-//! the effects and stateful tests in their order, each with the set of packets for which it
-//! happens. All sets are diagrams over the packet at the beginning of the table and over the answers
-//! to stateful and opaque tests. An answer is in a set only if something depends on it.
+//! answer alone. Here a table is run for all packets at once, rule by rule, and what it does is
+//! kept apart: a set of packets for each exit, a boolean function for each bit that a rule writes,
+//! and the effects and stateful tests in their order, each with the set of packets for which it
+//! happens. All sets are diagrams over the packet at the beginning of the table and over the
+//! answers to stateful and opaque tests. An answer is in a set only if something depends on it.
 //!
 //! Each rule is built as before, as a small diagram, and applied to the packet as it is by then.
 //! Rules without effects, changes and stateful tests are merged before, and chains of only such
@@ -53,8 +53,8 @@ struct ChangeVisibleToTest {
     unmodelled_target_events: GuardedEvents<u64>,
 }
 
-/// Numbers for changes that tests see; 0 is none. Both rulesets use one of it, so that equal changes
-/// lead to the same variable.
+/// Numbers for changes that tests see; 0 is none. Both rulesets use one of it, so that equal
+/// changes lead to the same variable.
 #[derive(Debug)]
 pub(crate) struct ChangesVisibleToTests(ValueInterner<ChangeVisibleToTest>);
 

@@ -101,8 +101,8 @@ pub(crate) fn has_all_ct_states_but_invalid(codes: impl Iterator<Item = u32>) ->
     states.into_iter().all(|c| codes.contains(&c))
 }
 
-/// States and translations that some codes stand for. Of a new connection, `omit_obvious` does not say
-/// that it is not translated: it cannot be yet.
+/// States and translations that some codes stand for. Of a new connection, `omit_obvious` does not
+/// say that it is not translated: it cannot be yet.
 pub(crate) fn describe_ct_states_with_nat(
     codes: impl Iterator<Item = u32>,
     omit_obvious: bool,

@@ -104,8 +104,9 @@ struct ComputedEntry {
 
 const EMPTY_COMPUTED_ENTRY: ComputedEntry =
     ComputedEntry { code: 0, f: DiagramRef(0), g: DiagramRef(0), result: DiagramRef(0) };
-/// A slot of the unique table: the number of a node, and other bits of its hash than those that chose
-/// the slot. A probe of another node's slot reads no node, which is rarely in the processor's cache.
+/// A slot of the unique table: the number of a node, and other bits of its hash than those that
+/// chose the slot. A probe of another node's slot reads no node, which is rarely in the processor's
+/// cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct UniqueSlot {
     node_index: u32,

@@ -1,8 +1,8 @@
 //! The steps that the proofs of one command share.
 
-/// Steps that are left for the proofs of a command. Each proof may use half of them and the last one
-/// all, so that one that never ends leaves something for the others, and what a proof does not use
-/// is there for the next. Steps are those of
+/// Steps that are left for the proofs of a command. Each proof may use half of them and the last
+/// one all, so that one that never ends leaves something for the others, and what a proof does not
+/// use is there for the next. Steps are those of
 /// [`CompareOptions::steps_max`](crate::CompareOptions::steps_max).
 ///
 /// ```

@@ -170,8 +170,8 @@ impl PacketSpace<'_> {
         Ok(regions.into_iter().map(|(region, _)| region).collect())
     }
 
-    /// The same, each with its packets. `omit_obvious` omits what is obvious for a set without corner
-    /// cases.
+    /// The same, each with its packets. `omit_obvious` omits what is obvious for a set without
+    /// corner cases.
     pub(crate) fn largest_regions_with_packet_sets(
         &mut self,
         a: PacketSet,

@@ -44,8 +44,8 @@ pub(crate) fn have_same_tests(
     lowered[0].len() == lowered[1].len() && lowered[0].iter().zip(&lowered[1]).all(is_same)
 }
 
-/// Removes the test that a packet is no later fragment if another one reads its header, which a later
-/// fragment does not have: nft needs both.
+/// Removes the test that a packet is no later fragment if another one reads its header, which a
+/// later fragment does not have: nft needs both.
 fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, Test)>) {
     let reads_header = |test: &Test| match test {
         Test::Field { field, .. } => {

@@ -2,11 +2,11 @@
 //!
 //! If each table does the same with every packet at every hook, so does the journey. Two tables do
 //! the same if they decide the same packets alike, give the same bits to packets that they do not
-//! drop, and if each packet has the same effects and stateful tests in the same order. Events of two
-//! sequences need not be in the same order for that: those of disjoint sets of packets commute. So
-//! the events of one are taken in their order, and removed from the other where they are the next
-//! for a packet ([`have_same_event_order_for_every_packet`]). Lists in about the same order take
-//! one pass.
+//! drop, and if each packet has the same effects and stateful tests in the same order. Events of
+//! two sequences need not be in the same order for that: those of disjoint sets of packets commute.
+//! So the events of one are taken in their order, and removed from the other where they are the
+//! next for a packet ([`have_same_event_order_for_every_packet`]). Lists in about the same order
+//! take one pass.
 //!
 //! The comparison only proves equality. If it finds none, the whole diagrams decide.
 

@@ -1,9 +1,9 @@
 //! Membership in sets, built from their sorted elements.
 //!
 //! A diagram per element, merged with the others, costs a traversal for each level of the balanced
-//! merge: 20 of them for a million elements. Elements of the same prefix lengths test the same bits,
-//! so they are points. Sorted by these bits in the order of the levels, their diagram is built
-//! bottom-up, and each of its nodes is requested once.
+//! merge: 20 of them for a million elements. Elements of the same prefix lengths test the same
+//! bits, so they are points. Sorted by these bits in the order of the levels, their diagram is
+//! built bottom-up, and each of its nodes is requested once.
 //!
 //! Prefixes of a single address nest. They are built in the same manner, with the terminal of the
 //! shorter prefix below it where no longer one decides. Sets of several parts have one diagram of

@@ -91,8 +91,8 @@ pub(crate) struct TerminalTable {
     pub distinguishes_effects: bool,
 }
 
-/// Steps that composing a pair of terminals takes, and elements of lists per further step: lists are
-/// copied and hashed.
+/// Steps that composing a pair of terminals takes, and elements of lists per further step: lists
+/// are copied and hashed.
 const STEPS_PER_COMPOSED_PAIR: u64 = 4;
 const LIST_ELEMENTS_PER_STEP: usize = 2;
 /// Memory of a kept value without its elements, and of what is known about a pair: values are kept
@@ -241,8 +241,8 @@ impl TerminalTable {
         std::mem::take(&mut self.uncounted_non_node_work)
     }
 
-    /// A pair was composed to lists or a change of so many elements; a new value of so many bytes is
-    /// kept, or none.
+    /// A pair was composed to lists or a change of so many elements; a new value of so many bytes
+    /// is kept, or none.
     fn count_composed_pair(&mut self, elements: usize, kept_bytes: Option<usize>) {
         self.uncounted_non_node_work.steps +=
             STEPS_PER_COMPOSED_PAIR + (elements / LIST_ELEMENTS_PER_STEP) as u64;

@@ -134,7 +134,8 @@ fn rules_after_a_chain_that_may_write_the_address_keep_their_order() {
     assert!(!is_equal("UNKNOWN --opt"), "the target may write the other rule's address");
 }
 
-/// Networks with a chain each; a chain tests ports and a source. `prefix` precedes its rules' tests.
+/// Networks with a chain each; a chain tests ports and a source. `prefix` precedes its rules'
+/// tests.
 fn networks(count: usize, in_tree: bool, prefix: &str) -> Firewall {
     let (mut names, mut rules) = (String::new(), String::new());
     for i in 0..count {

@@ -23,7 +23,8 @@ pub struct CheckReport {
     /// The tables that are so large that the search for shadowed, redundant and overlapping rules
     /// ended early: some of these may be missing.
     pub unfinished_tables: Vec<IncompletelySearchedTable>,
-    /// Boxes and index nodes that were examined: see [`LintOptions::examined_boxes_max_per_ruleset`].
+    /// Boxes and index nodes that were examined: see
+    /// [`LintOptions::examined_boxes_max_per_ruleset`].
     pub examined_box_count: u64,
 }
 

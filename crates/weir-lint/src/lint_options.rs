@@ -9,9 +9,9 @@ pub struct LintOptions {
     pub counters_are_real: bool,
     /// Which lints speak, and how loudly.
     pub levels: LintLevels,
-    /// Boxes and index nodes that are examined for a ruleset; tables share them by their rules. With
-    /// more, nothing further is reported about a table that packets and not words decide, and it is
-    /// listed in [`CheckReport::unfinished_tables`](crate::CheckReport::unfinished_tables).
+    /// Boxes and index nodes that are examined for a ruleset; tables share them by their rules.
+    /// With more, nothing further is reported about a table that packets and not words decide, and
+    /// it is listed in [`CheckReport::unfinished_tables`](crate::CheckReport::unfinished_tables).
     pub examined_boxes_max_per_ruleset: u64,
 }
 

@@ -7,8 +7,8 @@
 //! a barrier: safe by default.
 //!
 //! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
-//! a *plain* field ([`Field::freely_settable_number_fields`]): interpreter, diagrams, boxes, traffic and the
-//! packet language need to know nothing else about it.
+//! a *plain* field ([`Field::freely_settable_number_fields`]): interpreter, diagrams, boxes,
+//! traffic and the packet language need to know nothing else about it.
 
 mod display;
 mod multiport_ports;
@@ -208,7 +208,8 @@ impl Field {
         }
     }
 
-    /// The plain fields ([`FieldRow::ordinary_value_if_freely_settable`]): those of headers, then metadata.
+    /// The plain fields ([`FieldRow::ordinary_value_if_freely_settable`]): those of headers, then
+    /// metadata.
     pub fn freely_settable_number_fields() -> impl Iterator<Item = Field> {
         let of = |meta: bool| {
             let is_plain = move |row: &&FieldRow| {

@@ -49,8 +49,8 @@ impl PacketStepCounts {
     }
 }
 
-/// Counts the steps of a packet's way. `packet_bytes` is the packet's, in bytes; `tracked` says whether
-/// its connection is looked for.
+/// Counts the steps of a packet's way. `packet_bytes` is the packet's, in bytes; `tracked` says
+/// whether its connection is looked for.
 pub fn count_trace_steps(
     trace: &Trace<'_>,
     firewall: &Firewall,

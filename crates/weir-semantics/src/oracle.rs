@@ -102,8 +102,8 @@ pub trait Oracle {
     fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool;
 
     /// Whether evaluating a match drops the packet immediately, for a reason that no field says
-    /// ([`Hotdrop::Unpredictable`](weir_model::Hotdrop::Unpredictable)); or whether a target that may do so drops it.
-    /// The default is no.
+    /// ([`Hotdrop::Unpredictable`](weir_model::Hotdrop::Unpredictable)); or whether a target that
+    /// may do so drops it. The default is no.
     fn match_or_target_drops_packet(&mut self, _question: &OracleQuestion<'_>) -> bool {
         false
     }

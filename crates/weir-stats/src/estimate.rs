@@ -1,9 +1,9 @@
 //! Computes estimates with intervals from samples.
 //!
 //! Disturbance on a shared machine is one-sided (it only slows) and comes in bursts, so means and
-//! their standard errors mislead. An estimate of this module is a median, of values from the same block if
-//! two things are compared. Its interval is the percentile bootstrap over blocks, because blocks
-//! were repeated and packets were not.
+//! their standard errors mislead. An estimate of this module is a median, of values from the same
+//! block if two things are compared. Its interval is the percentile bootstrap over blocks, because
+//! blocks were repeated and packets were not.
 //!
 //! With few blocks such an interval is correct but coarse: with four it is close to the range of
 //! the four. It says nothing about another machine or another boot.
@@ -18,8 +18,8 @@ const BOOTSTRAP_RESAMPLES: usize = 2000;
 /// A value with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The estimated value, as the function that made it defines it: a median, or the exponential of
-    /// a difference of mean logarithms.
+    /// The estimated value, as the function that made it defines it: a median, or the exponential
+    /// of a difference of mean logarithms.
     pub value: f64,
     /// Lower end.
     pub lo: f64,

@@ -104,9 +104,9 @@ impl BatchMaker {
         BatchMaker { numbering, families_that_keep_lengths: lengths_matter }
     }
 
-    /// Takes at most `max_packets` packets, all of which follow `path`, out of `packets`. A packet of the
-    /// same connection as another packet of the batch stays in `packets` for a later batch, and so
-    /// does one for which no number is left.
+    /// Takes at most `max_packets` packets, all of which follow `path`, out of `packets`. A packet
+    /// of the same connection as another packet of the batch stays in `packets` for a later batch,
+    /// and so does one for which no number is left.
     pub fn take_batch_of_distinct_connections(
         &mut self,
         path: PacketPath,

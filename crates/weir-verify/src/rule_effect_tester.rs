@@ -3,8 +3,8 @@
 //! A [`RuleEffectTester`] loads many rules at once, each in its own chain, and sends one copy of a
 //! packet through each of them. The copies differ only in the middle bits of their identification
 //! (IPv4) or flow label (IPv6), which hold their number: the dispatch to the chains tests these
-//! bits, and the measured rules do not. Counters show for each rule whether it matched, and whether the traversal continued after it; if neither,
-//! the evaluation itself dropped the packet.
+//! bits, and the measured rules do not. Counters show for each rule whether it matched, and whether
+//! the traversal continued after it; if neither, the evaluation itself dropped the packet.
 //!
 //! Each rule is followed by *probes*, rules that each test one field. A copy without a rule goes
 //! through the same probes: if the two differ, the rule's target modified the field. Further probes

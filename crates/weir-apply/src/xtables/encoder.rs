@@ -1,7 +1,7 @@
 //! The model as entries of the kernel: a table, and the bytes of each match and target.
 //!
-//! The bytes are those that iptables 1.8.9 loads (extensions/libxt_*.c, include/uapi/linux/netfilter).
-//! The decoder has a module of the same name for each of these.
+//! The bytes are those that iptables 1.8.9 loads (extensions/libxt_*.c,
+//! include/uapi/linux/netfilter). The decoder has a module of the same name for each of these.
 
 pub(crate) mod conntrack_targets;
 pub(crate) mod host_matches;

@@ -6,10 +6,11 @@
 //! paths; adjacent intervals have different children; a node with one interval is omitted; and no
 //! two nodes are equal. A look-up is one binary search per field, whatever the number of rules.
 //!
-//! *Construction.* Each filter is a small diagram. Two diagrams are combined by *apply*, which walks
-//! both at once and keeps its result for every pair of nodes; new nodes are looked up in a table of
-//! all nodes, so equal ones are one. Neighbouring parts of the list are combined pairwise, as in a
-//! tournament: combining each rule with all that follow would copy the large root every time.
+//! *Construction.* Each filter is a small diagram. Two diagrams are combined by *apply*, which
+//! walks both at once and keeps its result for every pair of nodes; new nodes are looked up in a
+//! table of all nodes, so equal ones are one. Neighbouring parts of the list are combined pairwise,
+//! as in a tournament: combining each rule with all that follow would copy the large root every
+//! time.
 //!
 //! *All matches.* The published filter knows the first match. For all matches, a second diagram has
 //! lists of rules as terminals, and *apply* unites them. Where it exceeds a quarter of the limits,

@@ -5,9 +5,9 @@
 //! address cut to that length. The cost does not depend on the number of entries.
 //!
 //! *Where it applies.* All filters test the same word, by prefixes, and no other; and all rules
-//! decide, or none does, since the rule with the set has one target. Everything else is refused with
-//! the first rule that does not fit. Prefixes may contain each other: an entry keeps its rules, so
-//! that look-ups report the same rules as the list, which the kernel's set cannot.
+//! decide, or none does, since the rule with the set has one target. Everything else is refused
+//! with the first rule that does not fit. Prefixes may contain each other: an entry keeps its
+//! rules, so that look-ups report the same rules as the list, which the kernel's set cannot.
 //!
 //! # Source
 //! ipset(8); net/netfilter/ipset/ip_set_hash_gen.h: `mtype_test_cidrs` is the loop over prefix

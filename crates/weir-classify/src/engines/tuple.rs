@@ -34,8 +34,8 @@ pub struct TablePerTuplePlacement;
 impl TablePlacement for TablePerTuplePlacement {
     const ENGINE_NAME: &'static str = "tuple";
 
-    /// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed only
-    /// where a filter tests no address: each would multiply the number of tuples.
+    /// Words of 32 bits and words of bits make the tuple. Smaller words, such as ports, are hashed
+    /// only where a filter tests no address: each would multiply the number of tuples.
     fn choose_table(space: &mut TupleSpace, _filter: u32, mask: &[u32]) -> u32 {
         let is_small =
             |word: &KeyWord| matches!(word.kind, KeyWordTestMethod::Interval { bits: ..32 });

@@ -300,8 +300,8 @@ fn is_leaf_or_node_in_range(
     if child & LEAF_FLAG == 0 { nodes.contains(&(child as usize)) } else { is_leaf(child) }
 }
 
-/// Nodes compare a word of the key, and their children exist and precede them. With `must_keep_word`,
-/// children compare the same word.
+/// Nodes compare a word of the key, and their children exist and precede them. With
+/// `must_keep_word`, children compare the same word.
 fn check_nodes(
     block: &ClassifierBlock,
     nodes: std::ops::Range<usize>,

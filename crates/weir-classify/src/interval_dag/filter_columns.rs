@@ -6,7 +6,8 @@ use crate::key::KeyWordTestMethod;
 /// Marks a rank whose rule only counts. Such ranks are above all of deciding rules, so that the
 /// least rank that matches is that of the first deciding rule, if one matches.
 pub(super) const COUNTS_ONLY_RANK_FLAG: u32 = 1 << 31;
-/// The largest number of a rule: with [`COUNTS_ONLY_RANK_FLAG`], it is below [`NO_RULE`](crate::NO_RULE).
+/// The largest number of a rule: with [`COUNTS_ONLY_RANK_FLAG`], it is below
+/// [`NO_RULE`](crate::NO_RULE).
 pub(super) const RULE_NUMBER_MAX: u32 = COUNTS_ONLY_RANK_FLAG - 2;
 
 /// The rank of the filters of a rule.
@@ -29,7 +30,8 @@ pub(super) struct IntervalColumn {
 #[derive(Debug)]
 pub(super) struct FilterColumns {
     pub(super) words: Vec<IntervalColumn>,
-    /// For each filter, the number of its rule, with [`COUNTS_ONLY_RANK_FLAG`] if it does not decide.
+    /// For each filter, the number of its rule, with [`COUNTS_ONLY_RANK_FLAG`] if it does not
+    /// decide.
     pub(super) ranks: Vec<u32>,
 }
 

@@ -14,7 +14,8 @@ pub(super) const NODE_WORDS: usize = 32;
 /// Children of a node.
 pub(super) const FANOUT: usize = 16;
 
-/// A child: the index of a node, or with [`LEAF_FLAG`] what the owner of the nodes reads from the rest.
+/// A child: the index of a node, or with [`LEAF_FLAG`] what the owner of the nodes reads from the
+/// rest.
 pub(super) type NodeRef = u32;
 /// Marks a child that is no node.
 pub(super) const LEAF_FLAG: NodeRef = 1 << 31;

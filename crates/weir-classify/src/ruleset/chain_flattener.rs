@@ -5,8 +5,8 @@
 //! own, and the jump calls it. See [`FlattenLimits`] for what is small.
 //!
 //! **RETURN and goto.** All entries that match are found, not only the first, so an entry can skip
-//! others: RETURN those up to the end of its chain. After the entries of a chain that was reached by
-//! goto comes one that skips the rest of the calling chain.
+//! others: RETURN those up to the end of its chain. After the entries of a chain that was reached
+//! by goto comes one that skips the rest of the calling chain.
 //!
 //! **Changes of the packet.** A look-up sees the packet as it was before. A stretch therefore ends
 //! before a rule that tests a field which an entry of the stretch may write, and the next stretch

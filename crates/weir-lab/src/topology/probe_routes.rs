@@ -22,8 +22,8 @@ pub(crate) fn disable_gso_ip_batch_line(device: &str) -> String {
     format!("link set dev {device} gso_max_segs 1")
 }
 
-/// Gives source and sink their addresses, and routes between them over link `link_number`; `macs` are
-/// those of the firewall's devices towards source and sink.
+/// Gives source and sink their addresses, and routes between them over link `link_number`; `macs`
+/// are those of the firewall's devices towards source and sink.
 pub(crate) fn add_probe_routes(
     ends: &ProbeLinks<'_>,
     macs: [Mac; 2],

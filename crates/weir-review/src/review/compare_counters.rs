@@ -22,8 +22,8 @@ struct CountsBeforeAndAfter {
     differing_packet: Option<Packet>,
 }
 
-/// Sends packets through both and compares every counter; `omit_truncated_headers` omits truncated headers, which
-/// nft treats otherwise inherently. `place` names a rule.
+/// Sends packets through both and compares every counter; `omit_truncated_headers` omits truncated
+/// headers, which nft treats otherwise inherently. `place` names a rule.
 pub fn compare_counters(
     sides: [ReviewedRuleset<'_>; 2],
     wanted: usize,

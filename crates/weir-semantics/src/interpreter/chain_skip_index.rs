@@ -1,14 +1,14 @@
 //! Skips rules of a long chain that cannot match a packet.
 //!
-//! A packet of a long list fails at almost every rule, nearly always at the same test: an address or
-//! a port. Such a failure has no effect, so rules that would fail at such a test need not be
+//! A packet of a long list fails at almost every rule, nearly always at the same test: an address
+//! or a port. Such a failure has no effect, so rules that would fail at such a test need not be
 //! evaluated one by one. [`ChainSkipIndex`] has for each rule one *selecting test* that is cheap to
 //! look up: an address under a mask, or ports. The next rule that can match is the nearest of those
 //! that the packet's own values select, and of those without a selecting test.
 //!
 //! Only tests that precede everything else in the rule are taken: header tests, which never drop a
-//! packet, then the first test of a port. A packet with a truncated transport header is dropped by a
-//! test of ports; rules with ports are not skipped for it.
+//! packet, then the first test of a port. A packet with a truncated transport header is dropped by
+//! a test of ports; rules with ports are not skipped for it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

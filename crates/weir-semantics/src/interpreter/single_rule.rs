@@ -1,4 +1,5 @@
-//! One rule alone: what a form asks that finds rules by look-up and evaluates the others one by one.
+//! One rule alone: what a form asks that finds rules by look-up and evaluates the others one by
+//! one.
 
 use weir_model::{Hook, Packet, Rule, RulePlaceInTable, SharedName, TableName};
 

@@ -90,11 +90,13 @@ pub(super) struct OptionScanner<'c, 'a, 'w> {
     implicit_protocol_match_loaded: bool,
     /// A `-s` or `-d` with `!`.
     pub negated_address_span: Option<Span>,
-    /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips the rest of the line.
+    /// `-4` in a text of ip6tables and `-6` in one of iptables: the tool skips the rest of the
+    /// line.
     other_family_option_span: Option<Span>,
 }
 
-/// Reads the words of one line; `None` if it is for the other family, and iptables-restore skips it.
+/// Reads the words of one line; `None` if it is for the other family, and iptables-restore skips
+/// it.
 pub(super) fn scan_rule_line<'c, 'a, 'w>(
     around: &'c mut ScanContext<'c, 'a>,
     words: &'w [Word<'a>],
@@ -238,8 +240,8 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
     /// An argument that is in the same word as its option.
     ///
     /// iptables 1.8 takes the whole word for the argument of `-s -d -i -o -p -j`: `-ieth0` is a
-    /// device of the name `-ieth0`, and `--jump=DROP` a jump to a chain of that name. (`do_parse` of
-    /// xshared.c reads `argv[optind - 1]` for these.)
+    /// device of the name `-ieth0`, and `--jump=DROP` a jump to a chain of that name. (`do_parse`
+    /// of xshared.c reads `argv[optind - 1]` for these.)
     fn attached_argument_or_option_word(
         &self,
         letter: u8,

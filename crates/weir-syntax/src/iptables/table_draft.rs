@@ -377,8 +377,8 @@ fn refuse_reserved_or_long_chain_name(name: &str, span: Span) -> ParseResult<()>
             .with_help("choose another name for the chain")
             .into_err();
     }
-    // libxtables calls the target of verdicts and jumps so: `iptables-restore` 1.8.9 declares such a
-    // chain, but refuses each jump to it, and a rule in it ends the tool with a signal.
+    // libxtables calls the target of verdicts and jumps so: `iptables-restore` 1.8.9 declares such
+    // a chain, but refuses each jump to it, and a rule in it ends the tool with a signal.
     if name == STANDARD_TARGET_NAME {
         return Diagnostic::new(format!("chain {name} could have no rule and no jump"), span)
             .with_help("iptables has a target of that name: choose another name for the chain")

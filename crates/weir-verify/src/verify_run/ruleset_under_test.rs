@@ -149,8 +149,8 @@ impl<'f> RulesetUnderTest<'f> {
             .collect()
     }
 
-    /// Sends a round, compares, and looks closely at what differs; at most `max_new_differences` differences
-    /// return.
+    /// Sends a round, compares, and looks closely at what differs; at most `max_new_differences`
+    /// differences return.
     pub fn compare_round(
         &mut self,
         round: &PacketRound,

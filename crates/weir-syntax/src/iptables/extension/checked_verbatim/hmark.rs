@@ -26,7 +26,8 @@ const RND_OPTION_ID: u8 = 10;
 const MOD_OPTION_ID: u8 = 11;
 const OFFSET_OPTION_ID: u8 = 12;
 
-/// Fields of a tuple in the order in which they are looked up, and the options that set their masks.
+/// Fields of a tuple in the order in which they are looked up, and the options that set their
+/// masks.
 const TUPLE_FIELDS: [(&str, Option<u8>); 7] = [
     ("ct", None),
     ("src", Some(SRC_PREFIX_OPTION_ID)),

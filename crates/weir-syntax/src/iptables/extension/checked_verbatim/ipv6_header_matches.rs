@@ -144,8 +144,8 @@ const IPV6_OPTIONS_MAX: usize = 16;
 
 /// `--dst-opts TYPE[:LENGTH],…`.
 ///
-/// Of a number above 255, and of one below 0, the tool keeps eight bits, and 256 is option 0; such a
-/// number is refused.
+/// Of a number above 255, and of one below 0, the tool keeps eight bits, and 256 is option 0; such
+/// a number is refused.
 fn build_ipv6_options_header_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     if let Some(t) = g.first_with_id(1) {
         let byte =
