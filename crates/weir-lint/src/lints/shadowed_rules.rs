@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_model::{Target, lower_to_tests};
 
-use super::contradictory_tests::NEVER_MATCHES;
+use super::never_matches::NEVER_MATCHES;
 use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::{Finding, RelatedPlace};
 use crate::lint::{Lint, Severity, define_lint};
