@@ -19,8 +19,8 @@ const fn ipt_entry_bytes(family: Family) -> u64 {
     }
 }
 
-/// `sizeof(struct xt_entry_match)`, the same for targets. `weir-kernel` and `weir-apply`, which read
-/// and write these structures, have their sizes, too; this crate may use neither.
+/// `sizeof(struct xt_entry_match)`, the same for targets. `weir-kernel` and `weir-apply`, which
+/// read and write these structures, have their sizes, too; this crate may use neither.
 const XT_MATCH_OR_TARGET_HEADER_BYTES: u64 = 32;
 /// `sizeof(struct xt_standard_target)`.
 const STANDARD_TARGET_BYTES: u64 = 40;

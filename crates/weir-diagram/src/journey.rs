@@ -277,8 +277,8 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// The raw table runs before conntrack: there is no entry yet, except over `lo`, where the
-    /// packet has the one that OUTPUT created, and in OUTPUT for a reply that the host sends, which may
-    /// have the entry of the packet that it replies to.
+    /// packet has the one that OUTPUT created, and in OUTPUT for a reply that the host sends, which
+    /// may have the entry of the packet that it replies to.
     fn evaluate_raw_without_ct_entry(
         &mut self,
         raw: DiagramRef,

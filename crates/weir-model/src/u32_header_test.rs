@@ -1,8 +1,8 @@
 //! The test of an IPv4 header field that a `u32` expression spells out.
 //!
 //! `-m u32 --u32 "6&0xff=0x11"` reads the four bytes from offset 6 of the packet, of which the mask
-//! keeps the last one: the protocol. [`U32HeaderTest::from_match`] recognizes the fields that have a
-//! match of their own (offsets: RFC 791).
+//! keeps the last one: the protocol. [`U32HeaderTest::from_match`] recognizes the fields that have
+//! a match of their own (offsets: RFC 791).
 
 use crate::rule_match::{ExtensionOption, ExtensionValue, Match, UnmodelledInputMatch};
 

@@ -2,8 +2,9 @@
 //!
 //! A pass is a function from a ruleset to a ruleset. It declares its name, one sentence, what
 //! happens to the counters, and in what sense the new ruleset is equal to the old one
-//! ([`Equivalence`]). None of this is trusted: [`run_passes_until_first_refusal`](crate::run_passes_until_first_refusal)
-//! compares both rulesets in that sense, and never in a weaker one because a packet differed.
+//! ([`Equivalence`]). None of this is trusted:
+//! [`run_passes_until_first_refusal`](crate::run_passes_until_first_refusal) compares both rulesets
+//! in that sense, and never in a weaker one because a packet differed.
 
 use weir_artefact::Deviation;
 use weir_artefact::manifest::CompiledRuleRun;
@@ -119,8 +120,8 @@ pub trait Pass {
         None
     }
 
-    /// The new ruleset; without [`compiled_rule_runs`](RewrittenRuleset::compiled_rule_runs) if nothing
-    /// changed.
+    /// The new ruleset; without [`compiled_rule_runs`](RewrittenRuleset::compiled_rule_runs) if
+    /// nothing changed.
     fn run(&self, ruleset: &Ruleset, context: &PassContext<'_>) -> RewrittenRuleset;
 }
 

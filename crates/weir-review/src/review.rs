@@ -1,10 +1,10 @@
 //! The result of a comparison, for people and for programs: `weir diff`.
 //!
-//! A [`Review`] is the result of [`compare_firewalls`](weir_diagram::compare_firewalls) in words. Changes are
-//! ordered by importance: newly allowed, newly denied, denied in another way, other effects; within
-//! these the largest part of all packets first. Each has its regions, and each region the rules
-//! that decide it on both sides. [`Review::to_text`] and [`Review::to_markdown`] render the same
-//! values that JSON has.
+//! A [`Review`] is the result of [`compare_firewalls`](weir_diagram::compare_firewalls) in words.
+//! Changes are ordered by importance: newly allowed, newly denied, denied in another way, other
+//! effects; within these the largest part of all packets first. Each has its regions, and each
+//! region the rules that decide it on both sides. [`Review::to_text`] and [`Review::to_markdown`]
+//! render the same values that JSON has.
 
 mod compare_counters;
 mod deciding_rules;

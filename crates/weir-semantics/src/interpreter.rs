@@ -17,8 +17,8 @@
 //!
 //! A packet is the first of its connection if its state is NEW (or RELATED, but not an ICMP error):
 //! then, and if conntrack is in use, it traverses the nat table, once for each of the two
-//! translations. Packets of a connection that is already translated do not: their destination is the
-//! oracle's ([`Oracle::existing_nat_destination`](crate::Oracle::existing_nat_destination)).
+//! translations. Packets of a connection that is already translated do not: their destination is
+//! the oracle's ([`Oracle::existing_nat_destination`](crate::Oracle::existing_nat_destination)).
 
 mod chain_skip_index;
 mod field_test_evaluation;

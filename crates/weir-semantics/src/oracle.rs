@@ -94,8 +94,8 @@ pub struct NatQuestion<'a> {
 
 /// Answers what the packet's fields do not say.
 ///
-/// Only [`answer_rule_question`](Oracle::answer_rule_question) must be written; the other methods have defaults
-/// that say what is taken for granted.
+/// Only [`answer_rule_question`](Oracle::answer_rule_question) must be written; the other methods
+/// have defaults that say what is taken for granted.
 pub trait Oracle {
     /// Whether a match of `rule` is true, or whether its unknown target ends the traversal.
     fn answer_rule_question(&mut self, question: &OracleQuestion<'_>) -> bool;

@@ -1,8 +1,9 @@
 //! A packet's fields, read once, so that a rule costs one comparison.
 //!
 //! The traversal tries thousands of rules on one packet: [`PacketView`] reads every field of the
-//! table once and stores it in an array that the compact tests of [`rule_lowering`](super::rule_lowering)
-//! index by slot. It is read again when a target has changed the packet.
+//! table once and stores it in an array that the compact tests of
+//! [`rule_lowering`](super::rule_lowering) index by slot. It is read again when a target has
+//! changed the packet.
 
 use weir_model::field::{FIELDS, read_multiport_ports};
 use weir_model::{Family, Field, FieldReading, Packet};
