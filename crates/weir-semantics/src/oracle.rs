@@ -95,8 +95,7 @@ pub struct NatQuestion<'a> {
 /// Answers what the packet's fields do not say.
 ///
 /// Only [`match_holds_or_target_ends_traversal`](Oracle::match_holds_or_target_ends_traversal)
-/// must be written; the other methods have defaults
-/// that say what is taken for granted.
+/// must be written; the other methods have defaults that say what is taken for granted.
 pub trait Oracle {
     /// Whether a match of `rule` is true, or whether its unknown target ends the traversal.
     fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool;

@@ -83,7 +83,9 @@ fn quoted_identifiers(line: &str) -> impl Iterator<Item = &str> {
         let is_path = text.contains("::");
         let is_code = text.chars().all(|c| is_word_char(c) || c == ':');
         let named = move |word: &&str| {
-            is_code && (is_path && starts_as_identifier(word) || is_compound_identifier(word))
+            is_code
+                && !word.contains(':')
+                && (is_path && starts_as_identifier(word) || is_compound_identifier(word))
         };
         text.split("::").filter(named)
     })
@@ -140,7 +142,7 @@ mod tests {
     fn a_name_that_no_code_has_is_refused() {
         for good in [
             "/// [`PacketView`], `PacketView::read_field()`, `packet_view`.",
-            "/// `-m tcp`, `IPv4`, `x`, `NF_ACCEPT`, `a b_c`, read_fields.",
+            "/// `-m tcp`, `IPv4`, `x`, `NF_ACCEPT`, `a b_c`, `ip:old_filter`, read_fields.",
         ] {
             assert_eq!(messages(good, ""), [""; 0], "{good}");
         }
