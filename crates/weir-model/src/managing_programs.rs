@@ -147,6 +147,34 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
     named.or_else(|| is_firewalld_chain_name(name).then_some(ManagingProgram::Firewalld))
 }
 
+/// The program that keeps a table of nf_tables of that name (firewalld nftables.py, kubernetes
+/// pkg/proxy/nftables, moby libnetwork/internal/nftables, libvirt network_nftables.c, fail2ban
+/// action.d/nftables.conf, netavark firewall/nft.rs, crowdsec-firewall-bouncer).
+///
+/// ```
+/// use weir_model::managing_programs::{ManagingProgram, program_of_nft_table};
+/// assert_eq!(program_of_nft_table("firewalld"), Some(ManagingProgram::Firewalld));
+/// assert_eq!(program_of_nft_table("filter"), None);
+/// ```
+pub fn program_of_nft_table(name: &str) -> Option<ManagingProgram> {
+    const PROGRAM_BY_NAME: [(&str, ManagingProgram); 12] = [
+        ("firewalld", ManagingProgram::Firewalld),
+        ("firewalld_policy_drop", ManagingProgram::Firewalld),
+        ("kube-proxy", ManagingProgram::KubeProxy),
+        ("docker-bridges", ManagingProgram::Docker),
+        ("libvirt_network", ManagingProgram::Libvirt),
+        ("f2b-table", ManagingProgram::Fail2ban),
+        ("netavark", ManagingProgram::Cni),
+        ("calico", ManagingProgram::Calico),
+        ("sshguard", ManagingProgram::Sshguard),
+        ("crowdsec", ManagingProgram::Crowdsec),
+        ("crowdsec6", ManagingProgram::Crowdsec),
+        ("cni_hostport", ManagingProgram::Cni),
+    ];
+    let named = PROGRAM_BY_NAME.iter().find(|(known, _)| *known == name).map(|(_, p)| *p);
+    named.or_else(|| name.starts_with("weir_").then_some(ManagingProgram::Weir))
+}
+
 /// The program that keeps a chain of a table. firewalld's zones may have any name: their chains are
 /// known by those next to them.
 pub fn find_program_of_chain_in_table(table: &Table, chain: &Chain) -> Option<ManagingProgram> {
