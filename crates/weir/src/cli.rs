@@ -28,7 +28,7 @@ pub use lab::{
 pub use limits::TimeLimitArgs;
 pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use policy_test::{PolicyTestArgs, PolicyTestFormatArg};
-pub use tune_calibrate_and_doctor::{CalibrateArgs, DoctorArgs, TuneArgs};
+pub use tune_calibrate_and_doctor::{CalibrateArgs, DoctorArgs, StatusArgs, TuneArgs};
 
 /// Make large Linux firewall rulesets fast, prove that nothing else changed, and measure both.
 #[derive(Debug, Parser)]
@@ -195,6 +195,18 @@ Example:
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Show which firewalls run here, whose they are, and in which order packets meet them.
+    #[command(after_help = "\
+Tables of legacy iptables, of iptables-nft and of nftables, ipsets, XDP programs, tc filters, BPF
+programs at netfilter hooks. Looking changes nothing: no module is loaded and no table created. What
+cannot be read, for example without root, is listed as not seen.
+
+Exit status 0 if everything was seen, 1 if something was not.
+
+Example:
+  sudo weir status
+  sudo weir status --netns customer7 --json | jq '.firewalls_by_family'")]
+    Status(StatusArgs),
     /// Print what the papers tuned, in today's terms.
     #[command(after_help = "\
 Nothing is set. The output is a file for `sysctl -p`; read its comments first, because some of the
