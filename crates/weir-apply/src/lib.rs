@@ -6,10 +6,13 @@
 //! decodes them to the model.
 //!
 //! [`iptables`] is a handle for programs: changes of a table in memory, and one replacement.
+//!
+//! [`firewall_status`] says which firewalls run in a network namespace.
 
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod firewall_status;
 pub mod iptables;
 pub mod xtables;
 

@@ -75,6 +75,17 @@ pub enum KernelError {
 }
 
 impl KernelError {
+    /// The kind of the system's error, where the system or the kernel gave one.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            KernelError::Io { source, .. } => Some(source.kind()),
+            KernelError::Netlink { source, .. } => {
+                source.errno().map(|errno| io::Error::from_raw_os_error(errno).kind())
+            }
+            _ => None,
+        }
+    }
+
     /// Wraps a system error.
     pub(crate) fn io(
         action: &'static str,

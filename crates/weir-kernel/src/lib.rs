@@ -38,18 +38,24 @@
 
 mod borrowed_device;
 mod borrowed_device_return;
+pub mod bpf_links;
 mod bpf_probe;
 pub mod conntrack;
+pub mod device_filters;
 mod device_name;
 pub mod doctor;
 mod error;
 mod ethtool;
 pub mod ipset_counters;
+pub mod ipset_list;
+pub mod kernel_feature;
 mod live_session;
 mod namespace;
+pub mod netfilter_hooks;
 pub mod netlink;
 pub mod nflog;
 pub mod nft_counters;
+pub mod nft_objects;
 mod packet_socket;
 mod paths;
 pub mod process;
@@ -69,7 +75,7 @@ pub mod xtables_counters;
 
 pub use borrowed_device::EthernetDeviceInfo;
 pub use error::KernelError;
-pub use namespace::{Namespace, NamespaceGuard};
+pub use namespace::{Namespace, NamespaceGuard, call_inside_named_namespace};
 pub use packet_socket::open_packet_socket;
 pub use sending_sockets::{FrameSocket, RawIpSocket};
 pub use session::Session;

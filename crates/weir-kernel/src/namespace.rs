@@ -56,6 +56,33 @@ impl Drop for NamespaceGuard {
     }
 }
 
+/// Calls `f` with a new thread inside the network namespace of a name, as `ip netns` lists it.
+///
+/// # Errors
+/// Where there is no such namespace, or weir is not root.
+pub fn call_inside_named_namespace<T: Send>(
+    name: &str,
+    f: impl FnOnce() -> T + Send,
+) -> Result<T, KernelError> {
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return Err(KernelError::InvalidNamespaceOrDeviceName {
+            what: "namespace",
+            name: name.to_owned(),
+            why: "it is no name that `ip netns` lists",
+        });
+    }
+    let path = Path::new(crate::paths::NETNS_DIRECTORY).join(name);
+    let file = File::open(&path).map_err(KernelError::io_at_path("open", &path))?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|e| KernelError::io("enter namespace", name)(e.into()))?;
+            Ok(f())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 impl Namespace {
     /// Opens a namespace that exists by name.
     pub(crate) fn open(name: &str, role: &str, state: PathBuf) -> Result<Namespace, KernelError> {

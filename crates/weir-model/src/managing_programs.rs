@@ -37,8 +37,9 @@ pub enum ManagingProgram {
     Sshguard,
     /// CrowdSec: `CROWDSEC_CHAIN`, `crowdsec-blacklists`.
     Crowdsec,
-    /// weir: the empty chain `weir:ID` that says which artefact is in force.
-    WeirMarkerChain,
+    /// weir: the empty chain `weir:ID` that says which artefact is in force, and tables of nft
+    /// named `weir_…`.
+    Weir,
 }
 
 impl ManagingProgram {
@@ -55,7 +56,7 @@ impl ManagingProgram {
         ManagingProgram::Cni,
         ManagingProgram::Sshguard,
         ManagingProgram::Crowdsec,
-        ManagingProgram::WeirMarkerChain,
+        ManagingProgram::Weir,
     ];
 
     /// Its name.
@@ -72,7 +73,7 @@ impl ManagingProgram {
             ManagingProgram::Cni => "cni",
             ManagingProgram::Sshguard => "sshguard",
             ManagingProgram::Crowdsec => "crowdsec",
-            ManagingProgram::WeirMarkerChain => "weir",
+            ManagingProgram::Weir => "weir",
         }
     }
 
@@ -137,7 +138,7 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
         ("sshguard", ManagingProgram::Sshguard),
         ("crowdsec", ManagingProgram::Crowdsec),
         ("CROWDSEC", ManagingProgram::Crowdsec),
-        ("weir:", ManagingProgram::WeirMarkerChain),
+        ("weir:", ManagingProgram::Weir),
     ];
     if name == "DOCKER" {
         return Some(ManagingProgram::Docker);
@@ -145,6 +146,34 @@ pub fn program_of_chain_or_set(name: &str) -> Option<ManagingProgram> {
     let named =
         PROGRAM_BY_NAME_PREFIX.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, p)| *p);
     named.or_else(|| is_firewalld_chain_name(name).then_some(ManagingProgram::Firewalld))
+}
+
+/// The program that keeps a table of nf_tables of that name (firewalld nftables.py, kubernetes
+/// pkg/proxy/nftables, moby libnetwork/internal/nftables, libvirt network_nftables.c, fail2ban
+/// action.d/nftables.conf, netavark firewall/nft.rs, crowdsec-firewall-bouncer).
+///
+/// ```
+/// use weir_model::managing_programs::{ManagingProgram, program_of_nft_table};
+/// assert_eq!(program_of_nft_table("firewalld"), Some(ManagingProgram::Firewalld));
+/// assert_eq!(program_of_nft_table("filter"), None);
+/// ```
+pub fn program_of_nft_table(name: &str) -> Option<ManagingProgram> {
+    const PROGRAM_BY_NAME: [(&str, ManagingProgram); 12] = [
+        ("firewalld", ManagingProgram::Firewalld),
+        ("firewalld_policy_drop", ManagingProgram::Firewalld),
+        ("kube-proxy", ManagingProgram::KubeProxy),
+        ("docker-bridges", ManagingProgram::Docker),
+        ("libvirt_network", ManagingProgram::Libvirt),
+        ("f2b-table", ManagingProgram::Fail2ban),
+        ("netavark", ManagingProgram::Cni),
+        ("calico", ManagingProgram::Calico),
+        ("sshguard", ManagingProgram::Sshguard),
+        ("crowdsec", ManagingProgram::Crowdsec),
+        ("crowdsec6", ManagingProgram::Crowdsec),
+        ("cni_hostport", ManagingProgram::Cni),
+    ];
+    let named = PROGRAM_BY_NAME.iter().find(|(known, _)| *known == name).map(|(_, p)| *p);
+    named.or_else(|| name.starts_with("weir_").then_some(ManagingProgram::Weir))
 }
 
 /// The program that keeps a chain of a table. firewalld's zones may have any name: their chains are

@@ -17,6 +17,7 @@ mod operand;
 mod optimize;
 mod paper_tunings;
 mod policy_test;
+mod status;
 mod traffic;
 mod verify;
 
@@ -40,6 +41,7 @@ pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use optimize::OptimizeArgs;
 pub use paper_tunings::TuneArgs;
 pub use policy_test::{PolicyTestArgs, PolicyTestFormatArg};
+pub use status::StatusArgs;
 pub use traffic::{TrafficArgs, TrafficPatternArg};
 pub use verify::VerifyArgs;
 
@@ -210,6 +212,18 @@ Example:
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Show which firewalls run here, whose they are, and in which order packets meet them.
+    #[command(after_help = "\
+Tables of legacy iptables, of iptables-nft and of nftables, ipsets, XDP programs, tc filters, BPF
+programs at netfilter hooks. Looking changes nothing: no module is loaded and no table created. What
+cannot be read, for example without root, is listed as not seen.
+
+Exit status 0 if everything was seen, 1 if something was not.
+
+Example:
+  sudo weir status
+  sudo weir status --netns customer7 --json | jq '.firewalls_by_family'")]
+    Status(StatusArgs),
     /// Print the kernel settings that the studied papers tuned, as today's sysctls.
     #[command(after_help = "\
 Nothing is set. The output is a file for `sysctl -p`; read its comments first, because some of the

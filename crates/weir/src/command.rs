@@ -20,6 +20,7 @@ pub mod lab_serve_over_http;
 pub mod optimize;
 pub mod paper_tunings;
 pub mod policy_test;
+pub mod status;
 pub mod traffic;
 pub mod verify;
 

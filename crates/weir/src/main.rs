@@ -97,6 +97,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Lab(cli::LabCommand::List(args)) => {
             command::lab_claims::print_or_write_claim_lists(&args)
         }
+        Command::Status(args) => command::status::read_and_print_firewall_status(&args),
         Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),
         Command::Doctor(args) => command::doctor::probe_machine_and_print(&args),
         Command::Calibrate(args) => command::calibrate::calibrate_and_write_cost_model(&args),

@@ -22,6 +22,8 @@ pub enum NetfilterSubsystem {
     Ipset = 6,
     /// nf_tables.
     NfTables = 10,
+    /// What is called at hooks.
+    Hook = 12,
 }
 
 impl NetfilterSubsystem {

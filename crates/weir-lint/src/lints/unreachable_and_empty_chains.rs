@@ -31,7 +31,7 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     let is_lost = |c: usize| {
         !table.reachable_chains[c]
             && table.chains_behind_catch_all[c].is_none()
-            && table.program_of_chain(c) != Some(ManagingProgram::WeirMarkerChain)
+            && table.program_of_chain(c) != Some(ManagingProgram::Weir)
     };
     let lost: Vec<usize> = (0..graph.len()).filter(|c| is_lost(*c)).collect();
     let mut root: Vec<Option<usize>> = vec![None; graph.len()];

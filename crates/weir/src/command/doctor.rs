@@ -1,6 +1,8 @@
 //! `weir doctor` and `weir reap`: features of the machine, and leftovers of dead runs.
 
 use anyhow::Result;
+use serde::Serialize;
+use weir_apply::firewall_status::{FirewallStatus, read_firewall_status};
 use weir_kernel::doctor::{DoctorProbeResult, run_probes};
 use weir_kernel::reaper::ReapReport;
 
@@ -8,16 +10,29 @@ use super::YesNoExitStatus;
 use crate::cli::DoctorArgs;
 use crate::{json_output, terminal};
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct DoctorJson {
+    probes: Vec<DoctorProbeResult>,
+    /// As `weir status`.
+    firewall: FirewallStatus,
+}
+
 /// What was tried and found, as lines or as JSON. No where something is lacking.
 pub fn probe_machine_and_print(args: &DoctorArgs) -> Result<YesNoExitStatus> {
     let probes = run_probes();
+    let firewall = read_firewall_status();
+    let is_complete = probes.iter().all(|probe| probe.ok);
     let text = if args.json {
-        json_output::render_single_member_json("doctor", "probes", &probes)?
+        json_output::render_json_object("doctor", &DoctorJson { probes, firewall })?
     } else {
-        probes.iter().map(format_probe_line).collect()
+        let probes: String = probes.iter().map(format_probe_line).collect();
+        let firewalls = firewall.render_firewalls_by_family();
+        let firewalls = firewalls.lines().map(|line| format!("runs   {line}\n"));
+        format!("{probes}{}", firewalls.collect::<String>())
     };
     terminal::print_escaped_if_terminal(&text)?;
-    Ok(if probes.iter().all(|p| p.ok) { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
+    Ok(if is_complete { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 fn format_probe_line(probe: &DoctorProbeResult) -> String {
