@@ -34,7 +34,7 @@ pub struct NftReplacementTable {
     pub table: TableName,
 }
 
-/// `ip:weir_filter`.
+/// The family and the name, with a colon between them: `ip:` and the name of the table.
 impl fmt::Display for NftReplacementTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{NFT_TABLE_PREFIX}{}", nft_family_name(self.family), self.table)
