@@ -3,9 +3,10 @@
 //! iptables has two variants: legacy, with its own tables in the kernel, and iptables-nft, which
 //! stores its rules in nft tables of the same names. Both may be loaded at once, and packets then
 //! traverse the rules of both. For each family the variant with rules is read; if both have rules,
-//! the user selects one. Other nft tables are named, not read.
+//! the user selects one. Other nft tables, XDP programs and tc filters are named, not read.
 
 use anyhow::{Result, bail};
+use weir_apply::firewall_status::read_firewall_status;
 use weir_artefact::{Deviation, NFT_TABLE_PREFIX};
 use weir_model::{Family, TableName};
 
@@ -97,10 +98,20 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
         true => "no table of iptables is in force, of either variant".to_owned(),
         false => said.join(", "),
     };
+    let status = read_firewall_status();
     let other = |(family, name): &(String, String)| {
+<<<<<<< ours
         format!("nft table {family} {name}, which is not a table of iptables-nft")
+||||||| base
+        format!("nft table {family} {name}: not a table of iptables-nft")
+=======
+        let traversed = status.describe_traversed_nft_table(family, name);
+        let traversed = traversed.map(|words| format!("; {words}")).unwrap_or_default();
+        format!("nft table {family} {name}: not a table of iptables-nft{traversed}")
+>>>>>>> theirs
     };
     found.unread_parts.extend(tables.foreign_tables.iter().map(other));
+    found.unread_parts.extend(status.list_device_filters());
     found.weir_nft_family_and_table_names = tables.weir_tables;
     Ok(found)
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::status_types::{
-    FamilyFirewalls, FirewallKind, FirewallStatus, HookOrder, TableChainStatus, TableStatus,
+    DeviceFilterStatus, FamilyFirewalls, FirewallKind, FirewallStatus, HookOrder, TableChainStatus,
+    TableStatus,
 };
 
 impl FirewallStatus {
@@ -67,6 +68,27 @@ impl FirewallStatus {
             let _ = writeln!(text, "  {what}");
         }
         text
+    }
+
+    /// How many rules of an nft table packets traverse, in words; `None` if it does nothing to them.
+    pub fn describe_traversed_nft_table(&self, family: &str, name: &str) -> Option<String> {
+        let table = self.tables.iter().find(|table| {
+            let is_nft = table.kind != FirewallKind::LegacyIptables;
+            is_nft && (table.family, &*table.name) == (family, name)
+        })?;
+        let owner = table.owner.map(|owner| format!(" of {owner}")).unwrap_or_default();
+        let rules = counted(table.rules, "rule", "rules");
+        table.affects_packets().then(|| format!("packets traverse its {rules}{owner} as well"))
+    }
+
+    /// What packets meet before and after the tables of netfilter, a phrase each.
+    pub fn list_device_filters(&self) -> Vec<String> {
+        let phrase = |filter: &DeviceFilterStatus| {
+            let DeviceFilterStatus { device, kind, detail } = filter;
+            let order = if *kind == "tc egress" { "after" } else { "before" };
+            format!("{kind} of {device} ({detail}): packets meet it {order} iptables")
+        };
+        self.device_filters.iter().map(phrase).collect()
     }
 
     /// A line for each family: what evaluates its packets.
