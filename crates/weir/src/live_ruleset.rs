@@ -100,15 +100,9 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
     };
     let status = read_firewall_status();
     let other = |(family, name): &(String, String)| {
-<<<<<<< ours
-        format!("nft table {family} {name}, which is not a table of iptables-nft")
-||||||| base
-        format!("nft table {family} {name}: not a table of iptables-nft")
-=======
         let traversed = status.describe_traversed_nft_table(family, name);
         let traversed = traversed.map(|words| format!("; {words}")).unwrap_or_default();
-        format!("nft table {family} {name}: not a table of iptables-nft{traversed}")
->>>>>>> theirs
+        format!("nft table {family} {name}, which is not a table of iptables-nft{traversed}")
     };
     found.unread_parts.extend(tables.foreign_tables.iter().map(other));
     found.unread_parts.extend(status.list_device_filters());

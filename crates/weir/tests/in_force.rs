@@ -138,15 +138,7 @@ fn tables_of_nft_that_are_not_read_are_named() {
     nft("table inet fw { chain input { type filter hook input priority 0; policy drop; }; }");
     let (count, said) = read(&inside, &[]);
     assert_eq!(count, 4);
-<<<<<<< ours
-    assert!(
-        said.contains("not read: nft table inet fw, which is not a table of iptables-nft"),
-        "{said}"
-    );
-||||||| base
-    assert!(said.contains("not read: nft table inet fw: not a table of iptables-nft"), "{said}");
-=======
-    let named = "not read: nft table inet fw: not a table of iptables-nft";
+    let named = "not read: nft table inet fw, which is not a table of iptables-nft";
     let traversed = format!("{named}; packets traverse its 0 rules as well");
     assert!(said.contains(&traversed), "its policy drops: {said}");
     nft("flush chain inet fw input; add chain inet fw input { policy accept; }");
@@ -161,7 +153,6 @@ fn tables_of_nft_that_are_not_read_are_named() {
     let (_, said) = read(&inside, &[]);
     let filter = "not read: tc ingress of lo (u32): packets meet it before iptables";
     assert!(said.contains(filter), "{said}");
->>>>>>> theirs
     assert!(!said.contains("nft table ip filter"), "{said}");
     // A chain of somebody else in a table of iptables-nft.
     nft("table ip filter { chain mine { type filter hook input priority 5; policy drop; }; }");
