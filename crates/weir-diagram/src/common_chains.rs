@@ -44,7 +44,7 @@ use crate::free_variable::StatefulTestInput;
 use crate::node_store::DiagramRef;
 use crate::packet_change::PacketChange;
 use crate::rule_field_use::{WrittenAndUsedFields, collect_used_fields, has_match_that_writes};
-use crate::same_rule_tests::have_same_tests;
+use crate::same_rule_tests::SameTestCriteria;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::VariableOrder;
@@ -270,6 +270,14 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         rules > SMALL_TABLE_RULES_MAX && differing_rules * 2 > rules
     }
 
+    fn same_test_criteria(&self) -> SameTestCriteria {
+        SameTestCriteria {
+            family: self.context.space.layout.family,
+            firewalls_have_same_ipsets: self.context.space.firewalls_have_same_ipsets(),
+            headers_are_whole: self.headers_are_whole,
+        }
+    }
+
     /// Whether the rules of two chains have the same tests and targets, whatever the chains do to
     /// which these lead.
     fn have_equal_rules_ignoring_callees(&self, [a, b]: [&Chain; 2]) -> bool {
@@ -280,7 +288,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         a.rules.len() == b.rules.len()
             && a.rules.iter().zip(&b.rules).all(|(a, b)| {
                 is_same_target(&a.target, &b.target)
-                    && have_same_tests(&self.context.space, self.headers_are_whole, [a, b])
+                    && self.same_test_criteria().have_same_tests([a, b])
             })
     }
 
@@ -450,18 +458,10 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             }
             (a, b) => a == b,
         };
-        if !is_same_target || !have_same_tests(&self.context.space, self.headers_are_whole, rules) {
+        if !is_same_target || !self.same_test_criteria().have_same_tests(rules) {
             return false;
         }
-        let is_decided_by_fields = matches!(
-            a.target,
-            Target::None | Target::Accept | Target::Drop | Target::Return | Target::Reject(_)
-        ) || a.target.jump_target().is_some();
-        let are_fields = |m: &Match| {
-            !matches!(m, Match::Set(_))
-                && !match_effects(m, self.context.space.layout.family).is_stateful()
-        };
-        is_decided_by_fields && a.matches.iter().chain(&b.matches).all(are_fields)
+        self.same_test_criteria().are_decided_by_fields(rules)
             || self.sides[0].state_ids().stateful_test_id(a)
                 == self.sides[1].state_ids().stateful_test_id(b)
     }

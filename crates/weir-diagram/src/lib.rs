@@ -22,7 +22,7 @@
 //!   `compose` is sequential composition; `target`, `chain` and `journey` build rules, chains, and
 //!   the tables of a path; `chain_cache` finds what was built before;
 //! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter,
-//!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
+//!   `lockstep`, `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
 //!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
@@ -47,6 +47,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address_cell;
 #[cfg(test)]
 mod agreement;
 mod aligned_rules;
@@ -73,6 +74,11 @@ mod guarded_sequence;
 mod ipset_element_bits;
 mod ipset_membership;
 mod journey;
+mod lockstep;
+#[cfg(test)]
+mod lockstep_agreement;
+mod lockstep_proof;
+mod lockstep_rules;
 mod match_and_field_descriptions;
 mod merge_order;
 mod node_store;
