@@ -47,7 +47,7 @@ use crate::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
 use crate::rule_field_use::{
     FieldUseWithCalledWrites, collect_tested_and_written_fields, has_match_that_writes,
 };
-use crate::same_rule_tests::have_same_tests;
+use crate::same_rule_tests::SameTestCriteria;
 use crate::table_evaluation_point::TableEvaluationPoint;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::VariableOrder;
@@ -275,6 +275,14 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         rules > SMALL_TABLE_RULES_MAX && differing_rules * 2 > rules
     }
 
+    fn same_test_criteria(&self) -> SameTestCriteria {
+        SameTestCriteria {
+            family: self.context.space.layout.family,
+            firewalls_have_same_ipsets: self.context.space.firewalls_have_same_ipsets(),
+            headers_are_whole: self.exclude_truncated_headers,
+        }
+    }
+
     /// Whether the rules of two chains have the same tests and targets, whatever the chains do to
     /// which these lead.
     fn have_equal_rules_ignoring_callees(&self, [a, b]: [&Chain; 2]) -> bool {
@@ -285,7 +293,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         a.rules.len() == b.rules.len()
             && a.rules.iter().zip(&b.rules).all(|(a, b)| {
                 is_same_target(&a.target, &b.target)
-                    && have_same_tests(&self.context.space, self.exclude_truncated_headers, [a, b])
+                    && self.same_test_criteria().have_same_tests([a, b])
             })
     }
 
@@ -457,20 +465,10 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             }
             (a, b) => a == b,
         };
-        if !is_same_target
-            || !have_same_tests(&self.context.space, self.exclude_truncated_headers, rules)
-        {
+        if !is_same_target || !self.same_test_criteria().have_same_tests(rules) {
             return false;
         }
-        let is_decided_by_fields = matches!(
-            a.target,
-            Target::None | Target::Accept | Target::Drop | Target::Return | Target::Reject(_)
-        ) || a.target.jump_target().is_some();
-        let are_fields = |m: &Match| {
-            !matches!(m, Match::Set(_))
-                && !match_effects(m, self.context.space.layout.family).is_stateful()
-        };
-        is_decided_by_fields && a.matches.iter().chain(&b.matches).all(are_fields)
+        self.same_test_criteria().are_decided_by_fields(rules)
             || self.sides[0].state_ids().stateful_test_id(a)
                 == self.sides[1].state_ids().stateful_test_id(b)
     }

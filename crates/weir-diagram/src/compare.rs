@@ -18,6 +18,7 @@ use crate::comparison_types::{
 };
 use crate::difference_slice::slice_to_difference;
 use crate::ipv4_fragment_drops::have_same_leading_drops;
+use crate::lockstep_proof::LockstepResults;
 use crate::node_store::LimitReached;
 use crate::packet_space::PacketSpaceBasis;
 use crate::proof_budget::ProofBudget;
@@ -227,6 +228,7 @@ struct FamilyComparisonState {
     /// Whether stateful and opaque tests may multiply the steps of diagrams.
     may_stateful_tests_multiply_steps: bool,
     proven_table_equality: ProvenTableEquality,
+    lockstep_results: LockstepResults,
 }
 
 impl FamilyComparisonState {
@@ -235,11 +237,12 @@ impl FamilyComparisonState {
             typical_steps_for_ruleset_size: pair.usual_diagram_steps(),
             may_stateful_tests_multiply_steps: pair.may_tests_multiply_diagram_steps(),
             proven_table_equality: ProvenTableEquality::new(),
+            lockstep_results: LockstepResults::default(),
         }
     }
 }
 
-/// Compares with common chains as calls; as sequences where tests multiply the steps of diagrams;
+/// Compares in lockstep; with common chains as calls; as sequences where tests multiply the steps of diagrams;
 /// else tries one order after the other until the memory suffices.
 ///
 /// If some packet is known to differ, at most the usual steps are used to find all of them.
@@ -250,6 +253,9 @@ fn compare_pair_trying_orders<'f, 'o>(
     plan: &mut FamilyComparisonState,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
+    if pair.are_equal_in_lockstep(&mut plan.lockstep_results, &mut statistics) {
+        return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
+    }
     let ranked_steps = if plan.may_stateful_tests_multiply_steps {
         plan.typical_steps_for_ruleset_size
     } else {

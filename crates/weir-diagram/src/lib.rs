@@ -23,8 +23,8 @@
 //!   `compose` is sequential composition; `target`, `rule_and_chain_diagrams` and `journey` build
 //!   rules, chains, and the tables of a path; `chain_cache` finds what was built before;
 //! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter,
-//!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
-//!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`;
+//!   `lockstep`, `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides
+//!   with whole diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`;
 //! - `region_decision` compares the verdicts of one ruleset with expected ones.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
@@ -49,6 +49,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address_cell;
 #[cfg(test)]
 mod agreement;
 mod aligned_rules;
@@ -75,6 +76,11 @@ mod ipset_element_bits;
 mod ipset_membership;
 mod ipv4_fragment_drops;
 mod journey;
+mod lockstep;
+#[cfg(test)]
+mod lockstep_agreement;
+mod lockstep_proof;
+mod lockstep_rules;
 mod match_and_field_descriptions;
 mod merge_order;
 mod node_store;

@@ -1,47 +1,89 @@
 //! Whether two rules have the same tests, however they are written.
 
-use weir_model::{Family, Field, Match, Predicate, Rule, Test, lower_to_tests_with_match_index};
+use weir_model::{
+    Family, Field, Match, Predicate, Rule, Target, Test, lower_to_tests_with_match_index,
+    match_effects,
+};
 
-use crate::PacketSpace;
+/// How tests of rules are compared.
+#[derive(Clone, Copy)]
+pub(crate) struct SameTestCriteria {
+    pub family: Family,
+    /// Sets of the same name are the same.
+    pub firewalls_have_same_ipsets: bool,
+    /// Packets with a truncated header are not compared: a test of multiport differs from others
+    /// only for these.
+    pub headers_are_whole: bool,
+}
 
-/// Whether two rules have the same tests in the same order. A test of multiport differs from others
-/// only for truncated headers, and need not be the same if `exclude_truncated_headers`.
-pub(crate) fn have_same_tests(
-    space: &PacketSpace<'_>,
-    headers_are_whole: bool,
-    rules: [&Rule; 2],
-) -> bool {
-    let [a, b] = rules;
-    let has_sets = a.matches.iter().any(|m| matches!(m, Match::Set(_)));
-    if has_sets && !space.firewalls_have_same_ipsets() {
-        return false;
+impl SameTestCriteria {
+    /// Whether two rules have the same tests in the same order.
+    pub fn have_same_tests(self, rules: [&Rule; 2]) -> bool {
+        let [a, b] = rules;
+        self.have_comparable_sets(a)
+            && (a.base == b.base && a.matches == b.matches
+                || self.have_same_lowered_tests(rules, &|_, _, _| true))
     }
-    if a.base == b.base && a.matches == b.matches {
-        return true;
+
+    /// Sets of two firewalls may differ, whatever their names are.
+    pub fn have_comparable_sets(self, rule: &Rule) -> bool {
+        self.firewalls_have_same_ipsets || !rule.matches.iter().any(|m| matches!(m, Match::Set(_)))
     }
-    let family = space.layout.family;
-    let mut lowered = rules.map(|rule| lower_to_tests_with_match_index(rule, family));
-    if headers_are_whole {
-        lowered.iter_mut().for_each(drop_implied_first_fragment_test);
+
+    /// Whether the fields of a packet and answers of stateless tests decide all that the rules do,
+    /// and whether they match.
+    pub fn are_decided_by_fields(self, rules: [&Rule; 2]) -> bool {
+        rules.into_iter().all(|rule| {
+            let is_stateless = |m: &Match| {
+                !matches!(m, Match::Set(_)) && !match_effects(m, self.family).is_stateful()
+            };
+            let is_decided = matches!(
+                rule.target,
+                Target::None | Target::Accept | Target::Drop | Target::Return | Target::Reject(_)
+            ) || rule.target.jump_target().is_some();
+            is_decided && rule.matches.iter().all(is_stateless)
+        })
     }
-    let is_multiport = |rule: &Rule, from: Option<usize>| {
-        from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }))
-    };
-    let is_same =
-        |((from_a, test_a), (from_b, test_b)): (&(_, Test), &(_, Test))| match (test_a, test_b) {
-            (
-                Test::Set { index: i } | Test::Opaque { index: i, .. },
-                Test::Set { index: k } | Test::Opaque { index: k, .. },
-            ) => a.matches[*i] == b.matches[*k],
-            _ => {
-                (headers_are_whole || is_multiport(a, *from_a) == is_multiport(b, *from_b))
-                    && (test_a == test_b
-                        || field_tested_for_presence_only(test_a, family).is_some_and(|field| {
-                            field_tested_for_presence_only(test_b, family) == Some(field)
-                        }))
-            }
+
+    /// Whether those tests that `is_compared` selects, by rule, index of the match and test, are
+    /// the same in the same order.
+    pub fn have_same_lowered_tests(
+        self,
+        rules: [&Rule; 2],
+        is_compared: &dyn Fn(&Rule, Option<usize>, &Test) -> bool,
+    ) -> bool {
+        let [a, b] = rules;
+        let mut lowered = rules.map(|rule| {
+            let mut tests = lower_to_tests_with_match_index(rule, self.family);
+            tests.retain(|(from, test)| is_compared(rule, *from, test));
+            tests
+        });
+        if self.headers_are_whole {
+            lowered.iter_mut().for_each(drop_implied_first_fragment_test);
+        }
+        let is_multiport = |rule: &Rule, from: Option<usize>| {
+            from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }))
         };
-    lowered[0].len() == lowered[1].len() && lowered[0].iter().zip(&lowered[1]).all(is_same)
+        let is_same =
+            |((from_a, test_a), (from_b, test_b)): (&(_, Test), &(_, Test))| match (test_a, test_b)
+            {
+                (
+                    Test::Set { index: i } | Test::Opaque { index: i, .. },
+                    Test::Set { index: k } | Test::Opaque { index: k, .. },
+                ) => a.matches[*i] == b.matches[*k],
+                _ => {
+                    (self.headers_are_whole || is_multiport(a, *from_a) == is_multiport(b, *from_b))
+                        && (test_a == test_b
+                            || field_tested_for_presence_only(test_a, self.family).is_some_and(
+                                |field| {
+                                    field_tested_for_presence_only(test_b, self.family)
+                                        == Some(field)
+                                },
+                            ))
+                }
+            };
+        lowered[0].len() == lowered[1].len() && lowered[0].iter().zip(&lowered[1]).all(is_same)
+    }
 }
 
 /// Removes the test that a packet is no later fragment if another one reads its header, which a

@@ -31,7 +31,7 @@ const ADDED_BASE_TESTS: [&str; 9] = [
     "! -d 192.0.2.0/24",
 ];
 
-fn add_base_tests(text: &str, rng: &mut TestRng) -> String {
+pub(crate) fn add_base_tests(text: &str, rng: &mut TestRng) -> String {
     let lines = text.lines().map(|line| {
         let is_plain = line.starts_with("-A") && !line.contains("-s ") && !line.contains("-d ");
         match (is_plain, line.match_indices(' ').nth(1)) {

@@ -1,0 +1,331 @@
+//! Cells of packets: those with some source and some destination addresses.
+//!
+//! A cell is divided along one address so that a test of it is the same for all packets of a part
+//! ([`AxisDivision`]). Parts need not be intervals: addresses that the same tests hold for are one
+//! part, so a node of a prefix tree has as many parts as children, and one for all gaps between
+//! them.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use weir_model::mask::masked_interval;
+use weir_model::rule_match::{AddrMatch, Match, Negatable};
+use weir_model::{Family, Field, Rule};
+use weir_partition::IntervalSet;
+use weir_partition::interval::Interval;
+
+/// The addresses by which cells are divided, by number.
+pub(crate) const CELL_AXES: [Field; 2] = [Field::Saddr, Field::Daddr];
+
+/// Packets with some addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct AddressCell {
+    /// Of the source and of the destination: sorted, apart from each other.
+    pub addresses: [Rc<[Interval]>; 2],
+}
+
+/// What a test of an address is for the packets of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CellTestResult {
+    Never,
+    Sometimes,
+    Always,
+}
+
+/// The addresses for which a rule's leading tests hold; `None` for all.
+pub(crate) type AddressSpans = [Option<IntervalSet>; 2];
+
+impl AddressCell {
+    pub fn all_packets(family: Family) -> AddressCell {
+        AddressCell {
+            addresses: [Rc::new([(0, family.max_addr())]), Rc::new([(0, family.max_addr())])],
+        }
+    }
+
+    /// What the tests of a rule are for each address.
+    pub fn test_spans(&self, spans: &AddressSpans) -> [CellTestResult; 2] {
+        [0, 1].map(|axis| match &spans[axis] {
+            None => CellTestResult::Always,
+            Some(spans) => test_intervals(&self.addresses[axis], spans.intervals()),
+        })
+    }
+}
+
+/// What membership in `spans` is for the addresses of a cell. Both lists are sorted, and of neither
+/// do two intervals touch.
+fn test_intervals(cell: &[Interval], spans: &[Interval]) -> CellTestResult {
+    let (Some(first), Some(last)) = (cell.first(), cell.last()) else {
+        return CellTestResult::Never;
+    };
+    let is_inside = |(lo, hi): &Interval| {
+        let at = spans.partition_point(|span| span.1 < *lo);
+        spans.get(at).is_some_and(|span| span.0 <= *lo && *hi <= span.1)
+    };
+    let has_address_in_cell = |(lo, hi): &Interval| {
+        let at = cell.partition_point(|addresses| addresses.1 < *lo);
+        cell.get(at).is_some_and(|addresses| addresses.0 <= *hi)
+    };
+    // One interval holds for all of a cell if it does for both ends.
+    let is_always = match spans {
+        [(lo, hi)] => *lo <= first.0 && last.1 <= *hi,
+        _ => cell.iter().all(is_inside),
+    };
+    if is_always {
+        CellTestResult::Always
+    } else if spans.iter().any(has_address_in_cell) {
+        CellTestResult::Sometimes
+    } else {
+        CellTestResult::Never
+    }
+}
+
+/// A cell's addresses of one axis in parts, for each of which some tests are the same.
+pub(crate) struct AxisDivision {
+    /// Sorted, with the number of the part that each belongs to.
+    ranges: Vec<(Interval, u32)>,
+    /// The addresses of each part.
+    pub parts: Vec<Vec<Interval>>,
+    /// By part, the last question that listed it.
+    listed_by: Vec<u32>,
+    question: u32,
+}
+
+impl AxisDivision {
+    /// Divides addresses so that each part is in some of the sets and outside of the others. Two
+    /// parts may become one (by a collision of hashes): then a test is not decided for it.
+    pub fn new<'s>(
+        addresses: &[Interval],
+        sets: impl Iterator<Item = &'s IntervalSet>,
+    ) -> AxisDivision {
+        // Where a set begins or ends, and what to add to the label of the addresses from there on.
+        let mut edges: Vec<(u128, u64)> = Vec::new();
+        for (set, number) in sets.zip(1_u64..) {
+            let label = mix_bits(number);
+            for (lo, hi) in set.intervals() {
+                edges.push((*lo, label));
+                edges.extend(hi.checked_add(1).map(|after| (after, label.wrapping_neg())));
+            }
+        }
+        edges.sort_unstable_by_key(|(at, _)| *at);
+        let mut division = AxisDivision {
+            ranges: Vec::new(),
+            parts: Vec::new(),
+            listed_by: Vec::new(),
+            question: 0,
+        };
+        let mut part_by_label: HashMap<u64, u32> = HashMap::new();
+        let (mut label, mut next_edge) = (0_u64, 0);
+        for (lo, hi) in addresses {
+            let mut from = *lo;
+            loop {
+                while let Some((_, change)) = edges.get(next_edge).filter(|(at, _)| *at <= from) {
+                    label = label.wrapping_add(*change);
+                    next_edge += 1;
+                }
+                let to = match edges.get(next_edge) {
+                    Some((at, _)) if at <= hi => at - 1,
+                    _ => *hi,
+                };
+                division.push_range((from, to), label, &mut part_by_label);
+                if to == *hi {
+                    break;
+                }
+                from = to + 1;
+            }
+        }
+        division.listed_by = vec![0; division.parts.len()];
+        division
+    }
+
+    fn push_range(&mut self, range: Interval, label: u64, part_by_label: &mut HashMap<u64, u32>) {
+        let next_part = self.parts.len() as u32;
+        let part = *part_by_label.entry(label).or_insert(next_part);
+        if part == next_part {
+            self.parts.push(Vec::new());
+        }
+        self.ranges.push((range, part));
+        // Ranges that touch and are of the same part are one interval.
+        match self.parts[part as usize].last_mut() {
+            Some(last) if last.1.checked_add(1) == Some(range.0) => last.1 = range.1,
+            _ => self.parts[part as usize].push(range),
+        }
+    }
+
+    /// The intervals of all parts.
+    pub fn interval_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The parts that have an address of a set, each once.
+    pub fn list_overlapping_parts(&mut self, spans: &IntervalSet, parts: &mut Vec<u32>) {
+        parts.clear();
+        self.question += 1;
+        for (lo, hi) in spans.intervals() {
+            let first = self.ranges.partition_point(|((_, to), _)| to < lo);
+            for (_, part) in self.ranges[first..].iter().take_while(|((from, _), _)| from <= hi) {
+                if self.listed_by[*part as usize] != self.question {
+                    self.listed_by[*part as usize] = self.question;
+                    parts.push(*part);
+                }
+            }
+        }
+    }
+}
+
+/// A number of which all bits depend on all bits (the finalizer of splitmix64): sums of labels are
+/// then different for different sets.
+const fn mix_bits(number: u64) -> u64 {
+    let z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// The addresses for which a rule's tests of addresses hold, and whether it has other tests.
+///
+/// Only tests are taken before which no other one has an effect: those of `-s` and `-d`, which the
+/// kernel evaluates first, and those of `-m iprange` before any other match. `is_axis_usable` says
+/// which addresses may be taken. The other tests are those that [`is_test_of_spans`] does not hold
+/// for.
+pub(crate) fn collect_address_spans(
+    rule: &Rule,
+    family: Family,
+    is_axis_usable: [bool; 2],
+) -> (AddressSpans, bool) {
+    let base = &rule.base;
+    let mut spans: AddressSpans = [None, None];
+    let mut has_other_tests =
+        base.iif.is_some() || base.oif.is_some() || base.proto.is_some() || base.fragment.is_some();
+    for (axis, test) in [&base.saddr, &base.daddr].into_iter().enumerate() {
+        let Some(test) = test else { continue };
+        match spans_of_addr_match(test, family).filter(|_| is_axis_usable[axis]) {
+            Some(addresses) => spans[axis] = Some(addresses),
+            None => has_other_tests = true,
+        }
+    }
+    let leading = count_leading_iprange_matches(rule, family);
+    has_other_tests |= leading < rule.matches.len();
+    for m in &rule.matches[..leading] {
+        let Match::IpRange { src, dst } = m else { continue };
+        for (axis, range) in [src, dst].into_iter().enumerate() {
+            let Some(Negatable { negated, value: (lo, hi) }) = range else { continue };
+            if !is_axis_usable[axis] {
+                has_other_tests = true;
+                continue;
+            }
+            let mut range = IntervalSet::from_intervals([(lo.0, hi.0)]);
+            if *negated {
+                range = range.complement(family.max_addr());
+            }
+            spans[axis] = Some(match &spans[axis] {
+                Some(other) => other.and(&range),
+                None => range,
+            });
+        }
+    }
+    (spans, has_other_tests)
+}
+
+/// Whether [`collect_address_spans`] takes a test of a rule, which is from the match of that index.
+pub(crate) fn is_test_of_spans(
+    rule: &Rule,
+    from: Option<usize>,
+    field: Field,
+    (family, is_axis_usable): (Family, [bool; 2]),
+) -> bool {
+    let Some(axis) = CELL_AXES.iter().position(|axis| *axis == field) else { return false };
+    is_axis_usable[axis]
+        && match from {
+            None => [&rule.base.saddr, &rule.base.daddr][axis]
+                .as_ref()
+                .is_some_and(|test| spans_of_addr_match(test, family).is_some()),
+            Some(index) => index < count_leading_iprange_matches(rule, family),
+        }
+}
+
+/// The `-m iprange` before any other match. ip6tables looks for the protocol of `-p` before
+/// matches, and may drop a packet then.
+pub(crate) fn count_leading_iprange_matches(rule: &Rule, family: Family) -> usize {
+    if family == Family::V6 && rule.base.proto.is_some() {
+        return 0;
+    }
+    rule.matches.iter().take_while(|m| matches!(m, Match::IpRange { .. })).count()
+}
+
+/// `None` for a mask with holes.
+fn spans_of_addr_match(test: &AddrMatch, family: Family) -> Option<IntervalSet> {
+    let span = masked_interval(test.addr.0, test.mask.0, family.max_addr())?;
+    let addresses = IntervalSet::from_intervals([span]);
+    Some(if test.negated { addresses.complement(family.max_addr()) } else { addresses })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(intervals: &[Interval]) -> IntervalSet {
+        IntervalSet::from_intervals(intervals.iter().copied())
+    }
+
+    #[test]
+    fn a_test_of_a_cell_is_that_of_each_of_its_addresses() {
+        let subsets = |bits: u32| {
+            let numbers = (0..7_u128).filter(move |n| bits >> n & 1 == 1);
+            set(&numbers.map(|n| (n, n)).collect::<Vec<_>>())
+        };
+        let mut found = [0; 3];
+        for (cell, spans) in (1..128).flat_map(|a| (0..128).map(move |b| (a, b))) {
+            let result = test_intervals(subsets(cell).intervals(), subsets(spans).intervals());
+            let expected = match cell & spans {
+                0 => CellTestResult::Never,
+                both if both == cell => CellTestResult::Always,
+                _ => CellTestResult::Sometimes,
+            };
+            assert_eq!(result, expected, "{cell:b} {spans:b}");
+            found[result as usize] += 1;
+        }
+        assert!(found.iter().all(|count| *count > 100), "{found:?}");
+    }
+
+    #[test]
+    fn each_part_is_inside_or_outside_of_each_set() {
+        let addresses = [(0, 99), (200, 299)];
+        let sets = [set(&[(10, 19), (210, 219)]), set(&[(10, 29)]), set(&[(50, 250)]), set(&[])];
+        let mut division = AxisDivision::new(&addresses, sets.iter());
+        let mut all: Vec<Interval> = division.parts.concat();
+        all.sort_unstable();
+        assert_eq!(weir_partition::interval::join_intervals(all), addresses);
+        // In no set; in the first two; in the second; in the third; in the first and the third.
+        assert_eq!(division.parts.len(), 5);
+        for set in &sets {
+            let mut listed = Vec::new();
+            division.list_overlapping_parts(set, &mut listed);
+            for (number, part) in division.parts.iter().enumerate() {
+                let result = test_intervals(part, set.intervals());
+                assert_ne!(result, CellTestResult::Sometimes);
+                let is_listed = listed.contains(&(number as u32));
+                assert_eq!(is_listed, result == CellTestResult::Always, "{part:?} {set:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sets_that_occur_twice_have_parts_of_their_own() {
+        // Once on each side of a comparison, in another order.
+        let singles: Vec<IntervalSet> = (0..300).map(|n| set(&[(2 * n, 2 * n)])).collect();
+        let both = singles.iter().chain(singles.iter().rev());
+        let division = AxisDivision::new(&[(0, 1000)], both);
+        assert_eq!(division.parts.len(), 301);
+    }
+
+    #[test]
+    fn the_highest_address_is_in_a_part() {
+        let max = u128::MAX;
+        let sets = [set(&[(max - 1, max)]), set(&[(max, max)])];
+        let division = AxisDivision::new(&[(0, max)], sets.iter());
+        assert_eq!(
+            division.parts,
+            [vec![(0, max - 2)], vec![(max - 1, max - 1)], vec![(max, max)]]
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! Runs two lists of rules in lockstep, for all packets of a cell.
+//!
+//! A pass often leaves a packet the same rules in the same order, and only saves it others that it
+//! cannot match: a prefix tree of chains has in each leaf the rules of the list that packets of its
+//! prefix may match. To prove that, no diagram is needed. Two programs are equal if each step of
+//! one is the same step of the other (a *lockstep simulation*, as in proofs of compilers).
+//!
+//! **A step** is a rule that some packet of the cell may match. Rules that no packet of the cell
+//! can match, because of a test of its addresses, are skipped: nothing that the kernel evaluates
+//! before such a test has an effect
+//! ([`collect_address_spans`](crate::address_cell::collect_address_spans)). Rules of both sides are
+//! the same step if their other tests, their targets and the identity of their stateful tests are
+//! the same, and their tests of addresses hold for the same addresses of the cell. A chain that
+//! both tables have and that is proven to be the same is a step of both. Other chains are entered,
+//! if all packets of the cell enter them. The addresses of a packet are not written in the table,
+//! or the address is not used.
+//!
+//! **If steps differ**, the cell is divided, so that tests of addresses hold for all or none of the
+//! packets of a part: of the jumps to chains that are to be entered, or else of all rules that are
+//! left. Lists are divided with the cell, so that the work is that of sorting the rules into a
+//! tree.
+//!
+//! **Why equality follows.** By induction over the steps: both sides have done the same to the
+//! packet, evaluated the same stateful tests on it, and produced the same effects. The next step of
+//! both does the same again: it ends with the same verdict, or leaves the chain on both sides, or
+//! continues on both. A rule that may leave the chain is a step only outside of chains that were
+//! entered, where leaving means the same on both sides. If steps cannot be made the same, nothing
+//! is concluded.
+
+use weir_model::{Rule, Target, Test};
+
+use crate::address_cell::{AddressCell, AxisDivision, CellTestResult, is_test_of_spans};
+use crate::lockstep_rules::{LockstepRule, LockstepTable};
+use crate::same_rule_tests::SameTestCriteria;
+use crate::stateful_test_id::StatefulTestIdResolver;
+
+/// Two tables that are run in lockstep.
+pub(crate) struct LockstepTables<'m, 'f> {
+    pub tables: [LockstepTable<'f>; 2],
+    pub state_ids: [&'m StatefulTestIdResolver; 2],
+    pub criteria: SameTestCriteria,
+    pub is_axis_usable: [bool; 2],
+    /// By chain of each table: the number of its proven pair.
+    pub proven_pairs: [Vec<Option<usize>>; 2],
+    /// Visits of rules, and intervals of divided cells, that are left.
+    pub visits_left: u64,
+}
+
+/// Why nothing is concluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockstepFailure {
+    /// The steps differ.
+    StepsDiffer,
+    /// Too many rules were visited.
+    TooManyVisits,
+}
+
+/// A chain that is being run, or a part of it.
+#[derive(Clone, Debug)]
+struct LockstepChainFrame {
+    /// The numbers of the rules that packets of the cell may match; others may be among them.
+    rules: Vec<u32>,
+    next: usize,
+}
+
+/// How far one side is.
+#[derive(Clone, Debug)]
+struct SideProgress {
+    /// The list, and the chains that were entered by jumps from it.
+    frames: Vec<LockstepChainFrame>,
+    /// A goto led from the list to another chain, which does not come back.
+    has_left_list: bool,
+}
+
+/// A cell, and how far both sides are with it.
+struct CellProgress {
+    cell: AddressCell,
+    sides: [SideProgress; 2],
+}
+
+/// What comes next on one side.
+#[derive(Clone, Copy, Debug)]
+enum NextStep {
+    Rule {
+        number: u32,
+        results: [CellTestResult; 2],
+    },
+    /// A jump to a chain that is to be entered, by some packets of the cell.
+    JumpOfSome {
+        axis: usize,
+    },
+    /// The list is at its end.
+    EndOfList,
+    /// The chain is left without a verdict.
+    ChainLeft,
+    /// Something that is no step.
+    Unsupported,
+}
+
+impl SideProgress {
+    fn new(rules: impl Iterator<Item = u32>) -> SideProgress {
+        SideProgress {
+            frames: vec![LockstepChainFrame { rules: rules.collect(), next: 0 }],
+            has_left_list: false,
+        }
+    }
+
+    fn advance(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.next += 1;
+        }
+    }
+
+    /// The rules that are left.
+    fn remaining(&self) -> impl Iterator<Item = u32> + '_ {
+        self.frames
+            .iter()
+            .flat_map(|frame| frame.rules[frame.next.min(frame.rules.len())..].iter().copied())
+    }
+}
+
+impl LockstepTables<'_, '_> {
+    /// Whether two lists of rules do the same for all packets: parts of two chains. `is_last`
+    /// states that the chains end with the lists.
+    pub fn run(
+        &mut self,
+        lists: [std::ops::Range<u32>; 2],
+        is_last: bool,
+    ) -> Result<(), LockstepFailure> {
+        let cell = AddressCell::all_packets(self.criteria.family);
+        let mut open = vec![CellProgress { cell, sides: lists.map(SideProgress::new) }];
+        while let Some(progress) = open.pop() {
+            self.run_cell(progress, is_last, &mut open)?;
+        }
+        Ok(())
+    }
+
+    /// Runs both sides until they end, or the cell is divided.
+    fn run_cell(
+        &mut self,
+        mut at: CellProgress,
+        is_last: bool,
+        open: &mut Vec<CellProgress>,
+    ) -> Result<(), LockstepFailure> {
+        loop {
+            let next = [self.find_next_step(&mut at, 0)?, self.find_next_step(&mut at, 1)?];
+            match next {
+                [NextStep::JumpOfSome { axis }, _] => {
+                    return self.divide_by_jumps(at, 0, axis, open);
+                }
+                [_, NextStep::JumpOfSome { axis }] => {
+                    return self.divide_by_jumps(at, 1, axis, open);
+                }
+                [NextStep::EndOfList, NextStep::EndOfList]
+                | [NextStep::ChainLeft, NextStep::ChainLeft] => return Ok(()),
+                [NextStep::EndOfList, NextStep::ChainLeft]
+                | [NextStep::ChainLeft, NextStep::EndOfList]
+                    if is_last =>
+                {
+                    return Ok(());
+                }
+                [
+                    NextStep::Rule { number: a, results: results_a },
+                    NextStep::Rule { number: b, results: results_b },
+                ] if self.are_same_step([a, b], [results_a, results_b]) => {
+                    if self.is_always_last([a, b], results_a) {
+                        return Ok(());
+                    }
+                    at.sides.iter_mut().for_each(SideProgress::advance);
+                }
+                _ => {
+                    let undecided = next.iter().find_map(|next| match next {
+                        NextStep::Rule { results, .. } => {
+                            results.iter().position(|r| *r == CellTestResult::Sometimes)
+                        }
+                        _ => None,
+                    });
+                    let axis = undecided.ok_or(LockstepFailure::StepsDiffer)?;
+                    return self.divide_by_all_rules(at, axis, open);
+                }
+            }
+        }
+    }
+
+    /// Skips what packets of the cell cannot match, and enters chains that all of them enter.
+    fn find_next_step(
+        &mut self,
+        at: &mut CellProgress,
+        side: usize,
+    ) -> Result<NextStep, LockstepFailure> {
+        let CellProgress { cell, sides } = at;
+        let progress = &mut sides[side];
+        loop {
+            let depth = progress.frames.len();
+            let frame = &mut progress.frames[depth - 1];
+            let Some(number) = frame.rules.get(frame.next).copied() else {
+                if depth > 1 {
+                    progress.frames.pop();
+                    continue;
+                }
+                return Ok(match progress.has_left_list {
+                    true => NextStep::ChainLeft,
+                    false => NextStep::EndOfList,
+                });
+            };
+            self.visits_left =
+                self.visits_left.checked_sub(1).ok_or(LockstepFailure::TooManyVisits)?;
+            let table = &self.tables[side];
+            let rule = &table.rules[number as usize];
+            let results = cell.test_spans(&rule.spans);
+            if results.contains(&CellTestResult::Never) {
+                frame.next += 1;
+                continue;
+            }
+            let is_for_all = results == [CellTestResult::Always; 2] && !rule.has_other_tests;
+            let is_goto = matches!(rule.rule.target, Target::Goto(_));
+            if let Some(to) = rule.leads_to.filter(|to| self.proven_pairs[side][*to].is_none()) {
+                if is_for_all {
+                    frame.next += 1;
+                    if is_goto {
+                        progress.has_left_list |= depth == 1;
+                        progress.frames.pop();
+                    }
+                    let rules = table.rule_numbers_of_chain(to).collect();
+                    progress.frames.push(LockstepChainFrame { rules, next: 0 });
+                    continue;
+                }
+                let undecided = results.iter().position(|r| *r == CellTestResult::Sometimes);
+                return Ok(match undecided {
+                    Some(axis) if !rule.has_other_tests => NextStep::JumpOfSome { axis },
+                    _ => NextStep::Unsupported,
+                });
+            }
+            if is_for_all && rule.rule.target == Target::Return {
+                if depth == 1 {
+                    return Ok(NextStep::ChainLeft);
+                }
+                progress.frames.pop();
+                continue;
+            }
+            // Both sides must leave the same chain.
+            if depth > 1 && (is_goto || rule.rule.target == Target::Return) {
+                return Ok(NextStep::Unsupported);
+            }
+            return Ok(NextStep::Rule { number, results });
+        }
+    }
+
+    fn count_visits(&mut self, visits: u64) -> Result<(), LockstepFailure> {
+        self.visits_left =
+            self.visits_left.checked_sub(visits).ok_or(LockstepFailure::TooManyVisits)?;
+        Ok(())
+    }
+
+    fn rules(&self, numbers: [u32; 2]) -> [&LockstepRule<'_>; 2] {
+        [0, 1].map(|side| &self.tables[side].rules[numbers[side] as usize])
+    }
+
+    /// Whether a rule of each side does the same to packets of a cell, for which these are the
+    /// results of their tests of addresses.
+    fn are_same_step(&self, numbers: [u32; 2], results: [[CellTestResult; 2]; 2]) -> bool {
+        let [a, b] = self.rules(numbers);
+        let are_same_addresses = (0..2).all(|axis| {
+            results[0][axis] == results[1][axis]
+                && (results[0][axis] == CellTestResult::Always || a.spans[axis] == b.spans[axis])
+        });
+        are_same_addresses
+            && self.are_same_targets([a, b])
+            && self.have_same_other_tests([a, b])
+            && self.have_same_state([a, b])
+    }
+
+    fn are_same_targets(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
+        match (&a.rule.target, &b.rule.target) {
+            (Target::Jump(_), Target::Jump(_)) | (Target::Goto(_), Target::Goto(_)) => {
+                let [pair_a, pair_b] =
+                    [(0, a), (1, b)].map(|(side, rule)| self.proven_pairs[side][rule.leads_to?]);
+                pair_a.is_some() && pair_a == pair_b
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    fn have_same_other_tests(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
+        if a.has_other_tests != b.has_other_tests {
+            return false;
+        }
+        if !self.criteria.have_comparable_sets(a.rule) {
+            return false;
+        }
+        let axes = (self.criteria.family, self.is_axis_usable);
+        let is_other = |rule: &Rule, from: Option<usize>, test: &Test| match test {
+            Test::Field { field, .. } => !is_test_of_spans(rule, from, *field, axes),
+            _ => true,
+        };
+        !a.has_other_tests
+            || a.rule.base == b.rule.base && a.rule.matches == b.rule.matches
+            || self.criteria.have_same_lowered_tests([a.rule, b.rule], &is_other)
+    }
+
+    /// Whether what the rules do besides depends on nothing, or on the same state.
+    fn have_same_state(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
+        self.criteria.are_decided_by_fields([a.rule, b.rule])
+            || self.state_ids[0].stateful_test_id(a.rule)
+                == self.state_ids[1].stateful_test_id(b.rule)
+    }
+
+    /// Whether no packet of a cell gets beyond this step.
+    fn is_always_last(&self, numbers: [u32; 2], results: [CellTestResult; 2]) -> bool {
+        let [a, b] = self.rules(numbers);
+        let ends = matches!(
+            a.rule.target,
+            Target::Accept | Target::Drop | Target::Reject(_) | Target::Goto(_)
+        );
+        ends && results == [CellTestResult::Always; 2] && !a.has_other_tests && !b.has_other_tests
+    }
+
+    /// Divides a cell by the jumps of the chain that a side is in, to chains that are to be
+    /// entered.
+    fn divide_by_jumps(
+        &mut self,
+        at: CellProgress,
+        side: usize,
+        axis: usize,
+        open: &mut Vec<CellProgress>,
+    ) -> Result<(), LockstepFailure> {
+        let Some(frame) = at.sides[side].frames.last() else {
+            return Err(LockstepFailure::StepsDiffer);
+        };
+        let rules = frame.rules[frame.next..].iter().map(|n| &self.tables[side].rules[*n as usize]);
+        let is_entered = |rule: &&LockstepRule<'_>| {
+            rule.leads_to.is_some_and(|to| self.proven_pairs[side][to].is_none())
+        };
+        let sets = rules.filter(is_entered).filter_map(|rule| rule.spans[axis].as_ref());
+        let division = AxisDivision::new(&at.cell.addresses[axis], sets);
+        self.divide(&at, axis, division, open)
+    }
+
+    fn divide_by_all_rules(
+        &mut self,
+        at: CellProgress,
+        axis: usize,
+        open: &mut Vec<CellProgress>,
+    ) -> Result<(), LockstepFailure> {
+        let rules = [0, 1].map(|side| at.sides[side].remaining().map(move |number| (side, number)));
+        let rules = rules.into_iter().flatten();
+        let sets = rules.filter_map(|(side, number)| {
+            self.tables[side].rules[number as usize].spans[axis].as_ref()
+        });
+        let division = AxisDivision::new(&at.cell.addresses[axis], sets);
+        self.divide(&at, axis, division, open)
+    }
+
+    /// Both sides continue with each part of the cell, with the rules that may match its packets.
+    fn divide(
+        &mut self,
+        at: &CellProgress,
+        axis: usize,
+        mut division: AxisDivision,
+        open: &mut Vec<CellProgress>,
+    ) -> Result<(), LockstepFailure> {
+        if division.parts.len() < 2 {
+            return Err(LockstepFailure::StepsDiffer);
+        }
+        self.count_visits(division.interval_count() as u64)?;
+        let parts = std::mem::take(&mut division.parts);
+        let first = open.len();
+        for part in parts {
+            let mut cell = at.cell.clone();
+            cell.addresses[axis] = part.into();
+            let sides = at.sides.each_ref().map(|side| SideProgress {
+                frames: vec![LockstepChainFrame { rules: Vec::new(), next: 0 }; side.frames.len()],
+                has_left_list: side.has_left_list,
+            });
+            open.push(CellProgress { cell, sides });
+        }
+        let count = open.len() - first;
+        let mut listed = Vec::new();
+        for (side, progress) in at.sides.iter().enumerate() {
+            for (depth, frame) in progress.frames.iter().enumerate() {
+                for number in &frame.rules[frame.next.min(frame.rules.len())..] {
+                    match &self.tables[side].rules[*number as usize].spans[axis] {
+                        Some(spans) => division.list_overlapping_parts(spans, &mut listed),
+                        None => {
+                            listed.clear();
+                            listed.extend(0..count as u32);
+                        }
+                    }
+                    self.count_visits(1 + listed.len() as u64)?;
+                    for part in &listed {
+                        let frames = &mut open[first + *part as usize].sides[side].frames;
+                        frames[depth].rules.push(*number);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
