@@ -127,6 +127,11 @@ const REGIONS: [(&str, &[&str], &[&str]); 19] = [
         &["icmp type 0", "udp dport 8"],
     ),
     (
+        "icmp type 8-9",
+        &["icmp type 8 code 1", "icmp type 9"],
+        &["icmp type 7 code 255", "icmp type 10"],
+    ),
+    (
         "icmp type 3 code { 1, 3 }",
         &["icmp type 3 code 3"],
         &["icmp type 3 code 2", "icmp type 8 code 1"],
