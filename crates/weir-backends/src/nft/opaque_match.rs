@@ -107,7 +107,7 @@ fn lower_statistic(
     let text = match (nth, chance) {
         (Some(n), None) if n > 0 && packet < n => {
             let not = if not { "!=" } else { "==" };
-            format!("numgen inc mod {n} {not} {}", n - 1 - packet)
+            format!("numgen inc mod {n} {not} {packet}")
         }
         (None, Some(p)) if (1 << 31) > p => {
             let less = if not { ">=" } else { "<" };
