@@ -155,3 +155,29 @@ fn every_nft_text_of_an_unmodelled_match_matches_the_packets_of_its_match() {
         host.run_command(&["nft", "flush", "ruleset"], b"").expect("tables are removed");
     }
 }
+
+/// The credits of xt_limit wrap at 32 bits: fewer packets pass than the burst says, and nft has
+/// none of it.
+#[test]
+fn a_burst_that_wraps_in_the_kernel_has_no_nft_text() {
+    if skip_without_root() {
+        return;
+    }
+    let session = Session::new().expect("a session");
+    let host = session.create_namespace("host").expect("a namespace");
+    // The control: the same rate with a burst that fits is compiled.
+    let fits = nft_form(&ruleset("-m limit --limit 1/hour --limit-burst 37")).expect("it fits");
+    assert!(fits.contains("limit rate"), "{fits}");
+    for (options, passing) in [
+        ("-m limit --limit 1/hour --limit-burst 119", 7),
+        ("-m limit --limit 1/hour --limit-burst 121", 1),
+        ("-m limit --limit 1/day --limit-burst 6", 1),
+    ] {
+        let rules = ruleset(options);
+        host.run_command(&["iptables-legacy-restore"], rules.as_bytes()).expect("iptables");
+        assert_eq!(dropped_packets(&host).len(), passing, "{options}");
+        // Its hook stays in iptables.
+        let form = nft_form(&rules).expect("a form of the other hooks");
+        assert!(!form.contains("limit rate"), "{options}: {form}");
+    }
+}
