@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use weir_model::effect::reads_packet_route;
 use weir_model::rule_match::{Negatable, SetMatch};
 use weir_model::{
     Chain, ChainGraph, ChangingSets, Family, Field, FieldSet, Hook, Hotdrop, Match, Predicate,
@@ -145,6 +146,8 @@ pub(crate) struct OpaqueTestProperties {
     pub content_digest: u64,
     pub stateful: bool,
     pub hotdrop: Hotdrop,
+    /// It reads the route of the packet.
+    pub reads_route: bool,
     /// Bytes of the transport header that it reads.
     pub header_bytes: u8,
     /// Fields that it writes if it matches.
@@ -308,6 +311,7 @@ impl<'f> LoweredTable<'f> {
                     content_digest: digest,
                     stateful,
                     hotdrop,
+                    reads_route: reads_packet_route(&rule.matches[index]),
                     header_bytes,
                     writes,
                 });
