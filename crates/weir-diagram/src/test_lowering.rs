@@ -66,7 +66,7 @@ impl PacketSpace<'_> {
                         StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
                     let variable = FreeVariable::StatefulTest {
                         state_id,
-                        content_digest: digest_debug_text(m),
+                        content_digest: self.digest_membership_question(set, set.negated),
                         nth: 0,
                         state_input,
                     };

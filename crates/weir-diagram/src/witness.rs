@@ -287,6 +287,7 @@ impl PacketSpace<'_> {
             return "";
         };
         match m {
+            Match::Set(set) => self.name_ruleset_of_set_question(set, content_digest),
             _ if content_digest == digest_after_second_route_lookup(digest_debug_text(m)) => {
                 " (after mangle, which may change the route)"
             }

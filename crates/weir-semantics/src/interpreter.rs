@@ -38,6 +38,7 @@ use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
 use self::chain_skip_index::TableSkipIndexes;
 use self::rule_lowering::{KnownIpsets, LoweredTable};
+use crate::ipset_definition_digests::IpsetDefinitionDigests;
 use crate::set_membership::IpsetIndex;
 use crate::shared_object_config_digests::SharedObjectConfigDigests;
 
@@ -102,7 +103,12 @@ impl<'f> Interpreter<'f> {
     ) -> Self {
         let set_at: HashMap<&str, usize> =
             sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
-        let known = KnownIpsets { index_by_name: &set_at, modified_by_rules: changing };
+        let definitions = IpsetDefinitionDigests::new(sets);
+        let known = KnownIpsets {
+            index_by_name: &set_at,
+            modified_by_rules: changing,
+            definitions: &definitions,
+        };
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;

@@ -16,6 +16,7 @@ use weir_model::{
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_value_index, is_field_at_most_32_bits,
 };
+use crate::ipset_definition_digests::IpsetDefinitionDigests;
 use crate::question_digest::digest_debug_text;
 
 /// One test. `slot` is a field's place in the view, `at` a place in a pool.
@@ -161,6 +162,8 @@ pub(crate) struct KnownIpsets<'a> {
     pub index_by_name: &'a HashMap<&'a str, usize>,
     /// Sets whose content rules may change.
     pub modified_by_rules: &'a ChangingSets,
+    /// What each set is and holds.
+    pub definitions: &'a IpsetDefinitionDigests<'a>,
 }
 
 /// A table, ready to be walked.
@@ -288,11 +291,7 @@ impl<'f> LoweredTable<'f> {
                     panic!("a set test stands for a match that is none")
                 };
                 let at = self.set_tests.len() as u32;
-                self.set_tests.push(lower_set_match(
-                    m,
-                    sets,
-                    digest_debug_text(&rule.matches[index]),
-                ));
+                self.set_tests.push(lower_set_match(m, sets));
                 CompactTest::SetLookup { match_index: index as u16, set_test_index: at }
             }
             Test::Opaque { index, stateful, hotdrop } => {
@@ -374,16 +373,20 @@ impl<'f> LoweredTable<'f> {
 }
 
 /// Options are words; `! --update-counters` is two of them.
-fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, match_digest: u64) -> SetTest<'f> {
+fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>) -> SetTest<'f> {
+    let is_modified_by_rules = sets.modified_by_rules.contains(&m.name);
     let mut test = SetTest {
         set_index: sets.index_by_name.get(&*m.name).copied(),
-        is_modified_by_rules: sets.modified_by_rules.contains(&m.name),
+        is_modified_by_rules,
         dirs: &m.src_directions,
         negated: m.negated,
         return_nomatch: false,
         has_options_beyond_membership: false,
         updates_counters: true,
-        content_digest: match_digest,
+        // The test of a set that nothing changes and its negation are the same question.
+        content_digest: sets
+            .definitions
+            .digest_membership_question(m, is_modified_by_rules && m.negated),
     };
     let mut negated = false;
     for word in m.options.iter().flat_map(|o| o.split_whitespace()) {
