@@ -31,3 +31,17 @@ fn lists_of_addresses_expand_up_to_a_limit_of_the_table() {
     assert!(error.message.contains("after 180000 of lines before it"), "{}", error.message);
     assert_eq!(error.line_number(&text), 4);
 }
+
+#[test]
+fn a_word_of_any_length_gives_a_short_message() {
+    let text = format!("*filter\n:{} -\nCOMMIT\n", "ä".repeat(250_000));
+    let errors = errors(&text);
+    let rendered = render_diagnostics(&errors, "rules", &text, false);
+    assert!(rendered.len() < 5_000, "{} bytes", rendered.len());
+    assert!(errors[0].message.contains(" bytes)…"), "{}", errors[0].message);
+    // The control: a word that fits is shown whole.
+    let name = "c".repeat(40);
+    let mut text = String::new();
+    write!(text, "*filter\n:{name} -\nCOMMIT\n").expect("a string");
+    assert!(self::errors(&text)[0].message.contains(&name));
+}
