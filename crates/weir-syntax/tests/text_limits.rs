@@ -45,3 +45,12 @@ fn a_word_of_any_length_gives_a_short_message() {
     write!(text, "*filter\n:{name} -\nCOMMIT\n").expect("a string");
     assert!(self::errors(&text)[0].message.contains(&name));
 }
+
+#[test]
+fn a_byte_order_mark_is_named_and_the_rest_is_read() {
+    let text = "*filter\n-A FORWARD -j DROP\nCOMMIT\n";
+    assert!(parse(text, &ParserSettings::default()).is_ok());
+    let [error] = &errors(&format!("\u{feff}{text}"))[..] else { panic!("one error") };
+    assert_eq!(error.message, "the text begins with a byte order mark");
+    assert!(error.help.as_deref().is_some_and(|help| help.contains("sed -i")));
+}
