@@ -89,6 +89,16 @@ pub enum ReadError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The folder has no manifest.
+    #[error(
+        "{} is no artefact: it has no {MANIFEST_FILE_NAME}; give the folder that weir compile -o \
+         wrote",
+        dir.display()
+    )]
+    NoManifest {
+        /// Which folder.
+        dir: PathBuf,
+    },
     /// The file is not a text.
     #[error("{} is not UTF-8", path.display())]
     NotUtf8 {
@@ -284,8 +294,10 @@ pub fn read_artefact(dir: &Path) -> Result<StoredArtefact, ReadError> {
 /// [`ReadError`] if the folder has no manifest, or it cannot be read as one.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     let path = dir.join(MANIFEST_FILE_NAME);
-    let text =
-        fs::read_to_string(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+    let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => ReadError::NoManifest { dir: dir.to_owned() },
+        _ => ReadError::Io { path: path.clone(), source },
+    })?;
     let manifest: Manifest = serde_json::from_str(&text)
         .map_err(|source| ReadError::InvalidManifest { path: path.clone(), source })?;
     match manifest.version {
@@ -321,6 +333,8 @@ mod tests {
             }
             value.to_string()
         };
+        let missing = read_manifest(folder.path()).unwrap_err().to_string();
+        assert!(missing.contains("is no artefact: it has no manifest.json; give the"), "{missing}");
         for (version, expected) in [("none", 1), ("2", manifest::MANIFEST_VERSION)] {
             fs::write(folder.path().join(MANIFEST_FILE_NAME), text(version)).unwrap();
             assert_eq!(read_manifest(folder.path()).unwrap().version, expected);

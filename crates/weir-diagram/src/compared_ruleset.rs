@@ -1,6 +1,6 @@
 //! One side of a comparison, and the tables that packets of a path traverse.
 
-use weir_model::effect::has_conntrack_enabling_rule;
+use weir_model::effect::{can_mangle_reroute_local_packets, has_conntrack_enabling_rule};
 use weir_model::target::NatTarget;
 use weir_model::{Family, Firewall, Hook, Ruleset, Table, TableName, Target};
 use weir_semantics::{JourneyKind, tables_at_hook};
@@ -20,6 +20,8 @@ pub(crate) struct ComparedRuleset<'f> {
     pub conntrack_in_use: bool,
     /// Some rule sends packets to this host.
     has_redirect_target: bool,
+    /// Its mangle table may change the route of local packets.
+    may_reroute_local_packets: bool,
     /// Which of the space's firewalls it is.
     side_index: usize,
 }
@@ -39,6 +41,7 @@ impl<'f> ComparedRuleset<'f> {
             state_ids,
             conntrack_in_use: conntrack || uses(),
             has_redirect_target: ruleset.is_some_and(has_redirect_target),
+            may_reroute_local_packets: ruleset.is_some_and(can_mangle_reroute_local_packets),
             side_index: number,
         }
     }
@@ -98,6 +101,7 @@ pub(crate) fn list_journey_stages(
     sides: &[ComparedRuleset<'_>],
 ) -> Vec<(TableAtHook, EvaluationPoint)> {
     let redirects = sides.iter().any(|side| side.has_redirect_target);
+    let reroutes = sides.iter().any(|side| side.may_reroute_local_packets);
     let hooks: &[Hook] = match path {
         ComparedPath::Hook(Hook::Prerouting) => &[Hook::Prerouting],
         ComparedPath::Hook(Hook::Input) | ComparedPath::ReassembledInput => &[Hook::Input],
@@ -117,7 +121,13 @@ pub(crate) fn list_journey_stages(
             _ => EvaluationPoint::at_hook(*hook),
         };
         let hook = *hook;
-        tables_at_hook(hook).iter().map(move |table| (TableAtHook { hook, table: *table }, at))
+        tables_at_hook(hook).iter().map(move |&table| {
+            let is_rerouted = reroutes
+                && hook == Hook::Output
+                && !matches!(table, TableName::Raw | TableName::Mangle);
+            let at = if is_rerouted { at.after_second_route_lookup() } else { at };
+            (TableAtHook { hook, table }, at)
+        })
     };
     hooks.iter().flat_map(tables).collect()
 }

@@ -5,9 +5,8 @@
 //! the diagram is traversed with the same answers. The diagram may test a variable for which the
 //! interpreter needed no answer: then nothing depends on it, or the two disagree.
 
-use weir_model::rule_match::SetMatch;
 use weir_model::target::NatTarget;
-use weir_model::{Addr, Family, Field, Firewall, Hook, Match, Packet};
+use weir_model::{Addr, Family, Field, Firewall, Hook, Packet};
 use weir_semantics::JourneyKind;
 use weir_semantics::interpreter::default_nat_mapping;
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
@@ -296,13 +295,8 @@ impl Oracle for RecordingOracle<'_> {
             return answer;
         }
         // The negated test of a set and the plain one are the same question.
-        let (content_digest, plain) = match question.match_in_question() {
-            Some(Match::Set(set)) => {
-                let plain = Match::Set(SetMatch { negated: false, ..set.clone() });
-                (digest_debug_text(&plain), answer != set.negated)
-            }
-            _ => (question.content_digest, answer),
-        };
+        let (content_digest, plain) =
+            (question.content_digest, answer != question.is_negated_set_test());
         let of = QuestionOccurrence::StatelessAtHook(question.hook);
         self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer: plain });
         answer

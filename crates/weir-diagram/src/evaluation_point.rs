@@ -13,18 +13,36 @@ pub struct EvaluationPoint {
     pub has_oif: bool,
     /// The packet may have a source MAC address.
     pub has_mac: bool,
+    /// The packet is a local one, and may have another route than in the mangle table of OUTPUT.
+    pub is_after_second_route_lookup: bool,
 }
 
 impl EvaluationPoint {
     /// Anywhere: all that a packet says is there.
-    pub const EVERYTHING_KNOWN: EvaluationPoint =
-        EvaluationPoint { hook: None, has_iif: true, has_oif: true, has_mac: true };
+    pub const EVERYTHING_KNOWN: EvaluationPoint = EvaluationPoint {
+        hook: None,
+        has_iif: true,
+        has_oif: true,
+        has_mac: true,
+        is_after_second_route_lookup: false,
+    };
 
     /// At a hook, after conntrack; at POSTROUTING of a forwarded packet.
     pub const fn at_hook(hook: Hook) -> EvaluationPoint {
         let iif = !matches!(hook, Hook::Output);
         let oif = !matches!(hook, Hook::Prerouting | Hook::Input);
-        EvaluationPoint { hook: Some(hook), has_iif: iif, has_oif: oif, has_mac: iif }
+        EvaluationPoint {
+            hook: Some(hook),
+            has_iif: iif,
+            has_oif: oif,
+            has_mac: iif,
+            ..EvaluationPoint::EVERYTHING_KNOWN
+        }
+    }
+
+    /// The same after the kernel may have looked the route of a local packet up again.
+    pub const fn after_second_route_lookup(self) -> EvaluationPoint {
+        EvaluationPoint { is_after_second_route_lookup: true, ..self }
     }
 
     /// The same for a packet that was made here.

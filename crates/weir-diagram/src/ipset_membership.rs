@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::rule_match::SetMatch;
 use weir_model::{Element, ElementPart, Family, Field, IpSet, Match};
-use weir_semantics::question_digest::digest_debug_text;
 
 use crate::PacketSpace;
 use crate::evaluation_point::EvaluationPoint;
@@ -95,7 +94,7 @@ impl PacketSpace<'_> {
         // The negated test and the plain one are the same question.
         let plain = Match::Set(SetMatch { negated: false, ..m.clone() });
         let variable = FreeVariable::StatelessTest {
-            content_digest: digest_debug_text(&plain),
+            content_digest: self.digest_membership_question(m, false),
             hook: at.hook,
             change: 0,
         };

@@ -8,6 +8,7 @@ use weir_model::{
     ChangingSets, Family, Firewall, Hook, IpSet, Match, Packet, Rule,
     lower_to_tests_with_match_index,
 };
+use weir_semantics::ipset_definition_digests::IpsetDefinitionDigests;
 
 use crate::device_name_classes::DeviceNameClasses;
 use crate::encode::encode_packet;
@@ -78,6 +79,7 @@ pub struct PacketSpace<'f> {
     pub(crate) free_variables: FreeVariableTable,
     /// The ipsets of each firewall, and whose are looked into.
     pub(crate) ipsets_by_firewall: Vec<&'f [IpSet]>,
+    ipset_definitions_by_firewall: Vec<IpsetDefinitionDigests<'f>>,
     pub(crate) active_firewall: usize,
     /// The sets whose content rules of some firewall may change.
     changing_ipsets: ChangingSets,
@@ -92,6 +94,7 @@ pub(crate) struct PacketSpaceBasis<'f> {
     family: Family,
     device_names: DeviceNameClasses,
     ipsets_by_firewall: Vec<&'f [IpSet]>,
+    ipset_definitions_by_firewall: Vec<IpsetDefinitionDigests<'f>>,
     changing_ipsets: ChangingSets,
     pub firewalls_have_same_ipsets: bool,
 }
@@ -103,6 +106,10 @@ impl<'f> PacketSpaceBasis<'f> {
             family,
             device_names: DeviceNameClasses::of_firewalls(firewalls, family),
             ipsets_by_firewall: firewalls.iter().map(|f| &f.sets[..]).collect(),
+            ipset_definitions_by_firewall: firewalls
+                .iter()
+                .map(|f| IpsetDefinitionDigests::new(&f.sets))
+                .collect(),
             changing_ipsets: changing.fold(ChangingSets::default(), ChangingSets::union),
             firewalls_have_same_ipsets: firewalls.windows(2).all(|w| w[0].sets == w[1].sets),
         }
@@ -130,6 +137,7 @@ impl<'f> PacketSpaceBasis<'f> {
             possible_packets: possible,
             free_variables: FreeVariableTable::default(),
             ipsets_by_firewall: self.ipsets_by_firewall.clone(),
+            ipset_definitions_by_firewall: self.ipset_definitions_by_firewall.clone(),
             active_firewall: 0,
             changing_ipsets: self.changing_ipsets.clone(),
             firewalls_have_same_ipsets: self.firewalls_have_same_ipsets,
@@ -184,6 +192,28 @@ impl<'f> PacketSpace<'f> {
     /// Whether rules may change the set of a match.
     pub(crate) fn can_ipset_change(&self, m: &SetMatch) -> bool {
         self.changing_ipsets.contains(&m.name)
+    }
+
+    /// The digest of the question whether a packet is in the set of a match, for the firewall whose
+    /// sets are looked into: the same for another firewall only if it defines the set alike.
+    pub(crate) fn digest_membership_question(&self, m: &SetMatch, negated: bool) -> u64 {
+        self.ipset_definitions_by_firewall[self.active_firewall]
+            .digest_membership_question(m, negated)
+    }
+
+    /// Which of two rulesets defines the set of a question in this way; nothing if both do.
+    pub(crate) fn name_ruleset_of_set_question(&self, m: &SetMatch, digest: u64) -> &'static str {
+        let [first, second] = &self.ipset_definitions_by_firewall[..] else { return "" };
+        let asks = |definitions: &IpsetDefinitionDigests<'_>| {
+            [false, true]
+                .iter()
+                .any(|not| definitions.digest_membership_question(m, *not) == digest)
+        };
+        match (asks(first), asks(second)) {
+            (true, false) => " (the set of the first ruleset)",
+            (false, true) => " (the set of the second ruleset)",
+            _ => "",
+        }
     }
 
     /// The family of all packets here.

@@ -2,9 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use weir_model::rule_match::SetMatch;
-use weir_model::{Field, Firewall, Hook, Match, Packet, match_effects, target_effects};
-use weir_semantics::question_digest::digest_debug_text;
+use weir_model::{Field, Firewall, Hook, Packet, match_effects, target_effects};
 use weir_semantics::{ConnectionFact, Oracle, OracleQuestion, SeededOracle, UnknownWrite};
 
 use crate::comparison_types::StatefulTestPairing;
@@ -54,14 +52,8 @@ impl PairedSeededOracle {
 impl Oracle for PairedSeededOracle {
     fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         // The negated test of a set and the plain one are the same question.
-        let (content_digest, negated) = match question.match_in_question() {
-            Some(Match::Set(set)) if set.negated && !question.stateful => {
-                let plain = Match::Set(SetMatch { negated: false, ..set.clone() });
-                (digest_debug_text(&plain), true)
-            }
-            _ => (question.content_digest, false),
-        };
-        (self.hash_question(question, content_digest) & 1 == 1) != negated
+        (self.hash_question(question, question.content_digest) & 1 == 1)
+            != question.is_negated_set_test()
     }
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {

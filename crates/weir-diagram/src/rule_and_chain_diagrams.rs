@@ -298,7 +298,10 @@ impl<'f> DiagramContext<'f> {
             // What a match writes is there for what follows, also where the rule fails later.
             out = self.apply_match_writes(rule, test, place, (lowered.matching_packets, out))?;
             if let Some(index) = self.stateful_match_index(rule, test) {
-                let digest = digest_debug_text(&rule.matches[index]);
+                let digest = match &rule.matches[index] {
+                    Match::Set(set) => self.space.digest_membership_question(set, set.negated),
+                    other => digest_debug_text(other),
+                };
                 let ask = self.stateful_question_of_match(rule, index, (state_id, digest), place);
                 out = self.branch_on_stateful_test(ask, lowered.matching_packets, out)?;
                 if let Some(then) = &mut dying {

@@ -6,9 +6,12 @@
 //! ([`EvaluationPoint`]): before routing it has no output device, before conntrack no entry, and a
 //! local packet has no MAC address.
 
+use weir_model::effect::reads_packet_route;
 use weir_model::rule_match::{ConntrackMatch, SetMatch};
 use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
-use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
+use weir_semantics::question_digest::{
+    digest_after_second_route_lookup, digest_debug_text, digest_drop_question,
+};
 
 use crate::PacketSpace;
 use crate::evaluation_point::EvaluationPoint;
@@ -63,7 +66,7 @@ impl PacketSpace<'_> {
                         StatefulTestInput { hook: at.hook, read_fields: FieldSet::ALL, change: 0 };
                     let variable = FreeVariable::StatefulTest {
                         state_id,
-                        content_digest: digest_debug_text(m),
+                        content_digest: self.digest_membership_question(set, set.negated),
                         nth: 0,
                         state_input,
                     };
@@ -121,7 +124,10 @@ impl PacketSpace<'_> {
             true => FreeVariable::StatefulTest { state_id, content_digest, nth: 0, state_input },
             false => FreeVariable::StatelessTest { content_digest, hook: at.hook, change: 0 },
         };
-        let digest = digest_debug_text(m);
+        let digest = match at.is_after_second_route_lookup && reads_packet_route(m) {
+            true => digest_after_second_route_lookup(digest_debug_text(m)),
+            false => digest_debug_text(m),
+        };
         let asked = self.free_variable_of_match(variable(digest), || m.clone())?;
         let holds = match m {
             Match::Conntrack(c) => self.lower_whole_conntrack_match(c, asked)?,

@@ -3,6 +3,7 @@
 use weir_model::{Addr, Family, Field, Hook, Match, Packet};
 use weir_packet::{Transport, tcp_flag};
 use weir_semantics::ConnectionFact;
+use weir_semantics::question_digest::{digest_after_second_route_lookup, digest_debug_text};
 
 use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
@@ -217,7 +218,9 @@ impl PacketSpace<'_> {
             FreeVariable::StatelessTargetBit { hook, .. } => Some(hook),
         };
         let words = match (&asked, variable) {
-            (Some(m), _) => format_match_as_iptables_option(m),
+            (Some(m), variable) => {
+                format_match_as_iptables_option(m) + self.distinguish_question(m, variable)
+            }
             (
                 None,
                 FreeVariable::StatelessTargetBit {
@@ -273,6 +276,22 @@ impl PacketSpace<'_> {
             answer,
             packet: None,
             variable,
+        }
+    }
+
+    /// What tells a question from another one about the same match.
+    fn distinguish_question(&self, m: &Match, variable: FreeVariable) -> &'static str {
+        let (FreeVariable::StatelessTest { content_digest, .. }
+        | FreeVariable::StatefulTest { content_digest, .. }) = variable
+        else {
+            return "";
+        };
+        match m {
+            Match::Set(set) => self.name_ruleset_of_set_question(set, content_digest),
+            _ if content_digest == digest_after_second_route_lookup(digest_debug_text(m)) => {
+                " (after mangle, which may change the route)"
+            }
+            _ => "",
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::rule_match::SetMatch;
-use weir_model::{Addr, Hook, Match, Packet};
+use weir_model::{Addr, Hook, Packet};
 use weir_semantics::interpreter::default_nat_mapping;
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
@@ -80,12 +79,8 @@ impl Oracle for WitnessOracle<'_> {
             return answer;
         }
         // The negated test of a set and the plain one are the same question.
-        let (digest, negated) = match question.match_in_question() {
-            Some(Match::Set(s)) if s.negated => {
-                (digest_debug_text(&Match::Set(SetMatch { negated: false, ..s.clone() })), true)
-            }
-            _ => (question.content_digest, false),
-        };
+        let digest = question.content_digest;
+        let negated = question.is_negated_set_test();
         let same = |o: &&Assumption| match o.variable {
             FreeVariable::StatelessTest { content_digest, hook, .. } => {
                 content_digest == digest && hook == Some(question.hook)

@@ -24,6 +24,7 @@ mod matches;
 mod opaque_module_row;
 mod option_text;
 mod rule_conntrack_activation;
+mod second_route_lookup;
 pub mod shared_objects;
 mod targets;
 mod traffic_changed_sets;
@@ -40,6 +41,7 @@ pub use self::rule_conntrack_activation::{
     has_conntrack_enabling_rule, is_conntrack_enabling_rule, rule_conntrack_demand,
     total_conntrack_demand,
 };
+pub use self::second_route_lookup::{can_mangle_reroute_local_packets, reads_packet_route};
 pub use self::targets::{
     IpsetWrites, OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS, TARGET_ROWS, TargetRow, TargetTermination,
     UNKNOWN_TARGET_ROW, target_effects, target_effects_from_rows, verdict_or_extension_name,

@@ -80,6 +80,26 @@ pub enum ChainKind {
     Route,
 }
 
+impl ChainKind {
+    /// The type of the chain that does what an iptables table does at a hook.
+    pub const fn for_table_at_hook(table: TableName, hook: Hook) -> ChainKind {
+        match (table, hook) {
+            (TableName::Nat, _) => ChainKind::Nat,
+            (TableName::Mangle, Hook::Output) => ChainKind::Route,
+            _ => ChainKind::Filter,
+        }
+    }
+
+    /// The word after `type`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ChainKind::Filter => "filter",
+            ChainKind::Nat => "nat",
+            ChainKind::Route => "route",
+        }
+    }
+}
+
 /// A rule: statements, run left to right until one of them stops it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {

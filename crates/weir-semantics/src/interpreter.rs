@@ -33,11 +33,12 @@ mod walk_observer;
 
 use std::collections::HashMap;
 
-use weir_model::effect::has_conntrack_enabling_rule;
+use weir_model::effect::{can_mangle_reroute_local_packets, has_conntrack_enabling_rule};
 use weir_model::{ChangingSets, Family, Firewall, IpSet, Ruleset, TableName};
 
 use self::chain_skip_index::TableSkipIndexes;
 use self::rule_lowering::{KnownIpsets, LoweredTable};
+use crate::ipset_definition_digests::IpsetDefinitionDigests;
 use crate::set_membership::IpsetIndex;
 use crate::shared_object_config_digests::SharedObjectConfigDigests;
 
@@ -54,6 +55,8 @@ pub struct Interpreter<'f> {
     /// Whether conntrack is in use, by family.
     uses_conntrack_by_family: [bool; 2],
     shared_object_config_digests: SharedObjectConfigDigests,
+    /// Whether the mangle table may change the route of local packets, by family.
+    may_reroute_local_packets: [bool; 2],
 }
 
 impl<'f> Interpreter<'f> {
@@ -72,15 +75,21 @@ impl<'f> Interpreter<'f> {
     }
 
     /// The same for a firewall that is compared with another: [`Oracle`](crate::Oracle) also
-    /// answers here for sets that rules of the other change.
+    /// answers here for sets that rules of the other change, and is asked about routes as if each
+    /// had the mangle table of both.
     pub fn new_with_sets_changed_by(firewall: &'f Firewall, other: &Firewall) -> Self {
         let changing =
             ChangingSets::from_firewall(firewall).union(ChangingSets::from_firewall(other));
-        Self::from_rulesets_and_sets(
+        let mut interpreter = Self::from_rulesets_and_sets(
             [firewall.v4.as_ref(), firewall.v6.as_ref()],
             &firewall.sets,
             &changing,
-        )
+        );
+        for ruleset in other.rulesets() {
+            interpreter.may_reroute_local_packets[family_index(ruleset.family)] |=
+                can_mangle_reroute_local_packets(ruleset);
+        }
+        interpreter
     }
 
     /// The same for a firewall's parts: IPv4 and IPv6 rulesets, sets, and which of them change.
@@ -94,7 +103,12 @@ impl<'f> Interpreter<'f> {
     ) -> Self {
         let set_at: HashMap<&str, usize> =
             sets.iter().enumerate().map(|(i, s)| (&*s.name, i)).collect();
-        let known = KnownIpsets { index_by_name: &set_at, modified_by_rules: changing };
+        let definitions = IpsetDefinitionDigests::new(sets);
+        let known = KnownIpsets {
+            index_by_name: &set_at,
+            modified_by_rules: changing,
+            definitions: &definitions,
+        };
         let tables = rulesets.map(|ruleset| {
             TableName::ALL.map(|name| {
                 let ruleset = ruleset?;
@@ -112,6 +126,8 @@ impl<'f> Interpreter<'f> {
             sets,
             uses_conntrack_by_family: conntrack,
             shared_object_config_digests: configured,
+            may_reroute_local_packets: rulesets
+                .map(|ruleset| ruleset.is_some_and(can_mangle_reroute_local_packets)),
         }
     }
 

@@ -16,6 +16,7 @@
 pub mod connmark;
 mod effects;
 pub mod interpreter;
+pub mod ipset_definition_digests;
 mod journey_kind;
 pub mod nft;
 pub mod oracle;

@@ -50,6 +50,12 @@ impl<'a> OracleQuestion<'a> {
             QuestionSubject::Target => None,
         }
     }
+
+    /// Whether the question is a negated test of a set that no rule changes. Its digest is that of
+    /// the plain test, of which it has the opposite answer.
+    pub fn is_negated_set_test(&self) -> bool {
+        !self.stateful && matches!(self.match_in_question(), Some(Match::Set(set)) if set.negated)
+    }
 }
 
 /// A field that a target writes, with a value that neither the rule nor the packet gives.
@@ -191,7 +197,7 @@ impl Oracle for SeededOracle {
         (self.0, &q.rule.credited_originals, q.content_digest, q.shared_object_config_digest)
             .hash(&mut h);
         q.packet.hash(&mut h);
-        h.finish() & 1 == 1
+        (h.finish() & 1 == 1) != q.is_negated_set_test()
     }
 
     fn match_or_target_drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {

@@ -13,6 +13,12 @@ pub fn digest_drop_question(digest: u64) -> u64 {
     digest_debug_text(&("drops", digest))
 }
 
+/// The digest of a question about a match that reads the route of a local packet, after the mangle
+/// table of OUTPUT, where the route may be another one.
+pub fn digest_after_second_route_lookup(digest: u64) -> u64 {
+    digest_debug_text(&("after the second route lookup", digest))
+}
+
 /// Digest of a match's or target's content, the same in every process.
 pub fn digest_debug_text(of: &impl std::fmt::Debug) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(format!("{of:?}"))

@@ -43,7 +43,7 @@ impl Diagnostic {
     /// An error about the bytes of `span`.
     pub fn new(message: impl Into<String>, span: Span) -> Self {
         Diagnostic {
-            message: message.into(),
+            message: shorten_long_words(message.into()),
             span,
             label: String::new(),
             help: None,
@@ -60,19 +60,19 @@ impl Diagnostic {
 
     /// With words at the marker.
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
-        self.label = label.into();
+        self.label = shorten_long_words(label.into());
         self
     }
 
     /// With a cure.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(shorten_long_words(help.into()));
         self
     }
 
     /// With another place, and words at its marker.
     pub fn with_related_span(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.related_spans.push((span, label.into()));
+        self.related_spans.push((span, shorten_long_words(label.into())));
         self
     }
 
@@ -85,6 +85,29 @@ impl Diagnostic {
     pub(crate) fn into_err<T>(self) -> ParseResult<T> {
         Err(Box::new(self))
     }
+}
+
+/// Longest word of a message that is shown whole, in bytes: longer than any name that the tools
+/// take.
+const SHOWN_WORD_MAX_BYTES: usize = 300;
+
+/// Replaces the middle of words that are too long to be shown. A message may quote the text, and a
+/// word of that may be of any length.
+fn shorten_long_words(text: String) -> String {
+    if text.split(' ').all(|word| word.len() <= SHOWN_WORD_MAX_BYTES) {
+        return text;
+    }
+    let shorten = |word: &str| {
+        if word.len() <= SHOWN_WORD_MAX_BYTES {
+            return word.to_owned();
+        }
+        let is_boundary = |at: &usize| word.is_char_boundary(*at);
+        let head = (0..=SHOWN_WORD_MAX_BYTES / 3).rev().find(is_boundary).unwrap_or(0);
+        let tail = (word.len() - SHOWN_WORD_MAX_BYTES / 10..word.len()).find(is_boundary);
+        let tail = tail.unwrap_or(word.len());
+        format!("{}…({} bytes)…{}", &word[..head], tail - head, &word[tail..])
+    };
+    text.split(' ').map(shorten).collect::<Vec<_>>().join(" ")
 }
 
 /// Longest part of a line that is shown, in bytes; longer lines are truncated around the marker.

@@ -87,7 +87,7 @@ fn a_packet_has_the_words_of_the_packet_language_over_several_lines() {
 }
 
 /// Words of a region, packets in it, packets that are not.
-const REGIONS: [(&str, &[&str], &[&str]); 19] = [
+const REGIONS: [(&str, &[&str], &[&str]); 20] = [
     ("iif wan0", &["iif wan0"], &["iif wan1", "oif wan0"]),
     ("iif { ppp*, eth0 }", &["iif ppp7", "iif eth0"], &["iif eth1", "iif pp"]),
     ("iif != { ppp*, eth0 }", &["iif eth1"], &["iif ppp7", "iif eth0"]),

@@ -440,6 +440,42 @@ fn a_mark_in_mangles_output_routes_again() {
 }
 
 #[test]
+fn a_mark_in_mangles_output_changes_what_realm_reads_and_not_what_devgroup_reads() {
+    let Some(host) = Host::new() else { return };
+    let lines = [
+        "link add one type veth peer name one-peer",
+        "link add two type veth peer name two-peer",
+        "link set one group 5",
+        "link set two group 7",
+        "link set one up",
+        "link set two up",
+        "addr add 192.0.2.1/24 dev one",
+        "addr add 198.51.100.1/24 dev two",
+        "route add 203.0.113.0/24 dev one realm 5",
+        "rule add fwmark 7 table 77",
+        "route add 203.0.113.0/24 dev two table 77 realm 7",
+    ];
+    host.host.run_ip_batch(&lines).unwrap();
+    let tests = "-A OUTPUT -m realm --realm 5\n-A OUTPUT -m devgroup --dst-group 5\n\
+                 -A OUTPUT -o one\n";
+    let counted = |mark: &str| {
+        host.load(&format!(
+            "*mangle\n:OUTPUT ACCEPT [0:0]\n{mark}{tests}COMMIT\n{}",
+            filter(tests)
+        ))
+        .unwrap();
+        let sent =
+            host.host.call_inside(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"x", "203.0.113.9:9"));
+        sent.unwrap().unwrap();
+        let mangle = host.counted("mangle", "OUTPUT");
+        (mangle[mangle.len() - 3..].to_vec(), host.counted("filter", "OUTPUT"))
+    };
+    // The control: without a mark, both tables see the first route.
+    assert_eq!(counted(""), (vec![1, 1, 1], vec![1, 1, 1]));
+    assert_eq!(counted("-A OUTPUT -j MARK --set-mark 7\n"), (vec![1, 1, 1], vec![0, 1, 1]));
+}
+
+#[test]
 fn an_owner_without_a_socket_is_as_if_every_test_were_negated() {
     let Some(host) = Host::new() else { return };
     host.load(&filter(

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use weir_model::Span;
+use weir_syntax::{Diagnostic, render_diagnostics};
 
 /// Name and text of each part.
 #[derive(Default)]
@@ -42,9 +44,16 @@ pub fn read_file_or_stdin(path: &Path) -> Result<(String, String)> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok((name, text)),
         Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            let line = 1 + error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
-            bail!("{name}:{line}: the text is not UTF-8: convert it, or remove the invalid byte")
+            // Bytes before the first invalid one are the same in the text that is shown.
+            let at = error.utf8_error().valid_up_to() as u32;
+            let shown = String::from_utf8_lossy(error.as_bytes());
+            let invalid = Diagnostic::new(
+                "the text is not UTF-8",
+                Span { start: at, end: at + char::REPLACEMENT_CHARACTER.len_utf8() as u32 },
+            )
+            .with_help("convert it, or remove the invalid byte");
+            let rendered = render_diagnostics(&[invalid], &name, &shown, false);
+            bail!("{}", rendered.trim_start_matches("error: ").trim_end())
         }
     }
 }

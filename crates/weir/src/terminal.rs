@@ -60,11 +60,6 @@ pub fn print_escaped_to_stderr(text: &str) {
     print_colored_to_stderr(&escape_control_chars(text));
 }
 
-/// Writes text that programs may read to standard error, as [`print_escaped_if_terminal`].
-pub fn print_to_stderr_escaped_if_terminal(text: &str) {
-    print_colored_to_stderr(&escape_if_terminal(text, io::stderr().is_terminal()));
-}
-
 /// Writes coloured text to standard error, as [`print_colored_to_stdout`]: diagnostics, for
 /// example, whose renderer writes control characters out.
 #[expect(clippy::print_stderr, reason = "all of weir's standard error is written here")]

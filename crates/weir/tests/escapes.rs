@@ -42,6 +42,9 @@ fn escape_characters_are_written_out_by_every_command() {
     assert!(way.contains("ACCEPT"), "{way}");
     let other = file("b.rules", &TEXT.replace("-j ACCEPT", "-j DROP"));
     shown(&["diff"], &[&rules, &other]);
+    // With a file as result, the differences are for people.
+    let optimized = folder.path().join("optimized.rules");
+    shown(&["optimize", "--all", "-o"], &[&optimized, &rules]);
     let broken = file("c.rules", &TEXT.replace("-p tcp -m", "-p tcp -s x\u{1b}[2Jy -m"));
     shown(&["fmt"], &[&broken]);
     shown(&["check"], &[&broken]);

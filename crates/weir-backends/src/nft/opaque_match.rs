@@ -62,15 +62,20 @@ fn describe_unsupported_option(module: &str, o: &ExtensionOption) -> String {
 }
 
 /// The same token bucket: `burst` tokens, one back each `1/rate`.
+///
+/// xt_limit counts credits in 32 bits (`user2credits` in net/netfilter/xt_limit.c): a bucket that
+/// does not fit wraps to a smaller one. nft counts nanoseconds in 64 bits, so such a limit is
+/// refused. That credits are rounded is a deviation (`LimitResolution`).
 fn lower_limit(
     options: &[ExtensionOption],
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (mut rate, mut burst) = ("3/hour".to_string(), 5);
+    let mut ticks_between_packets = XT_LIMIT_TICKS_PER_SECOND * 3600 / 3;
     for o in options {
         match (o.name, &o.value) {
-            ("limit", ExtensionValue::RateCountPerMilliseconds(count, unit)) => {
-                let unit = match unit {
+            ("limit", ExtensionValue::RateCountPerMilliseconds(count, unit_millis)) => {
+                let unit = match unit_millis {
                     1000 => "second",
                     60_000 => "minute",
                     3_600_000 => "hour",
@@ -78,17 +83,38 @@ fn lower_limit(
                     _ => return Err(describe_unsupported_option("limit", o)),
                 };
                 rate = format!("{count}/{unit}");
+                ticks_between_packets = XT_LIMIT_TICKS_PER_SECOND * unit_millis / 1000 / count;
             }
             ("limit-burst", ExtensionValue::Number(n)) => burst = *n,
             _ => return Err(describe_unsupported_option("limit", o)),
         }
     }
+    if do_xt_limit_credits_wrap(ticks_between_packets.saturating_mul(burst)) {
+        return Err(format!(
+            "-m limit --limit {rate} --limit-burst {burst}, whose burst wraps in the kernel's 32 bits"
+        ));
+    }
     let text = format!("limit rate {rate} burst {burst} packets");
     Ok(vec![NftCondition::Opaque(place.opaque_test_from_text(text, false))])
 }
 
-/// xt_statistic draws 31 bits and counts to `every`, `packet` being where it starts; numgen's
-/// first number is 0 (net/netfilter/nft_numgen.c).
+/// `XT_LIMIT_SCALE`.
+const XT_LIMIT_TICKS_PER_SECOND: u64 = 10_000;
+/// `HZ * CREDITS_PER_JIFFY` of xt_limit.c, for kernels of 250 or 1000 ticks a second.
+const XT_LIMIT_CREDITS_PER_SECOND: u64 = 32_000;
+
+/// Whether `user2credits` of these ticks does not fit into 32 bits.
+fn do_xt_limit_credits_wrap(ticks: u64) -> bool {
+    const MAX: u64 = u32::MAX as u64;
+    // The kernel divides first where the product would not fit.
+    ticks > MAX
+        || ticks > MAX / XT_LIMIT_CREDITS_PER_SECOND
+            && ticks / XT_LIMIT_TICKS_PER_SECOND * XT_LIMIT_CREDITS_PER_SECOND > MAX
+}
+
+/// xt_statistic draws 31 bits. Its count starts at `every - 1 - packet` (libxt_statistic.c) and
+/// matches when it wraps, so the first packet that matches has the number `packet`, counted from 0.
+/// numgen's first number is 0 (net/netfilter/nft_numgen.c).
 fn lower_statistic(
     options: &[ExtensionOption],
     place: OpaqueMatchContext,
@@ -107,7 +133,7 @@ fn lower_statistic(
     let text = match (nth, chance) {
         (Some(n), None) if n > 0 && packet < n => {
             let not = if not { "!=" } else { "==" };
-            format!("numgen inc mod {n} {not} {}", n - 1 - packet)
+            format!("numgen inc mod {n} {not} {packet}")
         }
         (None, Some(p)) if (1 << 31) > p => {
             let less = if not { ">=" } else { "<" };

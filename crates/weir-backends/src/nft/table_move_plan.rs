@@ -271,11 +271,7 @@ impl<'f> TableMovePlan<'f> {
             hook,
         )])]);
         let table = self.table.name;
-        let kind = match (table, hook) {
-            (TableName::Nat, _) => ChainKind::Nat,
-            (TableName::Mangle, Hook::Output) => ChainKind::Route,
-            _ => ChainKind::Filter,
-        };
+        let kind = ChainKind::for_table_at_hook(table, hook);
         let policy = chain.policy.unwrap_or(Policy::Accept);
         let base_of = BaseChain { kind, hook, priority: table.priority(hook), policy };
         nft::Chain {

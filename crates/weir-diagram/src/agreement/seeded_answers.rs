@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use weir_model::target::{NatRange, NatTarget};
-use weir_model::{Addr, Field, Hook, Match, Packet};
+use weir_model::{Addr, Field, Hook, Packet};
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
@@ -149,12 +149,7 @@ impl Oracle for SeededAnswers {
             self.stateful_questions.push(ask);
             return self.stateful_answer_by_occurrence(ask.0, ask.1, nth);
         }
-        if let Some(Match::Set(s)) = q.match_in_question() {
-            let plain = weir_model::rule_match::SetMatch { negated: false, ..s.clone() };
-            return self.stateless_answer(digest_debug_text(&Match::Set(plain)), q.hook, q.packet)
-                != s.negated;
-        }
-        self.stateless_answer(q.content_digest, q.hook, q.packet)
+        self.stateless_answer(q.content_digest, q.hook, q.packet) != q.is_negated_set_test()
     }
 
     fn match_or_target_drops_packet(&mut self, q: &OracleQuestion<'_>) -> bool {

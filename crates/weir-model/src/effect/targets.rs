@@ -368,7 +368,12 @@ fn narrow_target_row_by_options(row: TargetRow, extension: &ExtensionTarget) -> 
                 changes_unmodelled_state: unmodelled,
                 ..row
             };
-            if has("map-mark") { row } else { TargetRow { stateful: false, ..only(row, &[]) } }
+            // What it maps is the value of an element.
+            match (has("map-mark"), unmodelled) {
+                (true, _) => row,
+                (false, true) => only(row, &[]),
+                (false, false) => TargetRow { stateful: false, ..only(row, &[]) },
+            }
         }
         "ECN" => {
             let tcp = ["ecn-tcp-remove", "ecn-tcp-cwr", "ecn-tcp-ece"].iter().any(|o| has(o));

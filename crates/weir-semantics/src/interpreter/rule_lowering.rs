@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use weir_model::effect::reads_packet_route;
 use weir_model::rule_match::{Negatable, SetMatch};
 use weir_model::{
     Chain, ChainGraph, ChangingSets, Family, Field, FieldSet, Hook, Hotdrop, Match, Predicate,
@@ -15,6 +16,7 @@ use weir_model::{
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_value_index, is_field_at_most_32_bits,
 };
+use crate::ipset_definition_digests::IpsetDefinitionDigests;
 use crate::question_digest::digest_debug_text;
 
 /// One test. `slot` is a field's place in the view, `at` a place in a pool.
@@ -145,6 +147,8 @@ pub(crate) struct OpaqueTestProperties {
     pub content_digest: u64,
     pub stateful: bool,
     pub hotdrop: Hotdrop,
+    /// It reads the route of the packet.
+    pub reads_route: bool,
     /// Bytes of the transport header that it reads.
     pub header_bytes: u8,
     /// Fields that it writes if it matches.
@@ -158,6 +162,8 @@ pub(crate) struct KnownIpsets<'a> {
     pub index_by_name: &'a HashMap<&'a str, usize>,
     /// Sets whose content rules may change.
     pub modified_by_rules: &'a ChangingSets,
+    /// What each set is and holds.
+    pub definitions: &'a IpsetDefinitionDigests<'a>,
 }
 
 /// A table, ready to be walked.
@@ -285,11 +291,7 @@ impl<'f> LoweredTable<'f> {
                     panic!("a set test stands for a match that is none")
                 };
                 let at = self.set_tests.len() as u32;
-                self.set_tests.push(lower_set_match(
-                    m,
-                    sets,
-                    digest_debug_text(&rule.matches[index]),
-                ));
+                self.set_tests.push(lower_set_match(m, sets));
                 CompactTest::SetLookup { match_index: index as u16, set_test_index: at }
             }
             Test::Opaque { index, stateful, hotdrop } => {
@@ -308,6 +310,7 @@ impl<'f> LoweredTable<'f> {
                     content_digest: digest,
                     stateful,
                     hotdrop,
+                    reads_route: reads_packet_route(&rule.matches[index]),
                     header_bytes,
                     writes,
                 });
@@ -370,16 +373,20 @@ impl<'f> LoweredTable<'f> {
 }
 
 /// Options are words; `! --update-counters` is two of them.
-fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>, match_digest: u64) -> SetTest<'f> {
+fn lower_set_match<'f>(m: &'f SetMatch, sets: KnownIpsets<'_>) -> SetTest<'f> {
+    let is_modified_by_rules = sets.modified_by_rules.contains(&m.name);
     let mut test = SetTest {
         set_index: sets.index_by_name.get(&*m.name).copied(),
-        is_modified_by_rules: sets.modified_by_rules.contains(&m.name),
+        is_modified_by_rules,
         dirs: &m.src_directions,
         negated: m.negated,
         return_nomatch: false,
         has_options_beyond_membership: false,
         updates_counters: true,
-        content_digest: match_digest,
+        // The test of a set that nothing changes and its negation are the same question.
+        content_digest: sets
+            .definitions
+            .digest_membership_question(m, is_modified_by_rules && m.negated),
     };
     let mut negated = false;
     for word in m.options.iter().flat_map(|o| o.split_whitespace()) {

@@ -19,11 +19,13 @@ use super::rule_lowering::{
 };
 use super::rule_question::RuleQuestion;
 use super::walk_observer::{FailedOrHotdropTest, WalkObserver};
-use super::{Interpreter, nat_translation};
+use super::{Interpreter, family_index, nat_translation};
 use crate::effects::{self, apply_effect_reporting_change};
 use crate::oracle::{Oracle, QuestionSubject, UnknownWrite};
 use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, TraversalLog, Verdict};
-use crate::question_digest::{digest_debug_text, digest_drop_question};
+use crate::question_digest::{
+    digest_after_second_route_lookup, digest_debug_text, digest_drop_question,
+};
 use crate::set_membership::{SetMembership, test_membership};
 
 /// A walk under way.
@@ -392,11 +394,21 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                 .into()
             }
             CompactTest::Opaque { index, at } => {
-                let test = table.opaque_tests[at as usize];
+                let mut test = table.opaque_tests[at as usize];
+                if test.reads_route && self.is_after_second_route_lookup(table.name) {
+                    test.content_digest = digest_after_second_route_lookup(test.content_digest);
+                }
                 self.evaluate_opaque_test(rule, QuestionSubject::Match(index.into()), test)
             }
             _ => SingleTestResult::Fails,
         }
+    }
+
+    /// Whether the packet may have another route than in the mangle table of this hook.
+    fn is_after_second_route_lookup(&self, table: TableName) -> bool {
+        self.hook == Hook::Output
+            && !matches!(table, TableName::Raw | TableName::Mangle)
+            && self.interpreter.may_reroute_local_packets[family_index(self.packet.family)]
     }
 
     /// A test that the fields do not answer, and that may drop the packet.

@@ -71,6 +71,15 @@ impl<'a> IptablesSaveReader<'a, '_> {
         words: &mut Vec<Word<'a>>,
     ) -> ParseResult<()> {
         let span = Span { start: start as u32, end: (start + line.len()) as u32 };
+        const BYTE_ORDER_MARK: char = '\u{feff}';
+        if let (0, Some(rest)) = (start, line.strip_prefix(BYTE_ORDER_MARK)) {
+            let mark = Span { start: 0, end: BYTE_ORDER_MARK.len_utf8() as u32 };
+            self.errors.push(
+                Diagnostic::new("the text begins with a byte order mark", mark)
+                    .with_help("remove it, e.g. with sed -i '1s/^\\xEF\\xBB\\xBF//'"),
+            );
+            return self.read_line(rest, BYTE_ORDER_MARK.len_utf8(), words);
+        }
         if line.ends_with('\r') {
             return self.refuse_first_carriage_return(line, span);
         }

@@ -15,6 +15,10 @@ use super::scan::{CommandWithOperands, ParsedLine};
 use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::strtoul;
 
+/// Rules that the lists of addresses of a table may stand for, altogether: two lists in a line of
+/// 100 kB would stand for millions.
+const EXPANDED_RULES_MAX: usize = 250_000;
+
 /// A table that is being read.
 pub(super) struct TableDraft {
     pub table: TableName,
@@ -28,6 +32,8 @@ pub(super) struct TableDraft {
     /// The chain of the last command: mostly that of the next one, too.
     last_command_chain_index: usize,
     leading_comments: Vec<String>,
+    /// Rules that lists of addresses stood for so far.
+    expanded_rule_count: usize,
 }
 
 /// Properties of a rule's line in addition to its words.
@@ -57,6 +63,7 @@ impl TableDraft {
             chain_index_by_name: HashMap::new(),
             last_command_chain_index: 0,
             leading_comments: comments,
+            expanded_rule_count: 0,
         };
         for hook in table.hooks() {
             let policy = earlier.and_then(|t| t.chain(hook.chain_name())).and_then(|c| c.policy);
@@ -233,6 +240,7 @@ impl TableDraft {
             self.hook_restrictions[at].push(narrowing);
             return Ok(());
         }
+        self.refuse_excessive_expansion(&rule, &line.extra_sources, &line.extra_destinations)?;
         let expanded = expand_addr_lists(rule, &line.extra_sources, &line.extra_destinations);
         if command.letter == b'R' && expanded.len() > 1 {
             return Diagnostic::new("-R with several addresses", command.span)
@@ -242,6 +250,34 @@ impl TableDraft {
         for rule in expanded {
             self.apply_one_rule(at, &command, rule, number, narrowing)?;
         }
+        Ok(())
+    }
+
+    /// Counts the rules that lists of addresses expand to.
+    fn refuse_excessive_expansion(
+        &mut self,
+        rule: &Rule,
+        sources: &[weir_model::AddrMatch],
+        destinations: &[weir_model::AddrMatch],
+    ) -> ParseResult<()> {
+        let count = (1 + sources.len()).saturating_mul(1 + destinations.len());
+        let total = self.expanded_rule_count.saturating_add(count);
+        if total > EXPANDED_RULES_MAX {
+            let before = match self.expanded_rule_count {
+                0 => String::new(),
+                n => format!(", after {n} of lines before it"),
+            };
+            return Diagnostic::new(
+                format!(
+                    "the addresses of this line stand for {count} rules{before}: weir expands a \
+                     table's lists of addresses to {EXPANDED_RULES_MAX} rules at most"
+                ),
+                rule.span,
+            )
+            .with_help("put the addresses into an ipset, and match it with -m set --match-set")
+            .into_err();
+        }
+        self.expanded_rule_count = total;
         Ok(())
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use weir_model::mask::interval_to_prefix_mask;
 use weir_model::nft::{
-    BaseChain, Chain, ChainKind, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule,
-    Ruleset, Statement, Table, Test, Verdict, VerdictMap, VerdictMapElement,
+    BaseChain, Chain, Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule, Ruleset,
+    Statement, Table, Test, Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::{Addr, Family, Hook, Policy};
 
@@ -119,11 +119,7 @@ fn push_chain(out: &mut String, chain: &Chain, family: Family) {
         let _ = writeln!(out, "\t\tcomment \"{}\"", sanitize_comment(iptables_name_comment));
     }
     if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
-        let kind = match kind {
-            ChainKind::Filter => "filter",
-            ChainKind::Nat => "nat",
-            ChainKind::Route => "route",
-        };
+        let kind = kind.as_str();
         let hook = match hook {
             Hook::Prerouting => "prerouting",
             Hook::Input => "input",

@@ -321,6 +321,16 @@ impl<'t> NftReader<'t> {
                 return cursor.refuse_last_token(format!("weir does not attach chains to {other}"));
             }
         };
+        let stands_for = table.iptables_table;
+        let expected_kind = ChainKind::for_table_at_hook(stands_for, hook);
+        if kind != expected_kind {
+            // Packets are routed again in a chain of type route only.
+            let (at, written) = (hook.chain_name(), kind.as_str());
+            return cursor.refuse_last_token(format!(
+                "a chain of type {written} is not what {stands_for} is at {at}: that is type {}",
+                expected_kind.as_str()
+            ));
+        }
         if !cursor.take_keyword("priority") {
             return cursor.missing_token_error("priority");
         }
@@ -339,7 +349,6 @@ impl<'t> NftReader<'t> {
                 }
             },
         };
-        let stands_for = table.iptables_table;
         if !stands_for.hooks().contains(&hook) || priority != stands_for.priority(hook) {
             let at = hook.chain_name();
             return cursor

@@ -57,7 +57,8 @@ pub fn fix_findings_and_prove(args: &OptimizeArgs, color: bool) -> Result<YesNoE
     if args.dry_run {
         return terminal::print_escaped_if_terminal(&changes);
     }
-    terminal::print_to_stderr_escaped_if_terminal(&changes);
+    // For people: the result for programs is in the files.
+    terminal::print_escaped_to_stderr(&changes);
     write_optimized_texts(&loaded, &fixed.firewall, &outputs)
 }
 

@@ -114,6 +114,7 @@ fn parse_days_as_bits(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
     let all = (1u64 << names.len()) - 1;
     let mut set = 0;
     for word in t.arg.strip_suffix(',').unwrap_or(t.arg).split(',') {
+        let word = if names.len() == 31 { strip_ordinal_suffix(word) } else { word };
         let named = || {
             names
                 .iter()
@@ -140,6 +141,14 @@ fn parse_days_as_bits(t: &ParsedOption, names: &[&str]) -> ParseResult<u64> {
         }
     }
     Ok(if t.negated { !set & all } else { set })
+}
+
+/// `31st` is `31`. The tool reads two characters, so it takes no `1st`.
+fn strip_ordinal_suffix(day: &str) -> &str {
+    match day.split_at_checked(2) {
+        Some((number, "st" | "nd" | "rd" | "th")) => number,
+        _ => day,
+    }
 }
 
 /// `hh:mm[:ss]` as seconds of the day.
