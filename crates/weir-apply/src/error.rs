@@ -119,7 +119,7 @@ pub enum ApplyError {
     },
     /// A policy for a chain that has none.
     #[error("set policy of chain {chain} of table {table}: only built-in chains have a policy")]
-    NotBuiltIn {
+    PolicyOfUserDefinedChain {
         /// The table.
         table: TableName,
         /// The chain.
@@ -187,7 +187,7 @@ pub enum ApplyError {
         "commit table {table}: set {set} was destroyed or created anew since a rule named it: \
          begin the transaction again"
     )]
-    SetChanged {
+    SetDestroyedOrRecreated {
         /// The table.
         table: TableName,
         /// The set.

@@ -25,7 +25,7 @@ pub use folder::{
 };
 pub use form::CompiledForm;
 pub use load_footprint::{
-    KernelRulesetStore, LoadFootprint, NFT_TABLE_PREFIX, NftReplacementTable,
+    KernelRulesetStore, LoadFootprint, NFT_TABLE_PREFIX, NftTableReplacingIptables,
 };
 pub use manifest::Manifest;
 pub use tool_input_texts::{ArtefactFileKind, ArtefactRulesetTexts, IpsetTexts};

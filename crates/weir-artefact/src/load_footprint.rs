@@ -22,12 +22,12 @@ pub struct LoadFootprint {
     /// Sets are created or used.
     pub uses_sets: bool,
     /// nft tables that are made.
-    pub nft_tables: Vec<NftReplacementTable>,
+    pub nft_tables: Vec<NftTableReplacingIptables>,
 }
 
 /// An nft table that replaces (a part of) an iptables table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NftReplacementTable {
+pub struct NftTableReplacingIptables {
     /// Its family: `ip` or `ip6`.
     pub family: Family,
     /// The iptables table.
@@ -35,7 +35,7 @@ pub struct NftReplacementTable {
 }
 
 /// The family and the name, with a colon between them: `ip:` and the name of the table.
-impl fmt::Display for NftReplacementTable {
+impl fmt::Display for NftTableReplacingIptables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{NFT_TABLE_PREFIX}{}", nft_family_name(self.family), self.table)
     }
@@ -49,12 +49,12 @@ const fn nft_family_name(family: Family) -> &'static str {
     }
 }
 
-impl NftReplacementTable {
+impl NftTableReplacingIptables {
     /// The table that a line of an nft file creates.
-    fn parse_create_line(line: &str) -> Option<NftReplacementTable> {
+    fn parse_create_line(line: &str) -> Option<NftTableReplacingIptables> {
         let (family, name) = line.strip_prefix("create table ")?.split_once(' ')?;
         let of_word = |f: &Family| nft_family_name(*f) == family;
-        Some(NftReplacementTable {
+        Some(NftTableReplacingIptables {
             family: [Family::V4, Family::V6].into_iter().find(of_word)?,
             table: TableName::parse(name.strip_prefix(NFT_TABLE_PREFIX)?)?,
         })
@@ -100,7 +100,7 @@ impl LoadFootprint {
             v4: tables(&contents.v4),
             v6: tables(&contents.v6),
             uses_sets: contents.sets.is_some(),
-            nft_tables: nft.filter_map(NftReplacementTable::parse_create_line).collect(),
+            nft_tables: nft.filter_map(NftTableReplacingIptables::parse_create_line).collect(),
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(footprint.v4, [TableName::Filter]);
         assert_eq!(footprint.tables_wholly_moved_to_nft(Family::V4), [TableName::Nat]);
         let names: Vec<String> =
-            footprint.nft_tables.iter().map(NftReplacementTable::to_string).collect();
+            footprint.nft_tables.iter().map(NftTableReplacingIptables::to_string).collect();
         assert_eq!(names, ["ip:weir_nat", "ip:weir_filter"]);
         assert_eq!(
             footprint.kernel_ruleset_stores(),

@@ -13,7 +13,9 @@
 
 use std::path::Path;
 
-use weir_artefact::{Artefact, FolderContents, LoadFootprint, NftReplacementTable, WriteError};
+use weir_artefact::{
+    Artefact, FolderContents, LoadFootprint, NftTableReplacingIptables, WriteError,
+};
 use weir_model::{Family, TableName};
 
 const COMMON_SCRIPT: &str = include_str!("load/common.sh");
@@ -75,7 +77,7 @@ impl LoadScripts {
                 touched
                     .nft_tables
                     .iter()
-                    .map(NftReplacementTable::to_string)
+                    .map(NftTableReplacingIptables::to_string)
                     .collect::<Vec<_>>()
                     .join(" "),
             )

@@ -57,7 +57,7 @@ fn find_ruleset_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
                 .rules
                 .iter()
                 .zip(&other.rules)
-                .take_while(|(a, b)| have_same_tests_and_target(a, b));
+                .take_while(|(a, b)| have_same_matches_and_target(a, b));
             let same = same.count();
             if same != chain.rules.len() || same != other.rules.len() {
                 return Some(place(same + 1));
@@ -67,7 +67,7 @@ fn find_ruleset_difference(a: &Ruleset, b: &Ruleset) -> Option<String> {
     None
 }
 
-fn have_same_tests_and_target(a: &Rule, b: &Rule) -> bool {
+fn have_same_matches_and_target(a: &Rule, b: &Rule) -> bool {
     a.base == b.base && a.matches == b.matches && a.target == b.target
 }
 

@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, Comparison, ComparisonVerdict, DiagramSizeAndSteps,
-    EvaluationPoint, PacketSet, PacketSpace, PacketSpaceOptions, VariableOrder, compare_firewalls,
+    HookContext, PacketSet, PacketSpace, PacketSpaceOptions, VariableOrder, compare_firewalls,
 };
 use weir_example::{IspOptions, generate_isp_ruleset};
 use weir_model::{
@@ -184,9 +184,8 @@ fn prefixes() {
     };
     let mut space = PacketSpace::for_firewalls(Family::V4, &[&before], options).expect("room");
     let mut union = |rules: &[Rule]| {
-        let of_rule = |r: &Rule| {
-            space.packets_matching_rule(r, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
-        };
+        let of_rule =
+            |r: &Rule| space.packets_matching_rule(r, HookContext::EVERYTHING_KNOWN).expect("room");
         let sets: Vec<PacketSet> = rules.iter().map(of_rule).collect();
         space.union_all(&sets).expect("room")
     };

@@ -11,7 +11,7 @@ use weir_model::{BaseMatch, Match, Rule, Target};
 
 use crate::node_store::DiagramRef;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 
 /// What a chain means to a rule that jumps to it.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct ChainDiagramId(usize);
 /// All that the meaning of a chain depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChainCacheKey<'f> {
-    place: TableEvaluationPoint,
+    place: TableHookContext,
     /// The owner of the sets that its rules test, if they do.
     ipset_owner_index: Option<usize>,
     rules: Vec<RuleCacheKey<'f>>,
@@ -59,7 +59,7 @@ impl<'f> ChainCacheKey<'f> {
     /// into.
     pub fn new(
         rules: &'f [Rule],
-        (state_ids, place, sets_of): (&StatefulTestIdResolver, TableEvaluationPoint, usize),
+        (state_ids, place, sets_of): (&StatefulTestIdResolver, TableHookContext, usize),
         find_chain_id: impl Fn(&str) -> Option<ChainDiagramId>,
     ) -> ChainCacheKey<'f> {
         let looks = rules.iter().flat_map(|r| &r.matches).any(|m| matches!(m, Match::Set(_)));

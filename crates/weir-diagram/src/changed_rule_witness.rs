@@ -10,7 +10,7 @@ use weir_semantics::{OutcomeDifference, Verdict};
 use crate::compared_pair::ComparedPair;
 use crate::comparison_types::{ComparedPath, DiagramSizeAndSteps};
 use crate::compose::DiagramContext;
-use crate::evaluation_point::EvaluationPoint;
+use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::region::ComparedExamplePacket;
 use crate::variable_layout::VariableOrder;
@@ -19,7 +19,7 @@ use crate::variable_layout::VariableOrder;
 #[derive(Debug)]
 pub(crate) struct ChangedRuleOnPath<'f> {
     pub path: ComparedPath,
-    pub point: EvaluationPoint,
+    pub point: HookContext,
     /// Whose it is.
     pub side: usize,
     pub rule: &'f Rule,

@@ -39,8 +39,8 @@ use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
 use crate::compose::DiagramContext;
-use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::StatefulTestInput;
+use crate::hook_context::HookContext;
 use crate::node_store::DiagramRef;
 use crate::packet_change::PacketChange;
 use crate::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
@@ -48,12 +48,12 @@ use crate::rule_field_use::{
     FieldUseWithCalledWrites, collect_tested_and_written_fields, has_match_that_writes,
 };
 use crate::same_rule_tests::SameTestCriteria;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::variable_layout::VariableOrder;
 
 /// Whether tables are proven equal, by their place. The paths of a family share them.
-pub(crate) type ProvenTableEquality = HashMap<(TableAtHook, EvaluationPoint), bool>;
+pub(crate) type ProvenTableEquality = HashMap<(TableAtHook, HookContext), bool>;
 
 impl<'f> ComparedPair<'f> {
     /// Whether every table of the path is proven to do the same in both rulesets, with so many
@@ -96,7 +96,7 @@ impl<'f> ComparedPair<'f> {
     fn compare_tables_not_yet_proven_equal(
         &self,
         sides: &[ComparedRuleset<'f>; 2],
-        stages: &[(TableAtHook, EvaluationPoint)],
+        stages: &[(TableAtHook, HookContext)],
         known: &mut ProvenTableEquality,
         steps: u64,
         statistics: &mut DiagramSizeAndSteps,
@@ -113,7 +113,7 @@ impl<'f> ComparedPair<'f> {
                 &mut context,
                 sides,
                 (
-                    TableEvaluationPoint { point: *point, table: piece.table },
+                    TableHookContext { point: *point, table: piece.table },
                     self.options.exclude_unreadable_headers,
                 ),
                 sides.each_ref().map(|side| side.traversed_table(*piece)),
@@ -166,7 +166,7 @@ impl PairedChain {
 struct CommonChainComparer<'m, 'f> {
     context: &'m mut DiagramContext<'f>,
     sides: &'m [ComparedRuleset<'f>; 2],
-    place: TableEvaluationPoint,
+    place: TableHookContext,
     /// Packets with a truncated header are not compared.
     exclude_truncated_headers: bool,
     tables: [&'f Table; 2],
@@ -185,7 +185,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
     fn compare_table(
         context: &'m mut DiagramContext<'f>,
         sides: &'m [ComparedRuleset<'f>; 2],
-        (place, headers_are_whole): (TableEvaluationPoint, bool),
+        (place, headers_are_whole): (TableHookContext, bool),
         tables: [Option<&'f Table>; 2],
     ) -> Result<bool, BuildError> {
         let hook = place.hook_or_forward();

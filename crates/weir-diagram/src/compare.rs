@@ -242,8 +242,8 @@ impl FamilyComparisonState {
     }
 }
 
-/// Compares in lockstep; with common chains as calls; as sequences where tests multiply the steps of diagrams;
-/// else tries one order after the other until the memory suffices.
+/// Compares in lockstep; with common chains as calls; as sequences where tests multiply the steps
+/// of diagrams; else tries one order after the other until the memory suffices.
 ///
 /// If some packet is known to differ, at most the usual steps are used to find all of them.
 fn compare_pair_trying_orders<'f, 'o>(

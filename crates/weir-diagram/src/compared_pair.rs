@@ -14,7 +14,7 @@ use crate::comparison_types::{
     RulesetDifference, VerdictChange,
 };
 use crate::compose::DiagramContext;
-use crate::evaluation_point::EvaluationPoint;
+use crate::hook_context::HookContext;
 use crate::ipv4_fragment_drops::{
     find_leading_drops_of_all_fragments, is_dropped_before_reassembly,
 };
@@ -211,8 +211,8 @@ impl<'f> ComparedPair<'f> {
         let space = &mut context.space;
         for (dead, firewall) in dead.iter_mut().zip([self.before, self.after]) {
             for rule in find_leading_drops_of_all_fragments(firewall) {
-                let of = space
-                    .packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Prerouting))?;
+                let of =
+                    space.packets_matching_rule(rule, HookContext::at_hook(Hook::Prerouting))?;
                 *dead = space.store.first_nonzero(*dead, of.0)?;
             }
         }

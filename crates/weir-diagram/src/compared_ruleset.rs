@@ -6,7 +6,7 @@ use weir_model::{Family, Firewall, Hook, Ruleset, Table, TableName, Target};
 use weir_semantics::{JourneyKind, tables_at_hook};
 
 use crate::comparison_types::ComparedPath;
-use crate::evaluation_point::EvaluationPoint;
+use crate::hook_context::HookContext;
 use crate::packet_space::PacketSpace;
 use crate::ruleset_slice::RulesetSlice;
 use crate::stateful_test_id::StatefulTestIdResolver;
@@ -99,7 +99,7 @@ pub(crate) struct TableAtHook {
 pub(crate) fn list_journey_stages(
     path: ComparedPath,
     sides: &[ComparedRuleset<'_>],
-) -> Vec<(TableAtHook, EvaluationPoint)> {
+) -> Vec<(TableAtHook, HookContext)> {
     let redirects = sides.iter().any(|side| side.has_redirect_target);
     let reroutes = sides.iter().any(|side| side.may_reroute_local_packets);
     let hooks: &[Hook] = match path {
@@ -116,9 +116,9 @@ pub(crate) fn list_journey_stages(
     let tables = |hook: &Hook| {
         let at = match path {
             ComparedPath::WholeJourney(JourneyKind::Output) => {
-                EvaluationPoint::at_hook(*hook).for_local_packet()
+                HookContext::at_hook(*hook).for_local_packet()
             }
-            _ => EvaluationPoint::at_hook(*hook),
+            _ => HookContext::at_hook(*hook),
         };
         let hook = *hook;
         tables_at_hook(hook).iter().map(move |&table| {

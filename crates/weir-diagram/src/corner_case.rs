@@ -5,7 +5,7 @@ use weir_model::Field;
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_space::PacketSpace;
 use crate::presence::build_small_block_predicate;
-use crate::variable_layout::ct_bit;
+use crate::variable_layout::ct_code_bit;
 
 /// A kind of packet that is distinguished from ordinary ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,8 +30,9 @@ impl PacketSpace<'_> {
     ) -> Result<Vec<(CornerCaseKind, DiagramRef)>, LimitReached> {
         let (cut, later) = (self.presence.unreadable_header, self.presence.later_fragment);
         let state = self.layout.field_levels(Field::CtState);
-        let invalid =
-            |code: u32| code >> ct_bit::ENTRY & 1 == 0 && code >> ct_bit::STATE_HIGH & 1 == 0;
+        let invalid = |code: u32| {
+            code >> ct_code_bit::HAS_ENTRY & 1 == 0 && code >> ct_code_bit::STATE_HIGH & 1 == 0
+        };
         let store = &mut self.store;
         let fragment = store.minus(later, cut)?;
         let mut invalid = build_small_block_predicate(store, state, invalid)?;
@@ -46,10 +47,10 @@ impl PacketSpace<'_> {
         if journey {
             let has = |code: u32, bit: u32| code >> bit & 1 == 1;
             let translated = |code: u32| {
-                let new = has(code, ct_bit::ENTRY)
-                    && !has(code, ct_bit::STATE_HIGH)
-                    && !has(code, ct_bit::STATE_LOW);
-                new && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
+                let new = has(code, ct_code_bit::HAS_ENTRY)
+                    && !has(code, ct_code_bit::STATE_HIGH)
+                    && !has(code, ct_code_bit::STATE_LOW);
+                new && (has(code, ct_code_bit::SNAT) || has(code, ct_code_bit::DNAT))
             };
             let mut translated = build_small_block_predicate(store, state, translated)?;
             for other in [cut, fragment] {

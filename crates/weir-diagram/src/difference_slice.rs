@@ -33,7 +33,7 @@ use crate::aligned_rules::find_changed_rules;
 use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::ComparedPath;
-use crate::evaluation_point::EvaluationPoint;
+use crate::hook_context::HookContext;
 use crate::ruleset_slice::RulesetSlice;
 use crate::stateful_test_id::can_rule_depend_on_state;
 
@@ -346,10 +346,10 @@ impl<'f> DifferenceSlicer<'_, 'f> {
 
     /// Adds the regions of each stage of a path to the tables of all of its stages.
     fn add_regions_of_path(&mut self, path: ComparedPath) {
-        let is_traversed = |(stage, _): &(TableAtHook, EvaluationPoint)| {
+        let is_traversed = |(stage, _): &(TableAtHook, HookContext)| {
             self.sides.iter().any(|side| side.traversed_table(*stage).is_some())
         };
-        let (stages, points): (Vec<TableAtHook>, Vec<EvaluationPoint>) =
+        let (stages, points): (Vec<TableAtHook>, Vec<HookContext>) =
             list_journey_stages(path, self.sides).into_iter().filter(is_traversed).unzip();
         for (from, stage) in stages.iter().enumerate() {
             let Some(pair) = self.table_pair(stage.table) else { continue };
@@ -451,7 +451,7 @@ fn list_base_tests(rule: &Rule, family: Family) -> RegionTests {
 }
 
 /// A device that is not known at a hook is the empty name there.
-fn retain_equally_known_devices(region: &mut RegionTests, points: [EvaluationPoint; 2]) {
+fn retain_equally_known_devices(region: &mut RegionTests, points: [HookContext; 2]) {
     let [a, b] = points;
     region.retain(|test| match test {
         Test::Field { field: Field::Iif, .. } => a.has_iif == b.has_iif,

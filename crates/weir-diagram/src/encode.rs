@@ -5,7 +5,7 @@ use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
 use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
 
 use crate::presence::icmp_protocol;
-use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
+use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_code_bit};
 
 /// A value for every variable of the fields, by level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,17 +133,17 @@ fn encode_truncation_and_read_ports(
 /// The code of a connection.
 pub(crate) fn encode_ct_code_without_mark(ct: ConntrackInfo) -> u32 {
     let state = match ct.state {
-        CtState::New => 1 << ct_bit::ENTRY,
-        CtState::Related => 1 << ct_bit::ENTRY | 1 << ct_bit::STATE_LOW,
-        CtState::Established => 1 << ct_bit::ENTRY | 1 << ct_bit::STATE_HIGH,
+        CtState::New => 1 << ct_code_bit::HAS_ENTRY,
+        CtState::Related => 1 << ct_code_bit::HAS_ENTRY | 1 << ct_code_bit::STATE_LOW,
+        CtState::Established => 1 << ct_code_bit::HAS_ENTRY | 1 << ct_code_bit::STATE_HIGH,
         CtState::Invalid => 0,
-        CtState::Untracked => 1 << ct_bit::STATE_HIGH,
+        CtState::Untracked => 1 << ct_code_bit::STATE_HIGH,
     };
     let flag = |set: bool, bit: u32| u32::from(set) << bit;
     state
-        | flag(ct.snat, ct_bit::SNAT)
-        | flag(ct.dnat, ct_bit::DNAT)
-        | flag(ct.is_reply_direction, ct_bit::REPLY)
+        | flag(ct.snat, ct_code_bit::SNAT)
+        | flag(ct.dnat, ct_code_bit::DNAT)
+        | flag(ct.is_reply_direction, ct_code_bit::REPLY)
 }
 
 /// The packet of an assignment within the possible.
@@ -225,13 +225,18 @@ fn decode_transport(p: &mut Packet, block: &dyn Fn(VariableBlock) -> u128) {
 
 fn decode_ct(code: u32, mark: u32) -> ConntrackInfo {
     let has = |bit: u32| code >> bit & 1 == 1;
-    let state = match (has(ct_bit::ENTRY), has(ct_bit::STATE_HIGH), has(ct_bit::STATE_LOW)) {
+    let state = match (
+        has(ct_code_bit::HAS_ENTRY),
+        has(ct_code_bit::STATE_HIGH),
+        has(ct_code_bit::STATE_LOW),
+    ) {
         (true, false, false) => CtState::New,
         (true, false, true) => CtState::Related,
         (true, true, _) => CtState::Established,
         (false, false, _) => CtState::Invalid,
         (false, true, _) => CtState::Untracked,
     };
-    let (snat, dnat, reply) = (has(ct_bit::SNAT), has(ct_bit::DNAT), has(ct_bit::REPLY));
+    let (snat, dnat, reply) =
+        (has(ct_code_bit::SNAT), has(ct_code_bit::DNAT), has(ct_code_bit::REPLY));
     ConntrackInfo { state, snat, dnat, is_reply_direction: reply, mark }
 }

@@ -11,8 +11,8 @@ use weir_model::rule_match::SetMatch;
 use weir_model::{Element, ElementPart, Family, Field, IpSet, Match};
 
 use crate::PacketSpace;
-use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::FreeVariable;
+use crate::hook_context::HookContext;
 use crate::ipset_element_bits::{
     MEMBER_LEAF, NOMATCH_LEAF, find_ipset_mark_mask, find_ipset_netmask, select_address_field,
     select_element_terminal,
@@ -56,7 +56,7 @@ impl PacketSpace<'_> {
     pub(crate) fn packets_matching_unnegated_ipset_match(
         &mut self,
         m: &SetMatch,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         let options = parse_set_match_options(m);
         let set =
@@ -128,7 +128,7 @@ impl PacketSpace<'_> {
         &mut self,
         set: usize,
         dirs: &[bool],
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         let key = (self.representative_firewall_for_ipsets(), set, dirs.to_vec(), at);
         if let Some(made) = self.ipset_memberships.get(&key) {
@@ -153,7 +153,7 @@ impl PacketSpace<'_> {
         &mut self,
         list: &IpSet,
         dirs: &[bool],
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         let (mut inside, mut unknown) = (DiagramRef::ZERO, DiagramRef::ZERO);
         let all = self.ipsets_by_firewall[self.active_firewall];
@@ -182,7 +182,7 @@ impl PacketSpace<'_> {
         &mut self,
         set: &IpSet,
         dirs: &[bool],
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         // Parts are read in order: one that is missing ends it, also before one that is unknown.
         let mut readable = DiagramRef::ONE;
@@ -246,7 +246,7 @@ impl PacketSpace<'_> {
         set: &IpSet,
         part: SetDataType,
         src: bool,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         match part {
             // hash_ip4_kadt in ip_set_hash_ip.c: the zero address is not an element.

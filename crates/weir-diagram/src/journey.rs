@@ -13,8 +13,8 @@ use crate::chain_cache::ChainCache;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook};
 use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::compose::DiagramContext;
-use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
+use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::packet_space::PacketSpace;
@@ -22,16 +22,16 @@ use crate::presence::{
     build_masked_predicate, build_small_block_predicate, build_span_union_predicate,
 };
 use crate::rule_and_chain_diagrams::BuildError;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::{RuleExit, Terminal};
-use crate::variable_layout::{VariableBlock, ct_bit};
+use crate::variable_layout::{VariableBlock, ct_code_bit};
 
 impl<'f> DiagramContext<'f> {
     /// The diagram of a stage. `live_diagrams`: diagrams in use that are younger than `from`.
     pub fn build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
-        stage: (TableAtHook, EvaluationPoint),
+        stage: (TableAtHook, HookContext),
         live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -49,7 +49,7 @@ impl<'f> DiagramContext<'f> {
     fn try_build_stage(
         &mut self,
         side: &ComparedRuleset<'f>,
-        (stage, at): (TableAtHook, EvaluationPoint),
+        (stage, at): (TableAtHook, HookContext),
         live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -58,7 +58,7 @@ impl<'f> DiagramContext<'f> {
         let made = self.build_table(
             table,
             state_ids,
-            TableEvaluationPoint { point: at, table: stage.table },
+            TableHookContext { point: at, table: stage.table },
             live_diagrams,
             from,
         )?;
@@ -82,7 +82,7 @@ impl<'f> DiagramContext<'f> {
     /// cheapest to begin with a stage that few packets leave.
     pub fn compose_stages(
         &mut self,
-        (path, stages): (ComparedPath, &[(TableAtHook, EvaluationPoint)]),
+        (path, stages): (ComparedPath, &[(TableAtHook, HookContext)]),
         start: Option<usize>,
         live_diagrams: &mut Vec<DiagramRef>,
         from: usize,
@@ -347,7 +347,7 @@ impl<'f> DiagramContext<'f> {
         let DiagramContext { space, terminals, .. } = self;
         let ct = space.layout.field_levels(Field::CtState);
         let mark = space.layout.field_levels(Field::CtMark);
-        let entry = ct.level_of_bit_from_lowest(ct_bit::ENTRY);
+        let entry = ct.level_of_bit_from_lowest(ct_code_bit::HAS_ENTRY);
         let code = space.store.fresh_cache_code();
         Ok(space.store.map_terminals(code, raw, &mut |leaf| {
             let terminal = terminals.terminal_of_leaf(leaf);
@@ -370,16 +370,16 @@ impl<'f> DiagramContext<'f> {
     fn packets_consulting_nat(&mut self, hook: Hook) -> Result<DiagramRef, LimitReached> {
         let space = &mut self.space;
         let done = match hook {
-            Hook::Prerouting | Hook::Output => ct_bit::DNAT,
-            Hook::Input | Hook::Postrouting => ct_bit::SNAT,
+            Hook::Prerouting | Hook::Output => ct_code_bit::DNAT,
+            Hook::Input | Hook::Postrouting => ct_code_bit::SNAT,
             Hook::Forward => return Ok(DiagramRef::ZERO),
         };
         let ct = space.layout.field_levels(Field::CtState);
-        let entry = |code: u32| code >> ct_bit::ENTRY & 1 == 1 && code >> done & 1 == 0;
-        let state = |code: u32| code >> ct_bit::STATE_LOW & 3;
+        let entry = |code: u32| code >> ct_code_bit::HAS_ENTRY & 1 == 1 && code >> done & 1 == 0;
+        let state = |code: u32| code >> ct_code_bit::STATE_LOW & 3;
         let new = build_small_block_predicate(&mut space.store, ct, |c| entry(c) && state(c) == 0)?;
         let related = build_small_block_predicate(&mut space.store, ct, |c| {
-            entry(c) && state(c) == 1 && c & 1 << ct_bit::REPLY == 0
+            entry(c) && state(c) == 1 && c & 1 << ct_code_bit::REPLY == 0
         })?;
         let protos = space.layout.field_levels(Field::Proto);
         let mut related = related;
@@ -410,7 +410,8 @@ impl<'f> DiagramContext<'f> {
         let ct = space.layout.field_levels(Field::CtState);
         let has = |code: u32, bit: u32| code >> bit & 1 == 1;
         let translated = build_small_block_predicate(&mut space.store, ct, |code| {
-            has(code, ct_bit::ENTRY) && (has(code, ct_bit::SNAT) || has(code, ct_bit::DNAT))
+            has(code, ct_code_bit::HAS_ENTRY)
+                && (has(code, ct_code_bit::SNAT) || has(code, ct_code_bit::DNAT))
         })?;
         let again = space.store.minus(translated, consulted)?;
         let mut change = PacketChange::default();

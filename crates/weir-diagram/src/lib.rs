@@ -22,9 +22,9 @@
 //! - `terminal` is what a diagram of rules ends in, `packet_change` what rules do to a packet,
 //!   `compose` is sequential composition; `target`, `rule_and_chain_diagrams` and `journey` build
 //!   rules, chains, and the tables of a path; `chain_cache` finds what was built before;
-//! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter,
-//!   `lockstep`, `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides
-//!   with whole diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`;
+//! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter, `lockstep`,
+//!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
+//!   diagrams; `difference`, `region` and `witness` describe what differs, as `comparison_types`;
 //! - `region_decision` compares the verdicts of one ruleset with expected ones.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
@@ -32,14 +32,14 @@
 //!
 //! ```
 //! use weir_model::{Family, Firewall, Rule, Target};
-//! use weir_diagram::{EvaluationPoint, PacketSpace};
+//! use weir_diagram::{HookContext, PacketSpace};
 //!
 //! let firewall = Firewall::default();
 //! let mut space = PacketSpace::new(Family::V4, &firewall);
 //! let mut rule = Rule::unconditional(Target::Drop);
 //! rule.base.proto = Some(weir_model::ProtoMatch { negated: false, proto: 17 });
-//! let udp = space.packets_matching_rule(&rule, EvaluationPoint::EVERYTHING_KNOWN)?;
-//! let everything = space.packets_matching_rule(&Rule::unconditional(Target::Drop), EvaluationPoint::EVERYTHING_KNOWN)?;
+//! let udp = space.packets_matching_rule(&rule, HookContext::EVERYTHING_KNOWN)?;
+//! let everything = space.packets_matching_rule(&Rule::unconditional(Target::Drop), HookContext::EVERYTHING_KNOWN)?;
 //! assert!(space.is_subset(udp, everything)?);
 //! assert!(!space.is_subset(everything, udp)?);
 //! let witness = space.witness(udp)?.expect("there are udp packets");
@@ -69,9 +69,9 @@ mod difference;
 mod difference_slice;
 mod effects_after_opaque_tests_bound;
 mod encode;
-mod evaluation_point;
 mod free_variable;
 mod guarded_sequence;
+mod hook_context;
 mod ipset_element_bits;
 mod ipset_membership;
 mod ipv4_fragment_drops;
@@ -131,7 +131,7 @@ pub use self::diagram_lookup::{
     CONTRADICTORY_ANSWERS_REASON, DIAGRAM_TOO_LARGE_REASON, DiagramLookup, RecordedAnswers,
     RecordingOracle, UNREPRESENTABLE_PACKET_REASON,
 };
-pub use self::evaluation_point::EvaluationPoint;
+pub use self::hook_context::HookContext;
 pub use self::node_store::LimitReached;
 pub use self::packet_space::{PacketSet, PacketSpace, PacketSpaceOptions};
 pub use self::paired_oracle::PairedSeededOracle;

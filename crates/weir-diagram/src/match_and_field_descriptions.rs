@@ -8,7 +8,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue, ct_state};
 use weir_model::{Family, Field, Match};
 
 use crate::presence::decode_ct_state;
-use crate::variable_layout::ct_bit;
+use crate::variable_layout::ct_code_bit;
 
 /// The states of a connection.
 const CT_STATE_MASK_WITHOUT_NAT: u16 = ct_state::INVALID
@@ -90,13 +90,13 @@ pub(crate) fn describe_value_span(field: Field, (lo, hi): (u128, u128), family: 
 /// Whether some codes are all states but invalid, translated or not: nothing worth saying.
 pub(crate) fn has_all_ct_states_but_invalid(codes: impl Iterator<Item = u32>) -> bool {
     let codes: Vec<u32> = codes.collect();
-    let low = |c: &u32| c >> ct_bit::STATE_LOW & 1 == 1;
-    let entry = |c: &u32| c >> ct_bit::ENTRY & 1 == 1;
-    let high = |c: &u32| c >> ct_bit::STATE_HIGH & 1 == 1;
+    let low = |c: &u32| c >> ct_code_bit::STATE_LOW & 1 == 1;
+    let entry = |c: &u32| c >> ct_code_bit::HAS_ENTRY & 1 == 1;
+    let high = |c: &u32| c >> ct_code_bit::STATE_HIGH & 1 == 1;
     let possible = |c: &u32| !low(c) || entry(c) && !high(c);
-    let all = 1u32 << ct_bit::COUNT;
+    let all = 1u32 << ct_code_bit::COUNT;
     // A new connection that was translated may be a corner case of its own.
-    let translated = |c: &u32| entry(c) && !high(c) && !low(c) && c >> ct_bit::DNAT & 3 != 0;
+    let translated = |c: &u32| entry(c) && !high(c) && !low(c) && c >> ct_code_bit::DNAT & 3 != 0;
     let states = (0..all).filter(possible).filter(|c| (entry(c) || high(c)) && !translated(c));
     states.into_iter().all(|c| codes.contains(&c))
 }
@@ -114,9 +114,11 @@ pub(crate) fn describe_ct_states_with_nat(
     let mut out = Vec::new();
     for (state, codes) in by_state {
         let mut word = Field::CtState.display_value(state.into(), Family::V4);
-        for (bit, name) in
-            [(ct_bit::SNAT, "snat"), (ct_bit::DNAT, "dnat"), (ct_bit::REPLY, "reply")]
-        {
+        for (bit, name) in [
+            (ct_code_bit::SNAT, "snat"),
+            (ct_code_bit::DNAT, "dnat"),
+            (ct_code_bit::REPLY, "reply"),
+        ] {
             let set = codes.iter().filter(|c| **c >> bit & 1 == 1).count();
             match set {
                 0 if omit_obvious && state == ct_state::NEW => {}

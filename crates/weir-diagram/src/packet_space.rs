@@ -12,8 +12,8 @@ use weir_semantics::ipset_definition_digests::IpsetDefinitionDigests;
 
 use crate::device_name_classes::DeviceNameClasses;
 use crate::encode::encode_packet;
-use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
+use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::operators::FirstNonzeroOperator;
 use crate::possible_packets::build_packets_possible_anywhere;
@@ -21,7 +21,7 @@ use crate::presence::PacketPartPresence;
 use crate::variable_layout::{VariableLayout, VariableOrder};
 
 /// Which membership diagram: side, set, directions, place.
-type IpsetMembershipKey = (usize, usize, Vec<bool>, EvaluationPoint);
+type IpsetMembershipKey = (usize, usize, Vec<bool>, HookContext);
 
 /// How a space is made.
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +229,7 @@ impl<'f> PacketSpace<'f> {
     pub fn packets_matching_rule(
         &mut self,
         rule: &Rule,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<PacketSet, LimitReached> {
         let state_id = compute_state_id_from_original_rule(rule);
         let mut all = DiagramRef::ONE;
@@ -248,7 +248,7 @@ impl<'f> PacketSpace<'f> {
     pub fn packets_dropped_as_truncated(
         &mut self,
         rule: &Rule,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<PacketSet, LimitReached> {
         let state_id = compute_state_id_from_original_rule(rule);
         let mut dropped = DiagramRef::ZERO;

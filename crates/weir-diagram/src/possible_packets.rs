@@ -12,7 +12,7 @@ use crate::presence::{
     PacketPartPresence, build_masked_predicate, build_small_block_predicate,
     build_span_union_predicate, icmp_protocol,
 };
-use crate::variable_layout::{VariableBlock, VariableLayout, ct_bit};
+use crate::variable_layout::{VariableBlock, VariableLayout, ct_code_bit};
 
 /// Packets that there are.
 pub(crate) fn build_packets_possible_anywhere(
@@ -31,7 +31,7 @@ pub(crate) fn build_packets_possible_anywhere(
     out = store.and(out, pkttype)?;
     let state = build_small_block_predicate(store, layout.field_levels(Field::CtState), |c| {
         let has = |bit: u32| c >> bit & 1 == 1;
-        !has(ct_bit::STATE_LOW) || has(ct_bit::ENTRY) && !has(ct_bit::STATE_HIGH)
+        !has(ct_code_bit::STATE_LOW) || has(ct_code_bit::HAS_ENTRY) && !has(ct_code_bit::STATE_HIGH)
     })?;
     out = store.and(out, state)?;
     for (block, within) in [

@@ -7,7 +7,7 @@ use weir_model::{Family, Field};
 use weir_partition::IntervalSet;
 
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
-use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_bit};
+use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_code_bit};
 
 /// What a packet has, as booleans that tests share.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl PacketPartPresence {
         let mac = bit(store, VariableBlock::HasMac)?;
         let ct = layout.field_levels(Field::CtState);
         let entry = store.make_node(
-            ct.level_of_bit_from_lowest(ct_bit::ENTRY),
+            ct.level_of_bit_from_lowest(ct_code_bit::HAS_ENTRY),
             DiagramRef::ZERO,
             DiagramRef::ONE,
         )?;
@@ -197,16 +197,16 @@ pub(crate) fn build_small_block_predicate(
 /// What conntrack tests see of a code of its block: bits of [`ct_state`].
 pub(crate) fn decode_ct_state(code: u32) -> u16 {
     let has = |bit: u32| code >> bit & 1 == 1;
-    if !has(ct_bit::ENTRY) {
-        return if has(ct_bit::STATE_HIGH) { ct_state::UNTRACKED } else { ct_state::INVALID };
+    if !has(ct_code_bit::HAS_ENTRY) {
+        return if has(ct_code_bit::STATE_HIGH) { ct_state::UNTRACKED } else { ct_state::INVALID };
     }
-    let state = match (has(ct_bit::STATE_HIGH), has(ct_bit::STATE_LOW)) {
+    let state = match (has(ct_code_bit::STATE_HIGH), has(ct_code_bit::STATE_LOW)) {
         (false, false) => ct_state::NEW,
         (false, true) => ct_state::RELATED,
         (true, _) => ct_state::ESTABLISHED,
     };
-    let snat = if has(ct_bit::SNAT) { ct_state::SNAT } else { 0 };
-    let dnat = if has(ct_bit::DNAT) { ct_state::DNAT } else { 0 };
+    let snat = if has(ct_code_bit::SNAT) { ct_state::SNAT } else { 0 };
+    let dnat = if has(ct_code_bit::DNAT) { ct_state::DNAT } else { 0 };
     state | snat | dnat
 }
 

@@ -19,8 +19,8 @@ use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::device_name_classes::DeviceNameClasses;
-use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::FreeVariable;
+use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpaceBasis, PacketSpaceOptions};
 use crate::region::Region;
@@ -309,7 +309,7 @@ impl<'f> JourneyVerdicts<'f> {
         let mut packets = self.journey_packets;
         let unreadable = space.presence.unreadable_header;
         packets = space.store.minus(packets, unreadable)?;
-        let at = EvaluationPoint::EVERYTHING_KNOWN;
+        let at = HookContext::EVERYTHING_KNOWN;
         for condition in &region.conditions {
             let mut any = DiagramRef::ZERO;
             for predicate in &condition.alternatives {

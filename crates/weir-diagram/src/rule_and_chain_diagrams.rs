@@ -16,13 +16,13 @@ use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 use crate::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::chain_cache::{ChainCacheKey, ChainDiagramId, DiagramsOfOneChain};
 use crate::compose::DiagramContext;
-use crate::evaluation_point::EvaluationPoint;
+use crate::hook_context::HookContext;
 use crate::merge_order::{MergeStep, plan_merge_steps};
 use crate::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_change::PacketChange;
 use crate::presence::build_span_union_predicate;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 /// Why there is no diagram.
@@ -81,7 +81,7 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         table: &'f Table,
         state_ids: &StatefulTestIdResolver,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
         live_diagrams: &mut [DiagramRef],
         from: usize,
     ) -> Result<DiagramRef, BuildError> {
@@ -117,7 +117,7 @@ impl<'f> DiagramContext<'f> {
         chains: &mut TableChainDiagrams<'f>,
         (at, chain): (usize, &'f Chain),
         state_ids: &StatefulTestIdResolver,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<(), BuildError> {
         let chain_id = self.build_chain(chains, chain, state_ids, place)?;
         self.set_called_chain_diagrams(chains, at, chain_id)
@@ -158,7 +158,7 @@ impl<'f> DiagramContext<'f> {
         chains: &TableChainDiagrams<'f>,
         chain: &'f Chain,
         state_ids: &StatefulTestIdResolver,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<ChainDiagramId, BuildError> {
         let sets_of = self.space.representative_firewall_for_ipsets();
         let cache_key = ChainCacheKey::new(&chain.rules, (state_ids, place, sets_of), |name| {
@@ -180,7 +180,7 @@ impl<'f> DiagramContext<'f> {
         chains: &TableChainDiagrams<'f>,
         rules: &'f [Rule],
         state_ids: &StatefulTestIdResolver,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<DiagramRef, BuildError> {
         let written_fields =
             |rule: &Rule| chains.written_fields_by_chain.by_rule(rule, &chains.graph);
@@ -201,7 +201,7 @@ impl<'f> DiagramContext<'f> {
     pub fn prebuild_ipset_memberships(
         &mut self,
         chain: &Chain,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<(), LimitReached> {
         for rule in &chain.rules {
             for m in &rule.matches {
@@ -268,7 +268,7 @@ impl<'f> DiagramContext<'f> {
         chains: &TableChainDiagrams<'_>,
         rule: &Rule,
         state_id: u64,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<DiagramRef, BuildError> {
         let made = |name: &str| {
             chains
@@ -344,7 +344,7 @@ impl<'f> DiagramContext<'f> {
         &mut self,
         rule: &Rule,
         test: &Test,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
         (holds, then): (DiagramRef, DiagramRef),
     ) -> Result<DiagramRef, LimitReached> {
         let Test::Opaque { index, .. } = test else { return Ok(then) };
@@ -383,7 +383,7 @@ struct ChainRuleMerge<'m, 'f, 'c> {
     rules: &'f [Rule],
     single_rule_or_address_union_steps: Vec<MergeStep>,
     state_ids: &'c StatefulTestIdResolver,
-    place: TableEvaluationPoint,
+    place: TableHookContext,
 }
 
 impl BalancedMerge for ChainRuleMerge<'_, '_, '_> {

@@ -10,7 +10,7 @@ use crate::guarded_sequence::{
 use crate::node_store::DiagramRef;
 use crate::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 
 impl From<BuildError> for SequenceError {
     fn from(error: BuildError) -> Self {
@@ -27,7 +27,7 @@ pub(crate) struct SequenceBuilder<'m, 'f> {
     pub seen_changes: &'m mut ChangesVisibleToTests,
     pub table: &'f Table,
     pub state_ids: &'m StatefulTestIdResolver,
-    pub place: TableEvaluationPoint,
+    pub place: TableHookContext,
 }
 
 /// The chains of a table, and which of them are diagrams.

@@ -22,13 +22,13 @@ use crate::compose::DiagramContext;
 use crate::effects_after_opaque_tests_bound::{
     can_packet_reach_effects_after_opaque_tests, count_rules_without_effect_after_opaque_test,
 };
-use crate::evaluation_point::EvaluationPoint;
 use crate::guarded_sequence::{
     ChangesVisibleToTests, GuardedEvents, GuardedSequence, SequenceError,
 };
+use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::sequence_build::SequenceBuilder;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 
 /// What whole diagrams usually take for each rule of both rulesets; twice that of the largest
 /// published ruleset, and something for small ones.
@@ -87,7 +87,7 @@ impl<'f> DiagramContext<'f> {
     pub fn are_tables_equal_as_sequences(
         &mut self,
         sides: &[ComparedRuleset<'f>; 2],
-        stages: &[(TableAtHook, EvaluationPoint)],
+        stages: &[(TableAtHook, HookContext)],
     ) -> Result<bool, SequenceError> {
         // What conntrack does between the tables depends on whether it is in use.
         if sides[0].conntrack_in_use != sides[1].conntrack_in_use {
@@ -106,7 +106,7 @@ impl<'f> DiagramContext<'f> {
                         seen_changes: &mut seen_changes,
                         table,
                         state_ids,
-                        place: TableEvaluationPoint { point: *point, table: piece.table },
+                        place: TableHookContext { point: *point, table: piece.table },
                     }
                     .run_table()?,
                 });

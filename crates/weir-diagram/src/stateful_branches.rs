@@ -6,7 +6,7 @@ use weir_semantics::Verdict;
 use crate::compose::DiagramContext;
 use crate::free_variable::StatefulTestInput;
 use crate::node_store::{DiagramRef, LimitReached};
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 impl DiagramContext<'_> {
@@ -70,7 +70,7 @@ impl DiagramContext<'_> {
         rule: &Rule,
         index: usize,
         (state_id, content_digest): (u64, u64),
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> StatefulQuestion {
         let m = &rule.matches[index];
         let reads = match m {

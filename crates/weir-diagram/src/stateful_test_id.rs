@@ -75,8 +75,8 @@ impl StatefulTestIdResolver {
     }
 
     /// The identity of a rule's tests, and what configures the objects that they use: a bucket that
-    /// another rule created is a different bucket, and a set that is defined differently a different
-    /// set.
+    /// another rule created is a different bucket, and a set that is defined differently a
+    /// different set.
     pub(crate) fn stateful_test_id(&self, rule: &Rule) -> u64 {
         let state_id = match &self.ids_by_rule {
             Some(by_rule) => by_rule.get(&rule_memory_address(rule)).copied().unwrap_or(0),

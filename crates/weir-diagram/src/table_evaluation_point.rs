@@ -2,16 +2,16 @@
 
 use weir_model::{Hook, TableName};
 
-use crate::evaluation_point::EvaluationPoint;
+use crate::hook_context::HookContext;
 
 /// The position of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TableEvaluationPoint {
-    pub point: EvaluationPoint,
+pub(crate) struct TableHookContext {
+    pub point: HookContext,
     pub table: TableName,
 }
 
-impl TableEvaluationPoint {
+impl TableHookContext {
     /// The hook.
     pub fn hook_or_forward(self) -> Hook {
         self.point.hook.unwrap_or(Hook::Forward)

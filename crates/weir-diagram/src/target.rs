@@ -17,9 +17,9 @@ use crate::node_store::DiagramRef;
 use crate::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::presence::{build_small_block_predicate, decode_ct_state};
 use crate::rule_and_chain_diagrams::BuildError;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
-use crate::variable_layout::ct_bit;
+use crate::variable_layout::ct_code_bit;
 
 impl DiagramContext<'_> {
     /// What a target does that is neither a jump nor a plain verdict.
@@ -27,7 +27,7 @@ impl DiagramContext<'_> {
         &mut self,
         target: &Target,
         state_id: u64,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<DiagramRef, BuildError> {
         let own_effect_list =
             self.terminals.intern_single_effect_list(place.hook_or_forward(), place.table, target);
@@ -67,7 +67,7 @@ impl DiagramContext<'_> {
         target: &Target,
         extension: &ExtensionTarget,
         own_effect_list: u32,
-        (state_id, place): (u64, TableEvaluationPoint),
+        (state_id, place): (u64, TableHookContext),
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects: own_effect_list, ..Terminal::from_exit(exit) };
         let digest = digest_debug_text(extension);
@@ -107,7 +107,7 @@ impl DiagramContext<'_> {
         &mut self,
         opaque: &OpaqueExtension,
         own_effect_list: u32,
-        (state_id, place): (u64, TableEvaluationPoint),
+        (state_id, place): (u64, TableHookContext),
     ) -> Result<DiagramRef, BuildError> {
         let decided = |exit| Terminal { effects: own_effect_list, ..Terminal::from_exit(exit) };
         let digest = digest_debug_text(opaque);
@@ -189,7 +189,7 @@ impl DiagramContext<'_> {
         target: &Target,
         extension: &ExtensionTarget,
         own_effect_list: u32,
-        (state_id, place): (u64, TableEvaluationPoint),
+        (state_id, place): (u64, TableHookContext),
     ) -> Result<DiagramRef, BuildError> {
         let row = target_effects(target);
         let digest = digest_debug_text(extension);
@@ -207,7 +207,7 @@ impl DiagramContext<'_> {
                 where_changed = entry;
             }
             "CT" => {
-                self.write_ct_code_and_clear_mark(&mut change, 1 << ct_bit::ENTRY);
+                self.write_ct_code_and_clear_mark(&mut change, 1 << ct_code_bit::HAS_ENTRY);
                 let ct = self.space.layout.field_levels(Field::CtState);
                 where_changed = build_small_block_predicate(&mut self.space.store, ct, |code| {
                     decode_ct_state(code) == ct_state::INVALID
@@ -286,7 +286,7 @@ impl DiagramContext<'_> {
         change: &mut PacketChange,
         fields: FieldSet,
         content_digest: u64,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) {
         let hook = place.hook_or_forward();
         self.write_free_variable_bits(change, fields, |bit| {
@@ -352,7 +352,7 @@ impl DiagramContext<'_> {
     /// Another code for the connection, and no mark.
     pub fn write_ct_code_and_clear_mark(&self, change: &mut PacketChange, code: u32) {
         let ct = self.space.layout.field_levels(Field::CtState);
-        for bit in 0..ct_bit::COUNT {
+        for bit in 0..ct_code_bit::COUNT {
             change.bit_sources.insert(
                 ct.level_of_bit_from_lowest(bit),
                 XorBitSource::constant(code >> bit & 1 == 1),
@@ -416,7 +416,7 @@ fn make_packet_independent_question(state_id: u64, content_digest: u64) -> State
 fn make_whole_packet_question(
     state_id: u64,
     content_digest: u64,
-    place: TableEvaluationPoint,
+    place: TableHookContext,
 ) -> StatefulQuestion {
     let state_input = StatefulTestInput {
         hook: Some(place.hook_or_forward()),

@@ -93,8 +93,8 @@ pub(crate) struct TerminalTable {
 
 /// Steps that composing a pair of terminals takes, and elements of lists per further step: lists
 /// are copied and hashed.
-const STEPS_PER_COMPOSED_PAIR: u64 = 4;
-const LIST_ELEMENTS_PER_STEP: usize = 2;
+const WORK_STEPS_PER_COMPOSED_PAIR: u64 = 4;
+const COMPOSED_LIST_ELEMENTS_PER_WORK_STEP: usize = 2;
 /// Memory of a kept value without its elements, and of what is known about a pair: values are kept
 /// twice, as keys and by number.
 const INTERNED_VALUE_BYTES: usize = 128;
@@ -245,7 +245,7 @@ impl TerminalTable {
     /// is kept, or none.
     fn count_composed_pair(&mut self, elements: usize, kept_bytes: Option<usize>) {
         self.uncounted_non_node_work.steps +=
-            STEPS_PER_COMPOSED_PAIR + (elements / LIST_ELEMENTS_PER_STEP) as u64;
+            WORK_STEPS_PER_COMPOSED_PAIR + (elements / COMPOSED_LIST_ELEMENTS_PER_WORK_STEP) as u64;
         let kept = kept_bytes.map_or(0, |bytes| INTERNED_VALUE_BYTES + 2 * bytes);
         self.uncounted_non_node_work.bytes += COMPOSED_PAIR_BYTES + kept;
     }

@@ -3,7 +3,7 @@
 //! A test of a header has three results: it matches, it does not, or it drops the packet because
 //! the header is truncated. So it becomes two functions, [`LoweredTest::matching_packets`] and
 //! [`LoweredTest::dropped_packets`]. What the packet looks like depends on the point of evaluation
-//! ([`EvaluationPoint`]): before routing it has no output device, before conntrack no entry, and a
+//! ([`HookContext`]): before routing it has no output device, before conntrack no entry, and a
 //! local packet has no MAC address.
 
 use weir_model::effect::reads_packet_route;
@@ -14,8 +14,8 @@ use weir_semantics::question_digest::{
 };
 
 use crate::PacketSpace;
-use crate::evaluation_point::EvaluationPoint;
 use crate::free_variable::{FreeVariable, StatefulTestInput};
+use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::presence::{
     build_device_predicate, build_masked_predicate, build_small_block_predicate,
@@ -49,7 +49,7 @@ impl PacketSpace<'_> {
         state_id: u64,
         from: Option<usize>,
         test: &Test,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<LoweredTest, LimitReached> {
         match test {
             Test::Field { field, predicate, negated } => {
@@ -116,7 +116,7 @@ impl PacketSpace<'_> {
         state_id: u64,
         stateful: bool,
         hotdrop: Hotdrop,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<LoweredTest, LimitReached> {
         let reads = match_effects(m, self.layout.family).reads;
         let state_input = StatefulTestInput { hook: at.hook, read_fields: reads, change: 0 };
@@ -171,7 +171,7 @@ impl PacketSpace<'_> {
         predicate: &Predicate,
         negated: bool,
         multiport: bool,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<LoweredTest, LimitReached> {
         if matches!(field, Field::Iif | Field::Oif) {
             let seen = if field == Field::Iif { at.has_iif } else { at.has_oif };
@@ -278,7 +278,7 @@ impl PacketSpace<'_> {
     fn lower_set_match(
         &mut self,
         m: &SetMatch,
-        at: EvaluationPoint,
+        at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         let inside = self.packets_matching_unnegated_ipset_match(m, at)?;
         match m.negated {

@@ -139,9 +139,9 @@ impl LevelRange {
 }
 
 /// Bits of the conntrack block, lowest first: see [`encode`](super::encode).
-pub(crate) mod ct_bit {
+pub(crate) mod ct_code_bit {
     /// There is an entry.
-    pub const ENTRY: u32 = 5;
+    pub const HAS_ENTRY: u32 = 5;
     /// With an entry: 00 NEW, 01 RELATED, 1x ESTABLISHED. Without: 0x INVALID, 1x UNTRACKED.
     pub const STATE_HIGH: u32 = 4;
     /// Lower bit of the state.
@@ -176,7 +176,7 @@ impl VariableLayout {
                 VariableBlock::Field(Field::Iif | Field::Oif) => {
                     layout.device_classes.class_number_bit_width()
                 }
-                VariableBlock::Field(Field::CtState) => ct_bit::COUNT,
+                VariableBlock::Field(Field::CtState) => ct_code_bit::COUNT,
                 VariableBlock::Field(Field::PktType) => 2,
                 VariableBlock::Field(field) => field.bit_width(family),
                 _ => 1,

@@ -1,6 +1,6 @@
 //! Sets of packets against the interpreter, packet by packet.
 
-use weir_diagram::{EvaluationPoint, PacketSet, PacketSpace};
+use weir_diagram::{HookContext, PacketSet, PacketSpace};
 use weir_model::{
     Chain, Family, Firewall, Hook, OriginalRuleIndex, Packet, Policy, Rule, Ruleset, Table,
 };
@@ -72,7 +72,7 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
     let rule = &firewall.ruleset(family).expect("a ruleset").tables[0].chains[0].rules[0];
     let interpreter = Interpreter::new(firewall);
     let mut space = PacketSpace::new(family, firewall);
-    let at = EvaluationPoint::at_hook(Hook::Forward);
+    let at = HookContext::at_hook(Hook::Forward);
     let holds = space.packets_matching_rule(rule, at).expect("room");
     let drops = space.packets_dropped_as_truncated(rule, at).expect("room");
     for packet in sent.iter().filter(|p| p.family == family) {
@@ -130,8 +130,7 @@ fn first_rule(firewall: &Firewall) -> (PacketSpace<'_>, PacketSet) {
     let ruleset = firewall.rulesets().next().expect("a ruleset");
     let mut space = PacketSpace::new(ruleset.family, firewall);
     let (_, _, rule) = ruleset.rules_with_table_and_chain().next().expect("a rule");
-    let set =
-        space.packets_matching_rule(rule, EvaluationPoint::at_hook(Hook::Forward)).expect("room");
+    let set = space.packets_matching_rule(rule, HookContext::at_hook(Hook::Forward)).expect("room");
     (space, set)
 }
 
@@ -192,7 +191,7 @@ fn covered_is_what_the_union_covers() {
     let ruleset = firewall.v4.as_ref().expect("a ruleset");
     let mut space = PacketSpace::new(Family::V4, &firewall);
     let of = |(_, _, rule)| {
-        space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
+        space.packets_matching_rule(rule, HookContext::EVERYTHING_KNOWN).expect("room")
     };
     let sets: Vec<PacketSet> = ruleset.rules_with_table_and_chain().map(of).collect();
     let union = space.union_all(&sets[..2]).expect("room");
@@ -219,7 +218,7 @@ fn a_port_and_its_negation_leave_out_packets_without_ports() {
     let ruleset = firewall.v4.as_ref().expect("a ruleset");
     let mut space = PacketSpace::new(Family::V4, &firewall);
     let of = |(_, _, rule)| {
-        space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN).expect("room")
+        space.packets_matching_rule(rule, HookContext::EVERYTHING_KNOWN).expect("room")
     };
     let sets: Vec<PacketSet> = ruleset.rules_with_table_and_chain().map(of).collect();
     let both = space.union_all(&sets).expect("room");

@@ -45,7 +45,8 @@ fn make_list_and_tree(count: usize) -> [Firewall; 2] {
     let v4 = iptables::parse(&write_mixed_list(count), &options).expect("good rules");
     let list = Firewall { v4: Some(v4), ..Firewall::default() };
     let pass = passes::find_pass("chain_tree").expect("the pass is there");
-    let options = CheckedPassesOptions { skip_equivalence_checks: true, ..CheckedPassesOptions::default() };
+    let options =
+        CheckedPassesOptions { skip_equivalence_checks: true, ..CheckedPassesOptions::default() };
     let run = run_passes_until_first_refusal(&list, &[pass], &options, &mut |_, _| {})
         .expect("nothing is compared");
     let chains =

@@ -39,8 +39,8 @@ impl<'f> IpsetDefinitionDigests<'f> {
         Some(*self.digests[index].get_or_init(|| self.compute_definition_digest(index, true)))
     }
 
-    /// The digest of the question whether a packet is in the set of a match. With `negated`, a match
-    /// and its negation are different questions; without, they are one.
+    /// The digest of the question whether a packet is in the set of a match. With `negated`, a
+    /// match and its negation are different questions; without, they are one.
     pub fn digest_membership_question(&self, m: &SetMatch, negated: bool) -> u64 {
         let m = Match::Set(SetMatch { negated, ..m.clone() });
         let Match::Set(set) = &m else { unreachable!("built above") };

@@ -70,7 +70,8 @@ impl FirewallStatus {
         text
     }
 
-    /// How many rules of an nft table packets traverse, in words; `None` if it does nothing to them.
+    /// How many rules of an nft table packets traverse, in words; `None` if it does nothing to
+    /// them.
     pub fn describe_traversed_nft_table(&self, family: &str, name: &str) -> Option<String> {
         let table = self.tables.iter().find(|table| {
             let is_nft = table.kind != FirewallKind::LegacyIptables;

@@ -236,7 +236,10 @@ impl<'s> Transaction<'s> {
         let index = self.find_chain(chain)?;
         let found = &mut self.draft.chains[index];
         if found.hook.is_none() {
-            return Err(ApplyError::NotBuiltIn { table: self.table, chain: chain.into() });
+            return Err(ApplyError::PolicyOfUserDefinedChain {
+                table: self.table,
+                chain: chain.into(),
+            });
         }
         let drops = policy == Policy::Drop;
         if found.policy_drops != drops {
@@ -283,7 +286,8 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     /// - [`ApplyError::TableChanged`]: the table is not what it was at `init`.
-    /// - [`ApplyError::SetChanged`]: a set that a rule names was replaced by another of its name.
+    /// - [`ApplyError::SetDestroyedOrRecreated`]: a set that a rule names was replaced by another
+    ///   of its name.
     /// - [`ApplyError::ChainLoop`] and other refusals of the kernel: the table has not changed.
     /// - [`ApplyError::CountersNotAdded`]: the table was replaced, but its counts are lost.
     pub fn commit(self, _lock: &XtablesLock) -> Result<(), ApplyError> {
@@ -298,7 +302,7 @@ impl<'s> Transaction<'s> {
             return Err(ApplyError::TableChanged { table, differences });
         }
         if let Some(set) = self.sets.find_renumbered_set() {
-            return Err(ApplyError::SetChanged { table, set });
+            return Err(ApplyError::SetDestroyedOrRecreated { table, set });
         }
         let (name, entry_count) = (table.as_str(), present.entry_count());
         let replaced = self.socket.replace_table(name, &mut layout.replacement, entry_count);

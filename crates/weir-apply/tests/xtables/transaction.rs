@@ -315,7 +315,7 @@ fn rules_name_sets_that_are_looked_up_again_at_the_commit() {
     let create = "create other hash:net family inet\ncreate blocked hash:ip family inet\n";
     tables.restore_sets(create);
     let refused = table.commit(&tables.lock()).expect_err("the numbers are those of others");
-    assert!(matches!(refused, ApplyError::SetChanged { .. }), "{refused}");
+    assert!(matches!(refused, ApplyError::SetDestroyedOrRecreated { .. }), "{refused}");
     assert!(!tables.saved(Family::V4).iter().any(|line| line.contains("-A INPUT")));
 }
 

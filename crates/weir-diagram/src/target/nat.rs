@@ -10,9 +10,9 @@ use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::node_store::{DiagramRef, LimitReached};
 use crate::packet_change::{PacketChange, XorBitSource};
 use crate::presence::build_masked_predicate;
-use crate::table_evaluation_point::TableEvaluationPoint;
+use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::{RuleExit, Terminal};
-use crate::variable_layout::{VariableBlock, ct_bit};
+use crate::variable_layout::{VariableBlock, ct_code_bit};
 
 impl DiagramContext<'_> {
     /// Address translation: `apply_nat_target` of the interpreter, for all packets.
@@ -20,7 +20,7 @@ impl DiagramContext<'_> {
         &mut self,
         nat: &NatTarget,
         own_effect_list: u32,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<DiagramRef, LimitReached> {
         let accept = Terminal {
             effects: own_effect_list,
@@ -89,7 +89,7 @@ impl DiagramContext<'_> {
         &mut self,
         nat: &NatTarget,
         source: bool,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
     ) -> Result<TranslatedEndpoint, LimitReached> {
         let mut new = TranslatedEndpoint::new(source);
         let everything = self.space.layout.family.max_addr();
@@ -124,7 +124,7 @@ impl DiagramContext<'_> {
         };
         let number = self.terminals.intern_change(&change);
         let kept = self.terminals.intern_leaf(Terminal { change: number, ..accept });
-        let bit = if source { ct_bit::SNAT } else { ct_bit::DNAT };
+        let bit = if source { ct_code_bit::SNAT } else { ct_code_bit::DNAT };
         let level = self.space.layout.field_levels(Field::CtState).level_of_bit_from_lowest(bit);
         change.bit_sources.insert(level, XorBitSource::constant(true));
         let number = self.terminals.intern_change(&change);
@@ -138,7 +138,7 @@ impl DiagramContext<'_> {
         nat: &NatTarget,
         range: &NatRange,
         addrs: Option<(Addr, Addr)>,
-        place: TableEvaluationPoint,
+        place: TableHookContext,
         new: &mut TranslatedEndpoint,
     ) -> Result<(), LimitReached> {
         let digest = digest_debug_text(nat);

@@ -12,7 +12,7 @@
 
 use std::collections::HashSet;
 
-use weir_diagram::{EvaluationPoint, LimitReached, PacketSet, PacketSpace, PacketSpaceOptions};
+use weir_diagram::{HookContext, LimitReached, PacketSet, PacketSpace, PacketSpaceOptions};
 use weir_model::{Chain, Family, Firewall, OriginalRuleIndex, Rule, Ruleset};
 use weir_partition::{TestAlgebra, find_barrier_reason};
 
@@ -109,9 +109,9 @@ impl ShadowedRuleSearch<'_, '_> {
 
     /// Packets that would notice the rule: those that match it, and those that it drops.
     fn matched_or_dropped_packets(&mut self, rule: &Rule) -> Result<PacketSet, LimitReached> {
-        let matching = self.space.packets_matching_rule(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
+        let matching = self.space.packets_matching_rule(rule, HookContext::EVERYTHING_KNOWN)?;
         let dropped =
-            self.space.packets_dropped_as_truncated(rule, EvaluationPoint::EVERYTHING_KNOWN)?;
+            self.space.packets_dropped_as_truncated(rule, HookContext::EVERYTHING_KNOWN)?;
         self.space.or(matching, dropped)
     }
 
@@ -123,7 +123,7 @@ impl ShadowedRuleSearch<'_, '_> {
         if rule.target.leaves_chain() {
             self.matched_or_dropped_packets(rule)
         } else {
-            self.space.packets_dropped_as_truncated(rule, EvaluationPoint::EVERYTHING_KNOWN)
+            self.space.packets_dropped_as_truncated(rule, HookContext::EVERYTHING_KNOWN)
         }
     }
 }

@@ -4,7 +4,7 @@ use weir_model::Hook;
 
 /// Where a rule is evaluated: what of the packet is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EvaluationPoint {
+pub struct HookContext {
     /// The hook, where it is known: opaque tests of different hooks are different tests.
     pub hook: Option<Hook>,
     /// The input device is known; else it is the empty name.
@@ -17,9 +17,9 @@ pub struct EvaluationPoint {
     pub is_after_second_route_lookup: bool,
 }
 
-impl EvaluationPoint {
+impl HookContext {
     /// Anywhere: all that a packet says is there.
-    pub const EVERYTHING_KNOWN: EvaluationPoint = EvaluationPoint {
+    pub const EVERYTHING_KNOWN: HookContext = HookContext {
         hook: None,
         has_iif: true,
         has_oif: true,
@@ -28,25 +28,25 @@ impl EvaluationPoint {
     };
 
     /// At a hook, after conntrack; at POSTROUTING of a forwarded packet.
-    pub const fn at_hook(hook: Hook) -> EvaluationPoint {
+    pub const fn at_hook(hook: Hook) -> HookContext {
         let iif = !matches!(hook, Hook::Output);
         let oif = !matches!(hook, Hook::Prerouting | Hook::Input);
-        EvaluationPoint {
+        HookContext {
             hook: Some(hook),
             has_iif: iif,
             has_oif: oif,
             has_mac: iif,
-            ..EvaluationPoint::EVERYTHING_KNOWN
+            ..HookContext::EVERYTHING_KNOWN
         }
     }
 
     /// The same after the kernel may have looked the route of a local packet up again.
-    pub const fn after_second_route_lookup(self) -> EvaluationPoint {
-        EvaluationPoint { is_after_second_route_lookup: true, ..self }
+    pub const fn after_second_route_lookup(self) -> HookContext {
+        HookContext { is_after_second_route_lookup: true, ..self }
     }
 
     /// The same for a packet that was made here.
-    pub const fn for_local_packet(self) -> EvaluationPoint {
-        EvaluationPoint { has_iif: false, has_mac: false, ..self }
+    pub const fn for_local_packet(self) -> HookContext {
+        HookContext { has_iif: false, has_mac: false, ..self }
     }
 }
