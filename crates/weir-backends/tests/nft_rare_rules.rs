@@ -24,3 +24,13 @@ fn ports_of_dccp_are_compared_without_truncated_headers() {
     }
     nft_text("-p dccp -m dccp ! --sport 5:9 -j ACCEPT").expect("a negated range");
 }
+
+#[test]
+fn a_reversed_range_of_addresses_contains_none() {
+    let forward = nft_text("-m iprange --src-range 10.0.0.1-10.0.0.9 -j ACCEPT").expect("a range");
+    assert!(forward.contains("ip saddr == 10.0.0.1-10.0.0.9"), "{forward}");
+    let never = nft_text("-m iprange --src-range 10.0.0.9-10.0.0.1 -j ACCEPT").expect("no address");
+    assert!(!never.contains("10.0.0.9"), "{never}");
+    let always = nft_text("-m iprange ! --src-range 10.0.0.9-10.0.0.1 -j ACCEPT").expect("all");
+    assert!(!always.contains("10.0.0.9") && always.contains("accept"), "{always}");
+}
