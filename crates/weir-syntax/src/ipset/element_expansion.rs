@@ -78,7 +78,8 @@ fn expand_element_part(
             None => Diagnostic::new(format!("{text} is not a MAC address"), span).into_err(),
         },
         SetDataType::Mark => match strtoul::parse_number_in_range(text, 0, u32::MAX.into()) {
-            Some(mark) => Ok(vec![ElementPart::Mark(mark as u32)]),
+            // The kernel masks the element when it is added (ip_set_hash_ipmark.c).
+            Some(mark) => Ok(vec![ElementPart::Mark(mark as u32 & mark_mask(set))]),
             None => Diagnostic::new(format!("{text} is not a mark"), span).into_err(),
         },
         SetDataType::Iface => {
@@ -95,6 +96,15 @@ fn expand_element_part(
         }
         SetDataType::Set => Ok(vec![ElementPart::MemberSet(SharedName::from(text))]),
     }
+}
+
+/// What of a mark a set looks at.
+fn mark_mask(set: &IpSet) -> u32 {
+    let given = set.options.iter().find_map(|o| match o {
+        SetOption::MarkMask(mask) => Some(*mask),
+        _ => None,
+    });
+    given.unwrap_or(u32::MAX)
 }
 
 fn parse_mac(text: &str) -> Option<[u8; 6]> {
