@@ -77,7 +77,7 @@ declare_deviations! {
             "a packet whose transport header is cut short is not dropped by the first rule that \
              looks at it: the rule does not match",
         ],
-        trigger: DeviationTrigger::PacketPredicate(|p| p.transport == Transport::Truncated),
+        trigger: DeviationTrigger::PacketPredicate(has_truncated_header),
     }
     /// nft does not drop a TCP fragment at offset 1.
     TcpFragment {
@@ -235,6 +235,16 @@ impl From<String> for Deviation {
         };
         let known = Deviation::ALL.iter().find(has_sentence).cloned();
         known.unwrap_or(Deviation::OtherVersion(sentence))
+    }
+}
+
+/// Whether some match of iptables drops the packet because its transport header is truncated.
+/// xt_dccp.c requires twelve bytes, of which eight are the packet's payload.
+fn has_truncated_header(packet: &Packet) -> bool {
+    match packet.transport {
+        Transport::Truncated => true,
+        Transport::DccpPorts { .. } => packet.payload.len() < 8 && packet.fragment.offset == 0,
+        _ => false,
     }
 }
 

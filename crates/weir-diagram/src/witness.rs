@@ -23,7 +23,8 @@ pub struct Witness {
 /// The answer to a question that the packet leaves open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumption {
-    /// The match; `None` for what a translation chooses or an unknown target decides.
+    /// The match; `None` for what a translation chooses or an unknown target decides, and for a
+    /// match that is another question elsewhere: there `description` says which one is meant.
     pub assumed_match: Option<Match>,
     /// The same in words.
     pub description: String,
@@ -209,7 +210,7 @@ impl PacketSpace<'_> {
     }
 
     pub(crate) fn make_assumption(&self, question: u32, answer: bool) -> Assumption {
-        let (variable, asked) =
+        let (variable, mut asked) =
             self.free_variables.get(question).expect("a level has a question").clone();
         let hook = match variable {
             FreeVariable::StatelessTest { hook, .. } => hook,
@@ -219,7 +220,10 @@ impl PacketSpace<'_> {
         };
         let words = match (&asked, variable) {
             (Some(m), variable) => {
-                format_match_as_iptables_option(m) + self.distinguish_question(m, variable)
+                let distinction = self.distinguish_question(m, variable);
+                let words = format_match_as_iptables_option(m) + distinction;
+                asked = asked.filter(|_| distinction.is_empty());
+                words
             }
             (
                 None,

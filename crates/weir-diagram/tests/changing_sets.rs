@@ -1,6 +1,8 @@
 //! Comparisons of rulesets whose sets change while packets pass: what the host starts with counts.
 
-use weir_diagram::{CompareOptions, Comparison, StatefulTestPairing, compare_firewalls};
+use weir_diagram::{
+    CompareLevel, CompareOptions, Comparison, StatefulTestPairing, compare_firewalls,
+};
 use weir_model::Firewall;
 use weir_syntax::iptables::{ParserSettings, parse};
 
@@ -136,7 +138,12 @@ fn a_set_that_only_one_ruleset_changes_is_the_same_question_in_both() {
 fn a_witness_names_the_ruleset_whose_set_is_meant() {
     let a = firewall(MATCH, "create s hash:ip timeout 600\nadd s 10.0.0.1\n");
     let b = firewall(MATCH, "create s hash:ip timeout 600\nadd s 10.0.0.2\n");
-    let found = compared(&a, &b);
+    let options = CompareOptions {
+        stateful_pairing: StatefulTestPairing::ByRuleText,
+        level: CompareLevel::Verdict,
+        ..CompareOptions::default()
+    };
+    let found = compare_firewalls(&a, &b, &options).expect("no mistake in weir");
     let (_, difference) = found.differences().next().expect("they differ");
     let words: Vec<&str> =
         difference.witness.assumptions.iter().map(|a| a.description.as_str()).collect();

@@ -252,6 +252,13 @@ fn push_match_tests(out: &mut RuleTests, index: usize, m: &Match, family: Family
         Match::IpRange { src, dst } => {
             for (f, range) in [(Field::Saddr, src), (Field::Daddr, dst)] {
                 if let Some(Negatable { negated, value: (lo, hi) }) = range {
+                    // xt_iprange.c compares with both ends: a reversed range contains no address.
+                    if lo.0 > hi.0 {
+                        if !negated {
+                            out.push(Test::Never);
+                        }
+                        continue;
+                    }
                     out.push(build_field_test(f, Predicate::InSpans(vec![(lo.0, hi.0)]), *negated));
                 }
             }

@@ -54,3 +54,15 @@ fn a_byte_order_mark_is_named_and_the_rest_is_read() {
     assert_eq!(error.message, "the text begins with a byte order mark");
     assert!(error.help.as_deref().is_some_and(|help| help.contains("sed -i")));
 }
+
+/// `hash_ipmark4_uadt` in net/netfilter/ipset/ip_set_hash_ipmark.c: `e.mark &= h->markmask`.
+#[test]
+fn a_mark_is_stored_under_the_mask_of_its_set() {
+    let printed = |mask: &str| {
+        let text = format!("create s hash:ip,mark{mask}\nadd s 192.0.2.1,0x1f\n");
+        weir_syntax::ipset::print(&weir_syntax::ipset::parse(&text).expect("a set"))
+    };
+    assert!(printed("").contains("add s 192.0.2.1,0x0000001f"), "{}", printed(""));
+    let masked = printed(" markmask 0xf0");
+    assert!(masked.contains("add s 192.0.2.1,0x00000010"), "{masked}");
+}

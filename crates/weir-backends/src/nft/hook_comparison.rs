@@ -105,6 +105,35 @@ struct IptablesOrNftHookOutcome {
     packet: Option<Packet>,
 }
 
+impl IptablesOrNftHookOutcome {
+    /// In words, for a message.
+    fn describe(&self) -> String {
+        let mut words = match &self.end_verdict {
+            NftWalkEnd::Accept => "accepted".to_owned(),
+            NftWalkEnd::Drop => "dropped".to_owned(),
+            NftWalkEnd::Reject(with) => format!("rejected with {with}"),
+            NftWalkEnd::Translated => "translated".to_owned(),
+        };
+        let rules: Vec<String> = self
+            .credited_originals
+            .iter()
+            .map(|credited| match credited {
+                CreditedRuleOrPolicy::Rule(index) => format!("rule {}", index.0),
+                CreditedRuleOrPolicy::Policy(hook) => {
+                    format!("the policy of {}", hook.chain_name())
+                }
+            })
+            .collect();
+        if !rules.is_empty() {
+            words += &format!(", counted by {}", rules.join(", "));
+        }
+        if !self.effects_as_text.is_empty() {
+            words += &format!(", {} effects", self.effects_as_text.len());
+        }
+        words
+    }
+}
+
 impl HookComparer<'_> {
     fn is_comparable(&self, packet: &Packet, family: Family) -> bool {
         let is_met = |deviation: &Deviation| match deviation {
@@ -139,8 +168,8 @@ impl HookComparer<'_> {
                     packet: at_hook,
                     journey_kind,
                     difference: format!("{table} at {hook:?}"),
-                    outcome_before: format!("{before:?}"),
-                    outcome_after: format!("{after:?}"),
+                    outcome_before: before.describe(),
+                    outcome_after: after.describe(),
                 });
             }
         }

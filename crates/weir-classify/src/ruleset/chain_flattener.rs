@@ -38,6 +38,11 @@ impl Default for FlattenLimits {
     }
 }
 
+/// Boxes that may take the place of jumps in a table with few rules, altogether.
+const INLINED_BOXES_OF_ANY_TABLE: usize = 1 << 19;
+/// The same for each rule of a table with many.
+const INLINED_BOXES_PER_RULE: usize = 16;
+
 /// An entry with the packets that it matches.
 #[derive(Clone)]
 pub(super) struct EntryWithBoxes {
@@ -74,6 +79,10 @@ pub(super) struct ChainFlattener<'a> {
     /// How many rules lead to a chain, by chain.
     caller_rule_counts: Vec<usize>,
     chains: Vec<FlattenedChain>,
+    /// Boxes that took the place of jumps so far.
+    inlined_box_count: usize,
+    /// How many may: with chains that nest deeply, each level copies all below it.
+    inlined_boxes_max: usize,
 }
 
 impl<'a> ChainFlattener<'a> {
@@ -86,6 +95,7 @@ impl<'a> ChainFlattener<'a> {
         let graph = table.chain_graph();
         let caller_counts = graph.jumps_by_callee().iter().map(Vec::len).collect();
         let chains = vec![FlattenedChain::default(); table.chains.len()];
+        let rule_count: usize = table.chains.iter().map(|chain| chain.rules.len()).sum();
         ChainFlattener {
             table,
             firewall,
@@ -94,6 +104,9 @@ impl<'a> ChainFlattener<'a> {
             graph,
             caller_rule_counts: caller_counts,
             chains,
+            inlined_box_count: 0,
+            inlined_boxes_max: INLINED_BOXES_OF_ANY_TABLE
+                .max(INLINED_BOXES_PER_RULE.saturating_mul(rule_count)),
         }
     }
 
@@ -122,9 +135,19 @@ impl<'a> ChainFlattener<'a> {
             if let Some(callee) = callee {
                 part.writes = part.writes.union(self.chains[callee].writes);
             }
+            let mut copied_boxes = None;
             part.push_rule(place, &rule.target, lowered, callee, |matched_boxes| {
-                self.find_inlined_stretch(callee?, matched_boxes)
+                let inlined = self.find_inlined_stretch(callee?, matched_boxes)?;
+                copied_boxes = Some(inlined.box_count.saturating_mul(matched_boxes.len()));
+                Some(inlined)
             });
+            if let (Some(callee), Some(copied)) = (callee, copied_boxes) {
+                self.inlined_box_count = self.inlined_box_count.saturating_add(copied);
+                if self.caller_rule_counts[callee] == 1 {
+                    // Nobody else needs them.
+                    self.chains[callee].stretches = Vec::new();
+                }
+            }
             flat.writes = flat.writes.union(part.writes);
             if !stretch.can_be_merged_with_next(&part) {
                 flat.stretches.push(std::mem::take(&mut stretch));
@@ -159,7 +182,9 @@ impl<'a> ChainFlattener<'a> {
         let is_small = stretch.box_count * matched_boxes.len() <= self.limits.boxes_per_jump_max;
         // A jump has few tests without an axis of its own: its chain must leave room for them.
         let has_few_atoms = stretch.axisless_test_numbers.len() <= AXISLESS_TESTS_MAX / 2;
-        ((is_sole_caller || is_small) && has_few_atoms).then_some(stretch)
+        let copied = stretch.box_count.saturating_mul(matched_boxes.len());
+        let is_affordable = self.inlined_box_count.saturating_add(copied) <= self.inlined_boxes_max;
+        ((is_sole_caller || is_small) && has_few_atoms && is_affordable).then_some(stretch)
     }
 }
 

@@ -253,6 +253,41 @@ fn chains_nested_a_thousand_deep_are_flattened() {
 }
 
 #[test]
+fn chains_that_nest_too_deep_to_be_copied_are_called() {
+    let nested = |depth: u32| {
+        let (mut chains, mut rules) = (String::new(), String::from("-A FORWARD -j c0\n"));
+        for index in 0..depth {
+            let _ = writeln!(chains, ":c{index} -");
+            let _ = writeln!(rules, "-A c{index} -s 10.0.{}.{} -j DROP", index / 250, index % 250);
+            if index + 1 < depth {
+                let _ = writeln!(rules, "-A c{index} -j c{}", index + 1);
+            }
+        }
+        read(&filter_table(&chains, &rules), "")
+    };
+    let chain = (TableName::Filter, "FORWARD");
+    let compiled_chains = |firewall: &Firewall| {
+        let limits = FlattenLimits::default();
+        let program = LookupProgram::compile(firewall, Family::V4, chain, limits).expect("a chain");
+        let stretches = program.chains().iter().flat_map(|chain| &chain.stretches);
+        (program.chains().len(), stretches.map(|s| s.entries.len()).sum::<usize>())
+    };
+    // The control: one structure holds all.
+    assert_eq!(compiled_chains(&nested(300)), (1, 600));
+    let firewall = nested(2500);
+    let (chains, entries) = compiled_chains(&firewall);
+    assert!(chains > 1 && entries < 10_000, "{chains} chains, {entries} entries");
+    let mut counts = ComparisonCounts::default();
+    let engines = vec![Engine::Linear];
+    RulesetComparison { engines, ..RulesetComparison::with_all_engines(300, 1) }.compare_firewall(
+        "deep chains",
+        &firewall,
+        &mut counts,
+    );
+    assert!(counts.packets > 100);
+}
+
+#[test]
 fn ipv6_addresses_are_four_words() {
     let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n:a -\n\
                 -A FORWARD -s 2001:db8::/32 ! -d 2001:db8:1:2::/64 -j a\n\

@@ -7,6 +7,9 @@ use crate::diagnostic::{Diagnostic, ParseResult};
 use crate::iptables::word_splitting::Word;
 use crate::{iptables::address, strtoul};
 
+/// Longest timeout that the tool takes, in seconds (`IPSET_TIMEOUT_MAX`: milliseconds in 31 bits).
+pub(super) const ELEMENT_TIMEOUT_MAX_SECONDS: u64 = i32::MAX as u64 / 1000;
+
 /// What a `create` line says.
 pub(super) struct ParsedSetKindAndOptions {
     pub kind: SetKind,
@@ -130,6 +133,7 @@ fn parse_create_option(
             format!("{} {} is not from {min} to {max}", word.text, value.text),
             value.span,
         )
+        .with_help("ipset restore refuses it: write a number of this range")
         .into_err(),
     };
     let u32_max = u64::from(u32::MAX);
@@ -156,8 +160,7 @@ fn parse_create_option(
         "netmask" if out.kind.data_types == [SetDataType::Ip] => {
             SetOption::Netmask(n(1, out.family.map_or(32, Family::addr_bits).into())? as u8)
         }
-        // Longer does not fit the kernel's timer (milliseconds in 32 bits).
-        "timeout" => SetOption::DefaultElementTimeout(n(0, u32_max / 1000)? as u32),
+        "timeout" => SetOption::DefaultElementTimeout(n(0, ELEMENT_TIMEOUT_MAX_SECONDS)? as u32),
         "size" if out.kind.storage == SetStorage::List => {
             SetOption::ListSize(n(4, u32_max)? as u32)
         }

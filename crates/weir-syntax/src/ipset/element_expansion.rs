@@ -30,7 +30,13 @@ pub(super) fn parse_and_expand_element(
             .into_err();
     }
     let mut out: Vec<Vec<ElementPart>> = vec![Vec::with_capacity(texts.len())];
-    for (text, part) in texts.iter().zip(&set.kind.data_types) {
+    for (index, (text, part)) in texts.iter().zip(&set.kind.data_types).enumerate() {
+        // The tool expands the first address alone (`IPSET_OPT_IP2` of hash:ip,port,ip).
+        if index > 0 && *part == SetDataType::Ip && text.contains(['-', '/']) {
+            return Diagnostic::new(format!("{text} is not a single address"), word.span)
+                .with_help("write one line for each address, or use hash:ip,port,net")
+                .into_err();
+        }
         let values = expand_element_part(text, *part, set, family, word.span)?;
         if let [one] = &values[..] {
             for element in &mut out {
@@ -67,7 +73,8 @@ fn expand_element_part(
             None => Diagnostic::new(format!("{text} is not a MAC address"), span).into_err(),
         },
         SetDataType::Mark => match strtoul::parse_number_in_range(text, 0, u32::MAX.into()) {
-            Some(mark) => Ok(vec![ElementPart::Mark(mark as u32)]),
+            // The kernel masks the element when it is added (ip_set_hash_ipmark.c).
+            Some(mark) => Ok(vec![ElementPart::Mark(mark as u32 & mark_mask(set))]),
             None => Diagnostic::new(format!("{text} is not a mark"), span).into_err(),
         },
         SetDataType::Iface => {
@@ -84,6 +91,15 @@ fn expand_element_part(
         }
         SetDataType::Set => Ok(vec![ElementPart::MemberSet(SharedName::from(text))]),
     }
+}
+
+/// What of a mark a set looks at.
+fn mark_mask(set: &IpSet) -> u32 {
+    let given = set.options.iter().find_map(|o| match o {
+        SetOption::MarkMask(mask) => Some(*mask),
+        _ => None,
+    });
+    given.unwrap_or(u32::MAX)
 }
 
 fn parse_mac(text: &str) -> Option<[u8; 6]> {
@@ -219,6 +235,12 @@ fn expand_ports(text: &str, set: &IpSet, span: Span) -> ParseResult<Vec<ElementP
     let name = match proto {
         Some(1 | 58) => {
             let v6 = proto == Some(58);
+            if v6 != (set.family == Some(Family::V6)) {
+                let (has, wants) = if v6 { ("inet", "icmp") } else { ("inet6", "icmpv6") };
+                return Diagnostic::new(format!("{text} in a set of family {has}"), span)
+                    .with_help(format!("ipset restore refuses it: write {wants}, or another set"))
+                    .into_err();
+            }
             let numeric = || {
                 let (kind, code) = port.split_once('/')?;
                 let kind = strtoul::parse_number_in_range(kind, 0, 255)? as u16;

@@ -299,6 +299,31 @@ fn build_element_with_set_defaults(set: &IpSet, span: Span) -> Element {
     }
 }
 
+/// `0x5` or `0x5/0xff` of `skbmark`, `1:10` of `skbprio`: the tool takes hexadecimal numbers only.
+fn check_skbinfo_value(name: &str, value: &Word) -> ParseResult<()> {
+    let is_hex = |text: &str, bits: u32| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        u64::from_str_radix(digits, 16).is_ok_and(|n| n >> bits == 0) && !digits.starts_with('+')
+    };
+    let is_mark = |text: &str| text.starts_with("0x") && is_hex(text, 32);
+    let (fits, help) = match name {
+        "skbmark" => (
+            value.text.split('/').count() <= 2 && value.text.split('/').all(is_mark),
+            "write a hexadecimal mark, with a mask or without: 0x5 or 0x5/0xff",
+        ),
+        _ => (
+            value.text.split_once(':').is_some_and(|(a, b)| is_hex(a, 16) && is_hex(b, 16)),
+            "write MAJOR:MINOR, both hexadecimal: 1:10",
+        ),
+    };
+    if fits {
+        return Ok(());
+    }
+    Diagnostic::new(format!("{name} {} is not what ipset restore takes", value.text), value.span)
+        .with_help(help)
+        .into_err()
+}
+
 /// What follows the parts of an element.
 fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
     let has = |o: &SetOption| set.options.contains(o);
@@ -327,9 +352,12 @@ fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult
         at += 2;
         let n = |max: u64| match strtoul::parse_number_in_range(&value.text, 0, max) {
             Some(n) => Ok(n),
-            None => {
-                Diagnostic::new(format!("{} is not a number", value.text), value.span).into_err()
-            }
+            None => Diagnostic::new(
+                format!("{} {} is not from 0 to {max}", word.text, value.text),
+                value.span,
+            )
+            .with_help("ipset restore refuses it: write a number of this range")
+            .into_err(),
         };
         let lacks = |what: &str| {
             Diagnostic::new(format!("{} in a set without {what}", word.text), word.span)
@@ -338,16 +366,26 @@ fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult
         };
         match &*word.text {
             "timeout" if !has_timeout => return lacks("timeout"),
-            "timeout" => out.timeout = Some(n(u64::from(u32::MAX) / 1000)? as u32),
+            "timeout" => out.timeout = Some(n(create_line::ELEMENT_TIMEOUT_MAX_SECONDS)? as u32),
             "packets" | "bytes" if !has_counters => return lacks("counters"),
             "packets" => out.counters.get_or_insert_default().packets = n(u64::MAX)?,
             "bytes" => out.counters.get_or_insert_default().bytes = n(u64::MAX)?,
             "comment" if !has(&SetOption::Comment) => return lacks("comment"),
+            "comment" if value.text.is_empty() => {
+                return Diagnostic::new("empty comment", value.span)
+                    .with_help("ipset restore refuses it: remove the word and its quotes")
+                    .into_err();
+            }
             "comment" => out.comment = Some(value.text.clone().into_owned()),
             "skbmark" | "skbprio" | "skbqueue" if !has(&SetOption::SkbInfo) => {
                 return lacks("skbinfo");
             }
-            "skbmark" | "skbprio" | "skbqueue" => {
+            "skbqueue" => {
+                let queue = n(u64::from(u16::MAX))?;
+                out.other_words.extend(["skbqueue".to_owned(), queue.to_string()]);
+            }
+            "skbmark" | "skbprio" => {
+                check_skbinfo_value(&word.text, value)?;
                 out.other_words
                     .extend([word.text.clone().into_owned(), value.text.clone().into_owned()]);
             }

@@ -258,7 +258,7 @@ fn target_fact(row: &TargetRow, fact: &TargetFact, wrong: &mut Vec<String>) {
     if END.contains(&row.name) && row.may_drop {
         say("it drops by what it says".into());
     }
-    if row.stateful && !fact.rule.contains("map-mark") {
+    if row.stateful && !fact.rule.contains("--map-") {
         say("nothing is remembered".into());
     }
 }
