@@ -59,12 +59,8 @@ fn main() -> Result<()> {
                     let list = if updates % 2 == 0 { &mut outside } else { &mut inside };
                     let rule = list.swap_remove(rng.below(list.len()));
                     if updates % 2 == 0 {
-                        let tests = filters.filter(rule as usize).tests;
-                        dag.insert(SingleFilterRule {
-                            rule,
-                            is_deciding: true,
-                            tests_by_word: tests,
-                        })?;
+                        let tests_by_word = filters.filter(rule as usize).tests;
+                        dag.insert(SingleFilterRule { rule, is_deciding: true, tests_by_word })?;
                         inside.push(rule);
                     } else {
                         dag.remove(rule)?;

@@ -218,60 +218,14 @@ impl PacketSpace<'_> {
             FreeVariable::StatefulTargetBit { .. } => None,
             FreeVariable::StatelessTargetBit { hook, .. } => Some(hook),
         };
-        let words = match (&asked, variable) {
-            (Some(m), variable) => {
+        let words = match &asked {
+            Some(m) => {
                 let distinction = self.distinguish_question(m, variable);
                 let words = format_match_as_iptables_option(m) + distinction;
                 asked = asked.filter(|_| distinction.is_empty());
                 words
             }
-            (
-                None,
-                FreeVariable::StatelessTargetBit {
-                    bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
-                    ..
-                }
-                | FreeVariable::StatefulTargetBit { bit: FieldBit(field, bit), .. },
-            ) => format!("bit {bit} of the {} that a target writes", field.row().name),
-            (
-                None,
-                FreeVariable::StatelessTargetBit {
-                    bit: UndeterminedTargetBit::AddrBit(bit), ..
-                },
-            ) => {
-                format!("bit {bit} of the address that a translation chooses")
-            }
-            (
-                None,
-                FreeVariable::StatelessTargetBit {
-                    bit: UndeterminedTargetBit::PortBit(bit), ..
-                },
-            ) => {
-                format!("bit {bit} of the port that a translation chooses")
-            }
-            (
-                None,
-                FreeVariable::StatelessTargetBit {
-                    bit: UndeterminedTargetBit::NatChangedPacket,
-                    ..
-                },
-            ) => "a translation changes the packet".to_owned(),
-            (None, FreeVariable::StatelessTest { content_digest, .. })
-                if content_digest == ConnectionFact::NatTableAlreadyTraversed.digest() =>
-            {
-                "nat has seen an earlier packet of the connection".to_owned()
-            }
-            (None, FreeVariable::StatelessTest { content_digest, .. })
-                if content_digest == ConnectionFact::HostReplyInheritsConntrackEntry.digest() =>
-            {
-                "the host sends it in reply to a tracked packet".to_owned()
-            }
-            (None, FreeVariable::StatelessTest { .. }) => {
-                "a match or target drops the packet".to_owned()
-            }
-            (None, _) => "an unknown match or target ends the traversal, or a packet that was \
-                          handed over returns"
-                .to_owned(),
+            None => describe_question_without_match(variable),
         };
         Assumption {
             assumed_match: asked,
@@ -320,5 +274,43 @@ impl PacketSpace<'_> {
         let unnamed = names.get(1).unwrap_or(&names[0]);
         (packet.iif, packet.oif) = (unnamed.clone(), unnamed.clone());
         encode_packet(&self.layout, &packet).expect("a usual packet has a code")
+    }
+}
+
+/// What a free variable that no match of a rule decides stands for.
+fn describe_question_without_match(variable: FreeVariable) -> String {
+    match variable {
+        FreeVariable::StatelessTargetBit {
+            bit: UndeterminedTargetBit::OtherFieldBit(FieldBit(field, bit)),
+            ..
+        }
+        | FreeVariable::StatefulTargetBit { bit: FieldBit(field, bit), .. } => {
+            format!("bit {bit} of the {} that a target writes", field.row().name)
+        }
+        FreeVariable::StatelessTargetBit { bit: UndeterminedTargetBit::AddrBit(bit), .. } => {
+            format!("bit {bit} of the address that a translation chooses")
+        }
+        FreeVariable::StatelessTargetBit { bit: UndeterminedTargetBit::PortBit(bit), .. } => {
+            format!("bit {bit} of the port that a translation chooses")
+        }
+        FreeVariable::StatelessTargetBit {
+            bit: UndeterminedTargetBit::NatChangedPacket, ..
+        } => "a translation changes the packet".to_owned(),
+        FreeVariable::StatelessTest { content_digest, .. }
+            if content_digest == ConnectionFact::NatTableAlreadyTraversed.digest() =>
+        {
+            "nat has seen an earlier packet of the connection".to_owned()
+        }
+        FreeVariable::StatelessTest { content_digest, .. }
+            if content_digest == ConnectionFact::HostReplyInheritsConntrackEntry.digest() =>
+        {
+            "the host sends it in reply to a tracked packet".to_owned()
+        }
+        FreeVariable::StatelessTest { .. } => "a match or target drops the packet".to_owned(),
+        FreeVariable::StatefulTest { .. } => {
+            "an unknown match or target ends the traversal, or a packet that was handed over \
+             returns"
+                .to_owned()
+        }
     }
 }

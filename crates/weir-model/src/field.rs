@@ -6,7 +6,7 @@
 //! parser and the printer of nft (`weir-syntax/src/nft`). A field that is not in the table acts as
 //! a barrier: safe by default.
 //!
-//! [`Field::read`] and [`Field::write`] say where a packet has a field. A row with a usual value is
+//! [`Field::read`] and [`Field::write_if_present`] say where a packet has a field. A row with a usual value is
 //! a *plain* field ([`Field::freely_settable_number_fields`]): interpreter, diagrams, boxes,
 //! traffic and the packet language need to know nothing else about it.
 

@@ -251,20 +251,20 @@ fn push_match_tests(out: &mut RuleTests, index: usize, m: &Match, family: Family
         }
         Match::IpRange { src, dst } => {
             for (f, range) in [(Field::Saddr, src), (Field::Daddr, dst)] {
-                if let Some(Negatable { negated, value: (lo, hi) }) = range {
-                    // xt_iprange.c compares with both ends: a reversed range contains no address.
-                    if lo.0 > hi.0 {
-                        if !negated {
-                            out.push(Test::Never);
-                        }
-                        continue;
-                    }
-                    out.push(build_field_test(f, Predicate::InSpans(vec![(lo.0, hi.0)]), *negated));
-                }
+                out.extend(range.as_ref().and_then(|range| address_range_test(f, range)));
             }
         }
         _ => out.extend(lower_single_test_match(index, m, family)),
     }
+}
+
+/// xt_iprange.c compares with both ends: a reversed range contains no address.
+fn address_range_test(field: Field, range: &Negatable<(Addr, Addr)>) -> Option<Test> {
+    let Negatable { negated, value: (lo, hi) } = range;
+    if lo.0 > hi.0 {
+        return (!negated).then_some(Test::Never);
+    }
+    Some(build_field_test(field, Predicate::InSpans(vec![(lo.0, hi.0)]), *negated))
 }
 
 /// A test that no field says, with what evaluating it does.

@@ -12,7 +12,7 @@
 //!
 //! Everything else is for the reader. The folder has a link `examples` to the repository's
 //! examples. Durations and the folder's path are masked on both sides
-//! ([`mask_durations_and_paths`](crate::mask_durations_and_paths)). With `WEIR_BLESS=1` the file is
+//! ([`mask_durations_and_paths`]). With `WEIR_BLESS=1` the file is
 //! rewritten with the actual output.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Packets with the same path, which can be distinguished from each other.
 //!
 //! A packet is identified by its identification field (IPv4) or flow label (IPv6), which nothing
-//! rewrites. [`PacketNumbering`](crate::packet_numbering::PacketNumbering) chooses numbers that no
+//! rewrites. [`PacketNumbering`] chooses numbers that no
 //! rule can tell from the identification that the packet was made with. If padding does not affect
 //! any test, its length is also unique, so that byte counters identify packets.
 

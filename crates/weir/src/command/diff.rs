@@ -83,13 +83,7 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
         review.proven_equal &= counters.differ.is_empty();
         review.counters = Some(counters);
     }
-    let check = UndecidedPathCheckOptions {
-        stateful_pairing: identity,
-        packets: args.counter_and_unproven_path_packets,
-        seed: args.seed,
-        exclude_unreadable_headers: by_nft,
-        conntrack_in_use: args.conntrack_in_use,
-    };
+    let check = build_undecided_path_check_options(args, identity, by_nft);
     review.check_undecided_paths_on_packets(&comparison, sides, &check);
     review.not_compared = list_uncompared_parts(&[&a, &b], by_nft);
     review.not_compared.extend(describe_uncovered_packets(&[&before, &after]));
@@ -98,6 +92,20 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
     write_example_pcap(args, &review)?;
     print_review(args, &review)?;
     exit_status_of_review(&review)
+}
+
+fn build_undecided_path_check_options(
+    args: &DiffArgs,
+    stateful_pairing: StatefulTestPairing,
+    exclude_unreadable_headers: bool,
+) -> UndecidedPathCheckOptions {
+    UndecidedPathCheckOptions {
+        stateful_pairing,
+        packets: args.counter_and_unproven_path_packets,
+        seed: args.seed,
+        exclude_unreadable_headers,
+        conntrack_in_use: args.conntrack_in_use,
+    }
 }
 
 fn build_compare_options(

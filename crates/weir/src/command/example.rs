@@ -22,22 +22,7 @@ use crate::terminal;
 pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStatus> {
     match args {
         ExampleCommand::Isp { seed, scale, output_folder: output } => {
-            ensure!(*scale > 0.0 && *scale <= 5.0, "--scale {scale}: must be above 0, at most 5");
-            let example = generate_isp_ruleset(&IspOptions::scale_published_counts(*seed, *scale));
-            let Some(dir) = output else { return terminal::print_escaped_if_terminal(&example.v4) };
-            fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-            let texts = [
-                ("isp.rules", Some(example.v4)),
-                ("isp.rules6", Some(example.v6)),
-                ("isp.ipset", example.ipset),
-            ];
-            for (name, text) in texts {
-                let Some(text) = text else { continue };
-                let path = dir.join(name);
-                fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-                terminal::print_escaped_if_terminal(&format!("{}\n", path.display()))?;
-            }
-            Ok(YesNoExitStatus::Yes)
+            generate_and_write_isp_ruleset(*seed, *scale, output.as_deref())
         }
         ExampleCommand::Frames {
             source_address_count: flows,
@@ -96,6 +81,31 @@ pub fn generate_and_write_example(args: &ExampleCommand) -> Result<YesNoExitStat
             })
         }
     }
+}
+
+fn generate_and_write_isp_ruleset(
+    seed: u64,
+    scale: f64,
+    output_folder: Option<&Path>,
+) -> Result<YesNoExitStatus> {
+    ensure!(scale > 0.0 && scale <= 5.0, "--scale {scale}: must be above 0, at most 5");
+    let example = generate_isp_ruleset(&IspOptions::scale_published_counts(seed, scale));
+    let Some(dir) = output_folder else {
+        return terminal::print_escaped_if_terminal(&example.v4);
+    };
+    fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+    let texts = [
+        ("isp.rules", Some(example.v4)),
+        ("isp.rules6", Some(example.v6)),
+        ("isp.ipset", example.ipset),
+    ];
+    for (name, text) in texts {
+        let Some(text) = text else { continue };
+        let path = dir.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        terminal::print_escaped_if_terminal(&format!("{}\n", path.display()))?;
+    }
+    Ok(YesNoExitStatus::Yes)
 }
 
 fn print_filter_set(
