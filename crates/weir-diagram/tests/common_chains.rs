@@ -181,5 +181,8 @@ fn a_test_for_whole_packets_next_to_ports_is_the_same_if_headers_are_whole() {
     let differ = compare(10, false);
     assert!(!differ.is_equal(), "a fragment at offset 1 of TCP is dropped by --dport alone");
     let equal = compare(1000, true);
-    assert!(equal.is_equal() && steps(&equal) == 0, "{} steps", steps(&equal));
+    // No diagram is built; visits of the 4,001 rules on each side are an eighth of a step.
+    let nodes: usize = equal.parts.iter().map(|part| part.statistics.nodes).sum();
+    assert!(equal.is_equal() && nodes == 0, "{nodes} nodes");
+    assert!(steps(&equal) <= 2000, "{} steps", steps(&equal));
 }
