@@ -178,7 +178,8 @@ fn compare_all_paths(
         let statistics = &mut DiagramSizeAndSteps::default();
         let decided = pair.compare_with_variable_order(VariableOrder::default(), statistics);
         let Ok(decided) = decided else { continue };
-        let is_equal = match decided.expect("the interpreter sees the difference of the packet") {
+        let decided = decided.unwrap_or_else(|error| panic!("{error}: {path:?} {description}"));
+        let is_equal = match decided {
             ComparisonVerdict::Equal => true,
             ComparisonVerdict::Differs(_) => false,
             _ => continue,
