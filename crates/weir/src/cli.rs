@@ -108,9 +108,9 @@ Example:
     Check(CheckArgs),
     /// Apply the fixes of findings, prove that nothing else changed, and print the result.
     #[command(after_help = "\
-Without --allow counters, only rules that never count a packet are removed. The text is printed as
-iptables-save would print it, without the comments of removed rules. A result that is not equal to
-the input is not written.
+Without --allow counters, only rules that can never count a packet are removed. The text is printed
+as iptables-save would print it, without the comments of removed rules. A result that is not equal
+to the input is not written.
 
 Example:
   weir optimize office.rules --fix shadowed-rule,duplicate-rule,unreachable-chain -o office.new

@@ -48,7 +48,7 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus>
             let _ = writeln!(
                 text,
                 "  {:<5} {:<25} {}",
-                format_claim_number_or_weir(item),
+                format_claim_number_or_own(item),
                 item.status,
                 item.text
             );
@@ -60,9 +60,9 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus>
     terminal::print_escaped_if_terminal(&text)
 }
 
-/// The number; weir's own claims have names, and are marked only.
-fn format_claim_number_or_weir(item: &StatementWithStatus) -> &str {
-    if item.kind == claims_registry::StatementKind::Own { "weir" } else { &item.number }
+/// The paper's number; weir's own claims have names, which are too long for the list.
+fn format_claim_number_or_own(item: &StatementWithStatus) -> &str {
+    if item.kind == claims_registry::StatementKind::Own { "own" } else { &item.number }
 }
 
 fn write_claim_lists_to_readmes(
