@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use weir_model::effect::shared_objects::SharedObjectConfigurations;
-use weir_model::{Family, Firewall, iptables_tool_name};
+use weir_model::{Family, Firewall, Hook, iptables_tool_name};
 use weir_semantics::JourneyKind;
 
 use crate::changed_rule_witness::ChangedRuleOnPath;
@@ -159,6 +159,7 @@ impl ComparisonRun<'_> {
             steps_max: options.steps_max,
             family,
             path: ComparedPath::ReassembledInput,
+            is_prerouting_same: false,
         };
         let mut state = FamilyComparisonState::new(&whole);
         let most = if state.may_stateful_tests_multiply_steps {
@@ -176,7 +177,18 @@ impl ComparisonRun<'_> {
             progress(family, *path);
             let more_follow = number + 1 < all_paths.len() || !is_last_family;
             let steps_max = self.budget.steps_for_next_proof(more_follow);
-            let pair = ComparedPair { steps_max, path: *path, ..whole };
+            let mut pair = ComparedPair { steps_max, path: *path, ..whole };
+            if Some(*path) == reassembled && !have_same_leading_drops(self.firewalls) {
+                // The rules that drop all fragments of a datagram may be in chains or sets.
+                let path = ComparedPath::Hook(Hook::Prerouting);
+                let prerouting = ComparedPair { path, ..pair };
+                let part =
+                    compare_pair_trying_orders(&prerouting, &[], &orders_by_rank, &mut state)?;
+                pair.is_prerouting_same = matches!(part.verdict, ComparisonVerdict::Equal);
+                self.budget.spend(part.statistics.steps);
+                self.result.steps += part.statistics.steps;
+                pair.steps_max = steps_max.saturating_sub(part.statistics.steps);
+            }
             let mut part =
                 compare_pair_trying_orders(&pair, changed_rules, &orders_by_rank, &mut state)?;
             self.budget.spend(part.statistics.steps);

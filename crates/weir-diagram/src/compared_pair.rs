@@ -44,6 +44,8 @@ pub(crate) struct ComparedPair<'f> {
     pub steps_max: u64,
     pub family: Family,
     pub path: ComparedPath,
+    /// PREROUTING is proven to be the same: both sides drop the fragments of the same datagrams.
+    pub is_prerouting_same: bool,
 }
 
 /// Both sides of a comparison, with all of their rules.
@@ -198,8 +200,9 @@ impl<'f> ComparedPair<'f> {
         }
     }
 
-    /// The datagrams that are never reassembled, on each side, because PREROUTING drops all their
-    /// fragments. A datagram that neither side reassembles is considered impossible.
+    /// The datagrams that are known never to be reassembled, on each side, because PREROUTING drops
+    /// all their fragments. A datagram that neither side reassembles is considered impossible: what
+    /// is known of one side holds for the other if PREROUTING is the same.
     fn find_datagrams_dropped_before_reassembly(
         &self,
         context: &mut DiagramContext<'f>,
@@ -216,9 +219,12 @@ impl<'f> ComparedPair<'f> {
                 *dead = space.store.first_nonzero(*dead, of.0)?;
             }
         }
-        let both = space.store.and(dead[0], dead[1])?;
+        let both = match self.is_prerouting_same {
+            true => space.store.first_nonzero(dead[0], dead[1])?,
+            false => space.store.and(dead[0], dead[1])?,
+        };
         space.possible_packets = space.store.minus(space.possible_packets, both)?;
-        Ok(dead)
+        Ok(if self.is_prerouting_same { [DiagramRef::ZERO; 2] } else { dead })
     }
 
     /// Where the mark of a packet that leaves differs, in some bit.

@@ -172,6 +172,7 @@ fn compare_all_paths(
             steps_max: options.steps_max,
             family,
             path,
+            is_prerouting_same: false,
         };
         let statistics = &mut DiagramSizeAndSteps::default();
         let is_proven = pair.are_equal_in_lockstep(&mut results, statistics);

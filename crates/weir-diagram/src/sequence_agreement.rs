@@ -140,6 +140,7 @@ fn compare_as_sequences_and_whole_diagrams(
                 steps_max: options.steps_max,
                 family: Family::V4,
                 path: *path,
+                is_prerouting_same: false,
             };
             let proven = pair.are_equal_as_sequences(&mut DiagramSizeAndSteps::default());
             let whole = pair.compare_with_variable_order(

@@ -148,6 +148,7 @@ fn compare_all_paths(
                 steps_max: options.steps_max,
                 family,
                 path,
+                is_prerouting_same: false,
             })
         });
         let (Some(of_slices), Some(of_whole)) = (of_slices, of_whole) else { continue };

@@ -397,6 +397,39 @@ fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
 }
 
 #[test]
+fn drops_of_all_fragments_may_be_in_another_chain() {
+    let rules = |table: &str, lines: &str| {
+        v4(&format!("*{table}\n:PREROUTING ACCEPT [0:0]\n:c - [0:0]\n{lines}COMMIT\n"))
+    };
+    for table in ["raw", "mangle"] {
+        let list = rules(
+            table,
+            "-A PREROUTING -s 10.0.0.0/16 -j DROP\n-A PREROUTING -s 10.1.0.0/16 -p tcp -j DROP\n",
+        );
+        let chains = |second: &str| {
+            let tree = "-A PREROUTING -s 10.0.0.0/15 -g c\n-A c -s 10.0.0.0/16 -j DROP\n";
+            rules(table, &format!("{tree}{second}"))
+        };
+        assert_equal(&list, &chains("-A c -p tcp -j DROP\n"));
+        assert_equal(&chains("-A c -p tcp -j DROP\n"), &list);
+        let found = differs(&list, &chains("-A c -p udp -j DROP\n"), &by_text());
+        assert_eq!(found.difference, OutcomeDifference::Verdict);
+        differs(&list, &chains(""), &by_text());
+    }
+    // Of a datagram whose fragments are dropped, nothing gets to INPUT.
+    let both = |raw: &str, input: &str| {
+        v4(&format!(
+            "*raw\n:PREROUTING ACCEPT [0:0]\n{raw}COMMIT\n\
+             *filter\n:INPUT ACCEPT [0:0]\n{input}COMMIT\n"
+        ))
+    };
+    let raw = "-A PREROUTING -s 10.0.0.0/16 -j DROP\n";
+    let input = "-A INPUT -s 10.0.0.0/16 -j DROP\n";
+    assert_equal(&both(raw, input), &both(raw, ""));
+    differs(&both(raw, ""), &both("", ""), &by_text());
+}
+
+#[test]
 fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
     let mangle = |lines: &str| {
         v4(&format!(

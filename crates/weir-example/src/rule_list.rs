@@ -44,7 +44,7 @@ const SOURCE_NETWORKS: [[u8; 2]; 4] = [[172, 16], [172, 18], [172, 23], [172, 30
 ///
 /// ```
 /// use weir_example::{RuleListKind, RuleListOptions, generate_source_addresses};
-/// let options = RuleListOptions { count: 16, seed: 1, kind: RuleListKind::Stateless };
+/// let options = RuleListOptions { nonmatching_rule_count: 16, seed: 1, kind: RuleListKind::Stateless };
 /// assert_eq!(generate_source_addresses(&options).len(), 16);
 /// ```
 pub fn generate_source_addresses(options: &RuleListOptions) -> Vec<Ipv4Addr> {
@@ -70,7 +70,8 @@ pub fn generate_source_addresses(options: &RuleListOptions) -> Vec<Ipv4Addr> {
 ///
 /// ```
 /// use weir_example::{RuleListKind, RuleListOptions, generate_rule_list};
-/// let text = generate_rule_list(&RuleListOptions { count: 2, seed: 1, kind: RuleListKind::Stateless });
+/// let options = RuleListOptions { nonmatching_rule_count: 2, seed: 1, kind: RuleListKind::Stateless };
+/// let text = generate_rule_list(&options);
 /// assert_eq!(text.matches("-j DROP").count(), 2);
 /// ```
 ///

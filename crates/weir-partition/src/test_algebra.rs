@@ -35,7 +35,7 @@ use crate::rule_barrier::{find_barrier_reason, is_transport_header_test};
 /// assert!(algebra.can_commute_as_disjoint_rules(&rule(6), &rule(17)));
 /// assert!(!algebra.can_commute_as_disjoint_rules(&rule(6), &rule(6)));
 /// let all = algebra.tests_of_rule(&Rule::unconditional(Target::Drop));
-/// assert!(algebra.covers(&all, &algebra.tests_of_rule(&rule(6))));
+/// assert!(algebra.first_covers_second(&all, &algebra.tests_of_rule(&rule(6))));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TestAlgebra {
