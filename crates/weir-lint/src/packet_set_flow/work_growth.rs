@@ -83,19 +83,20 @@ fn multiport_rules(count: u32) -> Vec<String> {
 
 #[test]
 fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
-    // Short chains are looked through, and only long ones cut a box into as many as there may be.
+    // Short chains are looked through, and only long ones cut a box into as many as there may be:
+    // the factor of mixed rules falls from 2.7 at 1,000 rules to 2.1 at 4,000 (seeds 1 to 8).
     type RulesOfShape = fn(u32) -> Vec<String>;
     let shapes: [(&str, RulesOfShape, u32); 3] = [
         ("source", distinct_source_address_rules, 2_000),
-        ("mixed", mixed_rules, 2_000),
+        ("mixed", mixed_rules, 4_000),
         ("ports", multiport_rules, 800),
     ];
     for (shape, rules, count) in shapes {
         let [some, twice_as_many] = [count, 2 * count]
             .map(|count| count_examined_boxes_and_findings(&rules(count), None).0);
         assert!(some > u64::from(count), "{shape}: {some}");
-        // Pairs would be four times as many. Mixed rules of this seed take 2.33 times the work.
-        assert!(10 * twice_as_many <= 25 * some, "{shape}: {some}, then {twice_as_many}");
+        // Pairs would be four times as many.
+        assert!(10 * twice_as_many <= 23 * some, "{shape}: {some}, then {twice_as_many}");
     }
 }
 
