@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_step_fails_the_whole() {
+    fn one_failed_step_fails_the_run() {
         let mut steps = StepRunner { steps: vec![step(StepOutcome::Passed)] };
         assert!(steps.print_summary());
         steps.steps.push(step(StepOutcome::Skipped("not installed".to_owned())));

@@ -374,7 +374,7 @@ mod tests {
     const B: (&str, &str) = ("c/b.rs", "pub struct B; pub fn f() {}");
 
     #[test]
-    fn an_import_and_a_path_lead_to_the_file_that_defines_the_name() {
+    fn imports_and_paths_create_edges_to_the_defining_file() {
         let root = ("c/lib.rs", "mod a; mod b;");
         for text in [
             "use crate::b::B;",
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_and_a_re_export_take_nothing() {
+    fn declarations_and_re_exports_create_no_edge() {
         let root = ("c/lib.rs", "mod a; mod b; pub use b::B;");
         assert!(edges(&[root, ("c/a.rs", ""), B]).is_empty());
         let root = ("c/lib.rs", "mod a; mod b; pub use b::B; fn g(_: B) {}");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_other_crates_and_names_of_the_file_itself_take_nothing() {
+    fn tests_other_crates_and_local_names_create_no_edge() {
         let root = ("c/lib.rs", "mod a; mod b;");
         for text in [
             "#[cfg(test)] mod tests { use crate::b::B; }",

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_there_when_a_file_lies_in_it() {
+    fn a_folder_exists_if_it_contains_a_file() {
         let tree = WorkingTreeFiles::from_texts(&[("docs/guide/a.md", ""), ("docs-old.md", "")]);
         assert!(
             tree.contains_path("docs")

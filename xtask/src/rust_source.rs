@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_and_test_functions_are_stretches() {
+    fn test_modules_are_found_as_code_ranges() {
         let source = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n";
         let code = blank_comments_and_strings(source);
         let stretches = test_code_ranges(&code);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_refused_fails() {
+    fn only_errors_fail_and_warnings_do_not() {
         let warning = TidyFinding::new_warning("size", "a", 1, "long");
         assert!(print_findings(std::slice::from_ref(&warning)));
         assert!(!print_findings(&[warning, TidyFinding::new_error("path", "a", 0, "bad")]));

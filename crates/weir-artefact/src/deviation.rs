@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_explains_every_deviation() {
+    fn semantics_document_lists_exactly_the_known_deviations() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/semantics.md");
         let text = std::fs::read_to_string(path).unwrap();
         let (_, section) = text.split_once("\n## Deviations\n").expect("the section");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_reads_back_and_another_one_is_kept() {
+    fn deviation_sentences_round_trip_and_unknown_ones_are_preserved() {
         let mut former = 0;
         for deviation in Deviation::ALL {
             let stored = serde_json::to_string(deviation).unwrap();

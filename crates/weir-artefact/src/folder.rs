@@ -319,7 +319,7 @@ mod tests {
     use crate::tool_input_texts::IpsetTexts;
 
     #[test]
-    fn a_manifest_of_a_later_version_is_refused_and_one_of_the_first_is_read() {
+    fn later_manifest_versions_are_refused_and_the_first_is_read() {
         let folder = TempFolder::new("manifest-version");
         let text = |version: &str| {
             let mut value = serde_json::to_value(Manifest::default()).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_weir_wrote_may_be_replaced() {
+    fn an_artefact_written_by_weir_is_replaced() {
         let folder = TempFolder::new("replaced");
         let dir = folder.path().join("out");
         put("one", &dir).unwrap();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_the_folder_stays() {
+    fn writing_through_a_symlink_preserves_the_symlink() {
         let folder = TempFolder::new("linked");
         let (dir, link) = (folder.path().join("out"), folder.path().join("current"));
         put("one", &dir).unwrap();
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed() {
+    fn leftovers_of_a_killed_process_are_removed() {
         let folder = TempFolder::new("killed");
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let pid = ended.id();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_is_taken_and_a_full_one_refused() {
+    fn an_empty_folder_is_used_and_foreign_files_are_refused() {
         let folder = TempFolder::new("foreign");
         let dir = folder.path().join("out");
         fs::create_dir(&dir).unwrap();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_nobody_described_is_foreign() {
+    fn a_nonempty_folder_without_a_manifest_is_refused() {
         let folder = TempFolder::new("undescribed");
         fs::write(folder.path().join("file"), "").unwrap();
         let refused = put("one", folder.path()).unwrap_err();

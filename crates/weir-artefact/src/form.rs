@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_stored_as_the_word_of_the_command_line() {
+    fn a_form_is_serialized_as_its_command_line_name() {
         for form in CompiledForm::ALL {
             let stored = serde_json::to_string(&form).unwrap();
             assert_eq!(stored, format!("\"{form}\""));

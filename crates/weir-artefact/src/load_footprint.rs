@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_without_rules_needs_nothing() {
+    fn a_form_without_rules_uses_no_kernel_ruleset_store() {
         let contents =
             ArtefactRulesetTexts { v6: Some(String::new()), ..ArtefactRulesetTexts::default() };
         assert_eq!(LoadFootprint::from_texts(&contents).kernel_ruleset_stores(), []);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_printer_cannot_say_is_not_written() {
+    fn a_comment_with_a_line_break_fails_the_read_back() {
         let mut made = firewall("-A INPUT -m comment --comment x -j ACCEPT\n");
         let ruleset = made.v4.as_mut().expect("IPv4");
         let rule = ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules).next();

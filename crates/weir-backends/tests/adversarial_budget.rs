@@ -22,7 +22,7 @@ fn assert_budget_kept(used: &UsedBudget, what: &str) {
 }
 
 #[test]
-fn adversarial_rulesets_keep_commands_within_their_budgets() {
+fn commands_stay_within_budgets_on_adversarial_rulesets() {
     let (mut decided, mut undecided) = (0, 0);
     for seed in 0..200 {
         let ruleset = generate_adversarial_ruleset(seed, 120);
@@ -36,7 +36,7 @@ fn adversarial_rulesets_keep_commands_within_their_budgets() {
 }
 
 #[test]
-fn each_shape_alone_keeps_commands_within_their_budgets() {
+fn commands_stay_within_budgets_on_each_adversarial_shape() {
     for shape in AdversarialShape::ALL {
         for size in [20, 150] {
             let ruleset = generate_adversarial_shape(shape, size);

@@ -79,7 +79,7 @@ fn overlapping_prefixes_in_the_wrong_order_are_caught() {
 }
 
 #[test]
-fn a_return_that_only_leaves_the_leaf_is_caught() {
+fn a_tree_entered_by_jumps_instead_of_gotos_is_caught() {
     spoiled(|after| {
         let table = &mut after.v4.as_mut().unwrap().tables[0];
         for rule in table.chains.iter_mut().flat_map(|c| &mut c.rules) {

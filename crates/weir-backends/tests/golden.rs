@@ -39,7 +39,7 @@ fn forms(rules: &str) -> String {
 }
 
 #[test]
-fn every_form_has_the_files_that_stand_beside_the_ruleset() {
+fn every_form_matches_its_golden_files() {
     for file in testdata::testdata_files_with_extension("backends/iptables", "txt") {
         let case = std::fs::read_to_string(&file).expect("read the case");
         let (rules, expected) = case.split_once(CUT).unwrap_or((case.trim_end(), ""));

@@ -135,7 +135,7 @@ fn rules_in(saved: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_form_loads_as_printed_and_unload_puts_back_what_was() {
+fn every_form_loads_as_printed_and_unload_restores_previous_state() {
     let Some(place) = Place::new() else { return };
     place.run(&["iptables-legacy-restore", "-c"], BEFORE);
     place.run(&["ip6tables-legacy-restore"], "*filter\nCOMMIT\n");
@@ -159,7 +159,7 @@ fn every_form_loads_as_printed_and_unload_puts_back_what_was() {
 }
 
 #[test]
-fn forms_load_over_each_other_and_unload_in_turn() {
+fn forms_load_over_each_other_and_unload_in_reverse_order() {
     let Some(place) = Place::new() else { return };
     place.run(&["iptables-legacy-restore", "-c"], BEFORE);
     place.run(&["ip6tables-legacy-restore"], "*filter\nCOMMIT\n");
@@ -193,7 +193,7 @@ fn with_mangle() -> Firewall {
 }
 
 #[test]
-fn nft_forms_replace_each_other_whole_and_unload_in_turn() {
+fn nft_forms_replace_each_other_and_unload_in_reverse_order() {
     let Some(place) = Place::new() else { return };
     let two = place.write(&made(&with_mangle(), CompiledForm::Nft), "two");
     let one = place.write(&made(&example(), CompiledForm::Nft), "one");
@@ -217,7 +217,7 @@ fn nft_forms_replace_each_other_whole_and_unload_in_turn() {
 }
 
 #[test]
-fn an_nft_form_loads_over_itself_and_not_twice_by_hand() {
+fn an_nft_form_reloads_by_script_but_not_by_nft() {
     let Some(place) = Place::new() else { return };
     let dir = place.write(&made(&example(), CompiledForm::Nft), "nft");
     place.script(&dir, "load.sh").expect("it loads");
@@ -254,7 +254,7 @@ fn a_load_that_fails_changes_nothing() {
 }
 
 #[test]
-fn sets_of_the_user_are_made_once_and_never_bent() {
+fn user_sets_are_created_if_missing_and_never_changed() {
     let Some(place) = Place::new() else { return };
     let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
         -A INPUT -m set --match-set lan src -j DROP\nCOMMIT\n";
@@ -304,7 +304,7 @@ fn names_and_comments_are_never_run_as_shell() {
 }
 
 #[test]
-fn what_a_dead_namespace_left_is_not_taken_for_this_one() {
+fn state_of_a_deleted_namespace_is_not_used_for_another() {
     let Some(place) = Place::new() else { return };
     let dir = place.write(&made(&example(), CompiledForm::Tree), "tree");
     place.script(&dir, "load.sh").expect("it loads");
@@ -325,7 +325,7 @@ const WITH_DOCKER: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n
     -A INPUT -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -o docker0 -j DOCKER\nCOMMIT\n";
 
 #[test]
-fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
+fn an_nft_form_leaves_docker_chains_in_iptables() {
     let Some(place) = Place::new() else { return };
     place.run(&["iptables-legacy-restore"], WITH_DOCKER);
     let firewall = firewall(WITH_DOCKER, "", "");
@@ -366,7 +366,7 @@ fn an_nft_form_leaves_the_chains_of_docker_where_docker_edits_them() {
 }
 
 #[test]
-fn a_ruleset_that_is_all_another_programs_has_no_nft_form() {
+fn a_ruleset_managed_entirely_by_another_program_has_no_nft_form() {
     let rules = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
         :ufw-before-input - [0:0]\n:ufw-user-input - [0:0]\n-A INPUT -j ufw-before-input\n\
         -A FORWARD -j ufw-before-input\n-A OUTPUT -j ufw-before-input\n\

@@ -41,7 +41,7 @@ fn refusal_of_nft(text: &str) -> Option<String> {
 }
 
 #[test]
-fn rulesets_become_the_text_that_stands_beside_them() {
+fn rulesets_compile_to_their_golden_nft_text() {
     let files = testdata::testdata_files_with_extension("backends/nft", "txt");
     assert!(files.len() >= 10, "the cases are there");
     let mut changed = Vec::new();
@@ -66,7 +66,7 @@ fn rulesets_become_the_text_that_stands_beside_them() {
 }
 
 #[test]
-fn nft_refuses_what_it_cannot_read() {
+fn nft_refuses_invalid_text() {
     assert_eq!(refusal_of_nft("table ip t {\n}\n"), None);
     assert!(refusal_of_nft("table ip t {\n\tchain reject {\n\t}\n}\n").is_some());
 }

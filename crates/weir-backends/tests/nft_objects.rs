@@ -19,7 +19,7 @@ fn compiled(asks: &str) -> Result<nft::NftForm, CompileError> {
 }
 
 #[test]
-fn the_rule_that_makes_an_object_stays_in_iptables_with_those_that_use_it() {
+fn rules_that_create_named_objects_stay_in_iptables_with_users() {
     for asks in ["", "-A INPUT -m rateest --rateest x --rateest-gt --rateest-bps 1mbit -j DROP\n"] {
         let form = compiled(asks).expect("it is equal");
         let kept = form.iptables_tables_with_hooks_left();

@@ -79,7 +79,7 @@ fn golden_cases_read_back_as_written_and_as_listed() {
 
 /// Every match and target that the form has words for.
 #[test]
-fn every_word_of_the_form_reads_back() {
+fn every_match_and_target_of_the_nft_form_reads_back() {
     let mut read = 0;
     for v6 in [false, true] {
         let rules = words(v6);
@@ -209,7 +209,7 @@ fn deviates(packet: &Packet) -> bool {
 }
 
 #[test]
-fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
+fn nft_tables_translated_to_iptables_keep_their_meaning() {
     let mut rng = TestRng::new(12);
     let mut compared = 0;
     for i in 0..40 {
@@ -252,7 +252,7 @@ fn tables_of_nft_mean_the_same_in_the_words_of_iptables() {
 }
 
 #[test]
-fn what_iptables_has_no_words_for_is_named() {
+fn nft_rules_without_iptables_equivalent_are_reported() {
     let table = |rule: &str| {
         read(&format!(
             "table ip weir_filter {{\n\tchain FORWARD {{\n\t\ttype filter hook forward priority 0; \

@@ -121,12 +121,12 @@ proptest! {
     })]
 
     #[test]
-    fn the_form_means_what_the_ruleset_meant(text in ruleset_text(Family::V4)) {
+    fn the_nft_form_preserves_the_meaning_of_ipv4_rulesets(text in ruleset_text(Family::V4)) {
         compiled(&text, Family::V4);
     }
 
     #[test]
-    fn the_form_means_what_the_ipv6_ruleset_meant(text in ruleset_text(Family::V6)) {
+    fn the_nft_form_preserves_the_meaning_of_ipv6_rulesets(text in ruleset_text(Family::V6)) {
         compiled(&text, Family::V6);
     }
 }
@@ -185,7 +185,7 @@ fn a_wrong_element_is_caught() {
 }
 
 #[test]
-fn a_form_without_the_look_at_fragments_is_caught() {
+fn a_form_without_fragment_offset_tests_is_caught() {
     let text = forward(&["-p udp -m udp --dport 22 -j ACCEPT"]);
     assert!(is_caught("without the look at fragments", &text, Family::V4, |form| {
         for chain in &mut form.nft_ruleset.tables[0].chains {
@@ -198,7 +198,7 @@ fn a_form_without_the_look_at_fragments_is_caught() {
 }
 
 #[test]
-fn a_rule_that_nft_cannot_say_keeps_its_hook_in_iptables() {
+fn a_rule_that_nft_cannot_express_keeps_its_hook_in_iptables() {
     let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n\
                 -A INPUT -m recent --update --seconds 60 -j DROP\n\
                 -A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n";
@@ -249,7 +249,7 @@ fn a_test_of_a_conntrack_entry_fails_for_packets_without_one() {
 }
 
 #[test]
-fn a_rule_that_no_hook_enters_and_has_fragments_put_together_keeps_its_table_in_iptables() {
+fn an_unreachable_reassembling_rule_keeps_its_table_in_iptables() {
     let of = |rule: &str| {
         let text = format!(
             "*mangle\n:PREROUTING ACCEPT [0:0]\n:idle - [0:0]\n\
@@ -265,7 +265,7 @@ fn a_rule_that_no_hook_enters_and_has_fragments_put_together_keeps_its_table_in_
 }
 
 #[test]
-fn a_budget_that_two_hooks_share_stays_whole() {
+fn a_limit_shared_by_two_hooks_keeps_both_in_iptables() {
     let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:logged - [0:0]\n\
                 -A INPUT -m recent --update --seconds 60 -j DROP\n-A INPUT -j logged\n\
                 -A FORWARD -j logged\n-A logged -m limit --limit 1/sec -j LOG\nCOMMIT\n";
@@ -290,7 +290,7 @@ fn deep_calls_are_refused() {
 
 /// The rules leave the chain before its end. They need no chains below it, or one each.
 #[test]
-fn rules_that_leave_a_chain_on_alternatives_or_negations_do_not_deepen_it() {
+fn returns_on_alternatives_or_negations_do_not_deepen_chain_nesting() {
     let text = |tests: &str, n: usize| {
         let rule =
             |i: usize| format!("-A one -p udp {} -j RETURN\n", tests.replace('N', &i.to_string()));
@@ -329,7 +329,7 @@ const LETTERS: [&str; 10] = [
 /// Small scope, whole: up to three rules out of a few amid a run that is long enough for a map,
 /// every packet by diagrams.
 #[test]
-fn every_three_rules_amid_a_run_are_proven_to_mean_the_same_in_nft() {
+fn any_three_rules_within_a_run_are_proven_equal_in_nft() {
     let options = CompileOptions { check_packets_per_family: 60, ..CompileOptions::default() };
     let (mut words, mut last) = (vec![Vec::new()], vec![Vec::new()]);
     for _ in 0..3 {

@@ -30,7 +30,7 @@ fn shares(share: &FormRuleCoverage) -> Vec<String> {
 }
 
 #[test]
-fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() {
+fn nft_rule_share_of_each_hook_is_reported_with_reasons() {
     let whole = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:own - [0:0]\n:idle - [0:0]\n\
                  -A INPUT -s 192.0.2.1/32 -j ACCEPT\n-A INPUT -j own\n-A FORWARD -j own\n\
                  -A own -s 192.0.2.2/32 -j DROP\n-A own -s 192.0.2.3/32 -j DROP\n\
@@ -71,7 +71,7 @@ fn the_share_of_each_hook_that_nft_evaluates_is_told_with_what_keeps_the_rest() 
 }
 
 #[test]
-fn a_strict_form_is_whole_or_refused_with_its_rules() {
+fn a_strict_form_is_complete_or_refused_naming_the_rules() {
     let whole = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
     let strict =
         CompileOptions { refuse_rules_left_in_iptables: true, ..CompileOptions::default() };
@@ -96,7 +96,7 @@ fn a_strict_form_is_whole_or_refused_with_its_rules() {
 }
 
 #[test]
-fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
+fn iptables_forms_report_unchanged_rules_with_reasons() {
     let listed: String =
         (1..=200).map(|n| format!("-A FORWARD -s 192.0.2.{n}/32 -j DROP\n")).collect();
     let text = |more: &str| {
@@ -136,7 +136,7 @@ fn the_forms_for_iptables_tell_which_rules_stand_as_they_were_and_why() {
 }
 
 #[test]
-fn a_chain_that_nobody_calls_keeps_its_table_in_iptables_where_loading_it_does_something() {
+fn an_uncalled_chain_with_load_effects_keeps_its_table_in_iptables() {
     let form = |rule: &str| {
         nft_form(&format!(
             "*mangle\n:PREROUTING ACCEPT [0:0]\n:nobody - [0:0]\n\

@@ -34,7 +34,7 @@ fn steps_to_prove(shape: AdversarialShape, size: usize) -> u64 {
 }
 
 #[test]
-fn steps_of_proofs_grow_with_the_rules() {
+fn proof_steps_grow_within_the_exponent_limit() {
     let mut too_steep = Vec::new();
     for (shape, exponent_max) in [
         (AdversarialShape::LimitedLogs, EXPONENT_MAX),

@@ -106,7 +106,7 @@ impl Classifier for FaultySubject {
 }
 
 #[test]
-fn engines_that_are_right_agree() {
+fn correct_engines_agree() {
     let filters = filters();
     let keys = trace(&filters);
     let engines = [Engine::Linear, Engine::IntervalDag, Engine::Tuple].map(|e| build(e, &filters));
@@ -119,7 +119,7 @@ fn engines_that_are_right_agree() {
 }
 
 #[test]
-fn a_wrong_subject_is_found_wherever_it_stands() {
+fn a_wrong_subject_is_found_at_any_position() {
     let filters = filters();
     let keys = trace(&filters);
     for (fault, question) in [
@@ -145,7 +145,7 @@ fn a_wrong_subject_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn outside_of_the_sample_linear_judges_where_subjects_differ() {
+fn outside_the_sample_linear_decides_if_subjects_differ() {
     let filters = filters();
     let keys = trace(&filters);
     let faulty = FaultySubject { right: build(Engine::Tuple, &filters), fault: Fault::FirstMatch };

@@ -8,7 +8,7 @@ use weir_bench::{BenchSubject, TraceOptions, TracePattern, find_wrong_answers, g
 use weir_classify::classbench::parse_filter_set;
 
 #[test]
-fn every_method_that_the_processor_has_agrees_with_linear() {
+fn every_available_rte_acl_method_agrees_with_linear() {
     let mut text = String::new();
     for n in 0..300 {
         let (len, port, proto) = (16 + n % 17, 7 * n, [6, 17][n % 2]);

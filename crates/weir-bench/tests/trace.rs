@@ -28,7 +28,7 @@ fn distinct_count(keys: &KeyTable) -> usize {
 }
 
 #[test]
-fn every_packet_is_in_a_filter_and_a_seed_repeats_them() {
+fn every_packet_matches_a_filter_and_seeds_are_reproducible() {
     let filters = disjoint_filters();
     for pattern in [TracePattern::Uniform, TracePattern::Zipf, TracePattern::Local] {
         let keys = trace(pattern, 1);
@@ -40,7 +40,7 @@ fn every_packet_is_in_a_filter_and_a_seed_repeats_them() {
 }
 
 #[test]
-fn uniform_traces_have_new_packets_and_zipf_traces_a_busy_rule() {
+fn uniform_traces_rarely_repeat_and_zipf_traces_favour_one_rule() {
     let (uniform, zipf) = (trace(TracePattern::Uniform, 1), trace(TracePattern::Zipf, 1));
     assert!(distinct_count(&uniform) > 19_900);
     assert!((200..300).contains(&busiest_filter_packet_count(&uniform)));

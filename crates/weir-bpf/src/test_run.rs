@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_as_long_as_what_it_makes() {
+    fn the_page_count_covers_the_requested_packets_or_duration() {
         let second = Duration::from_secs(1);
         assert_eq!(count_pages_for_trial(second, 0, 1000), 1024 + 64);
         assert_eq!(count_pages_for_trial(second, 0, 0), 100_000_000);

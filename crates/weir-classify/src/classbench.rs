@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_no_filter_is_named() {
+    fn a_malformed_filter_line_is_reported_by_number() {
         let good = "@10.0.0.0/8\t192.0.2.1/32\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0200\t";
         assert_eq!(parse_filter_set(good, true).unwrap().rule_count(), 1);
         let bad = good.replace("80 : 80", "81 : 80");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_has_five_numbers_in_range() {
+    fn a_trace_line_requires_five_numbers_in_range() {
         let keys = parse_trace("1 2 3 4 6 4294967295 481\n").unwrap();
         assert_eq!(keys.key(0), [1, 2, 3, 4, 6]);
         assert!(parse_trace("1 2 3 4 256").is_err());

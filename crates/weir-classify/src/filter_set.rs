@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn any_becomes_the_test_of_the_kind_of_word() {
+    fn any_becomes_the_full_test_of_each_word_kind() {
         let words = vec![KeyWord::interval("dport", 16), KeyWord::bits("state")];
         let mut set = FilterSet::new(KeySchema::new(words));
         set.push_rule(3, true, &[WordTest::ANY, WordTest::ANY]);

@@ -63,7 +63,7 @@ fn fill_set(
 }
 
 #[test]
-fn wide_filters_that_all_overlap() {
+fn dag_agrees_with_linear_on_widely_overlapping_filters() {
     let words = KeySchema::five_tuple().words().to_vec();
     let filters = fill_set(&words, 5_000, |rng, _| {
         [u32::MAX, u32::MAX, 0xffff, 0xffff, 0xff].map(|max| random_interval(rng, max)).into()
@@ -77,7 +77,7 @@ fn wide_filters_that_all_overlap() {
 }
 
 #[test]
-fn masks_that_are_not_contiguous() {
+fn dag_agrees_with_linear_on_noncontiguous_masks() {
     let words = [KeyWord::bits("mark"), KeyWord::bits("state"), KeyWord::interval("dport", 16)];
     let filters = fill_set(&words, 2_000, |rng, _| {
         let mut masked = || {
@@ -90,7 +90,7 @@ fn masks_that_are_not_contiguous() {
 }
 
 #[test]
-fn addresses_of_four_words() {
+fn dag_agrees_with_linear_on_four_word_addresses() {
     let addresses = ["saddr", "daddr"]
         .into_iter()
         .flat_map(|name| (0..4).map(move |word| KeyWord::interval(&format!("{name}[{word}]"), 32)));
@@ -114,7 +114,7 @@ fn addresses_of_four_words() {
 }
 
 #[test]
-fn two_hundred_thousand_equal_filters() {
+fn dag_of_200_000_equal_filters_stays_within_the_memory_bound() {
     let words = [KeyWord::interval("saddr", 32), KeyWord::interval("daddr", 32)];
     let filters =
         fill_set(&words, 200_000, |_, _| vec![WordTest::prefix(0x0a00_0000, 8), WordTest::ANY]);
@@ -130,7 +130,7 @@ fn two_hundred_thousand_equal_filters() {
 }
 
 #[test]
-fn bit_vectors_end_at_the_limit_of_steps() {
+fn building_bit_vectors_stops_at_the_step_limit() {
     let words = [KeyWord::interval("saddr", 32), KeyWord::interval("daddr", 32)];
     let filters = fill_set(&words, 5_000, |rng, _| {
         vec![random_interval(rng, u32::MAX), random_interval(rng, u32::MAX)]
@@ -143,7 +143,7 @@ fn bit_vectors_end_at_the_limit_of_steps() {
 }
 
 #[test]
-fn filters_of_bit_vectors_are_removed_and_inserted() {
+fn filters_in_bit_vectors_can_be_removed_and_inserted() {
     let words = KeySchema::five_tuple().words().to_vec();
     let filters = fill_set(&words, 1_500, |rng, _| {
         [u32::MAX, u32::MAX, 0xffff, 0xffff, 0xff].map(|max| random_interval(rng, max)).into()

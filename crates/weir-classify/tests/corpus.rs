@@ -8,7 +8,7 @@ use weir_testkit::testdata;
 use self::ruleset_comparison::{ComparisonCounts, RulesetComparison, read_firewall};
 
 #[test]
-fn published_rulesets_are_looked_up_as_the_interpreter_evaluates_them() {
+fn lookups_agree_with_the_interpreter_on_published_rulesets() {
     let mut rulesets = 0;
     for extension in ["iptables", "loadable", "ip6tables"] {
         for path in testdata::files_with_extension(&testdata::corpus_folder_from_env(), extension) {

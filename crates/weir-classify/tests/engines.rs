@@ -101,7 +101,7 @@ fn find_difference(
 
 proptest! {
     #[test]
-    fn every_engine_answers_as_the_linear_one((filters, keys) in arbitrary_case()) {
+    fn every_engine_agrees_with_the_linear_engine((filters, keys) in arbitrary_case()) {
         let limits = BuildLimits::default();
         let reference = Engine::Linear.build(&filters, &limits).unwrap();
         for engine in Engine::ALL {
@@ -144,7 +144,7 @@ fn filter_rules(filters: &FilterSet, is_kept: impl Fn(u32) -> bool) -> FilterSet
 proptest! {
     /// Rules of one filter are inserted in random order, half of them removed, and inserted again.
     #[test]
-    fn updates_leave_what_a_build_makes((filters, keys) in arbitrary_case(), seed in any::<u64>()) {
+    fn updates_give_the_same_results_as_a_build((filters, keys) in arbitrary_case(), seed in any::<u64>()) {
         let mut rng = weir_random::Rng::new(seed);
         let mut updates: Vec<_> = filters.filters().collect();
         updates.dedup_by_key(|filter| filter.rule);

@@ -66,7 +66,7 @@ fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists
 }
 
 #[test]
-fn searches_and_bit_vectors_answer_as_the_linear_engine_with_all_instructions() {
+fn dag_agrees_with_linear_for_all_instruction_sets() {
     for (rule_count, with_bits) in [(1, false), (60, true), (600, true), (2100, false)] {
         let (filters, keys) = random_case(u64::from(rule_count), rule_count, with_bits);
         let linear = Engine::Linear.build(&filters, &BuildLimits::default()).unwrap();
@@ -124,7 +124,7 @@ fn damaged_bytes_are_refused() {
 }
 
 #[test]
-fn damage_under_a_valid_checksum_never_leaves_the_block() {
+fn corruption_with_valid_checksum_never_reads_outside_the_block() {
     let mut rng = Rng::new(11);
     let (mut accepted, mut refused) = (0, 0);
     for budget in [SearchMemoryBudget::default(), BIT_VECTORS_ALONE] {

@@ -31,7 +31,7 @@ fn collect_all(classifier: &dyn Classifier, keys: &KeyTable) -> RuleLists {
 }
 
 #[test]
-fn every_engine_but_the_list_refuses_to_exceed_its_memory() {
+fn engines_except_linear_and_ipset_respect_the_memory_limit() {
     let filters = build_crossing_rules(80);
     for engine in Engine::ALL.into_iter().filter(|e| !matches!(e, Engine::Linear | Engine::Ipset)) {
         assert!(engine.build(&filters, &BuildLimits::default()).is_ok(), "{}", engine.name());
@@ -43,7 +43,7 @@ fn every_engine_but_the_list_refuses_to_exceed_its_memory() {
 }
 
 #[test]
-fn structures_that_explode_are_refused_by_their_steps() {
+fn exponentially_growing_structures_are_refused_at_the_step_limit() {
     let filters = build_crossing_rules(80);
     let limits = BuildLimits { steps_max: 2_000, ..BuildLimits::default() };
     for engine in [Engine::Hipac, Engine::IntervalDecisionDiagram, Engine::HyperSplit] {
@@ -55,7 +55,7 @@ fn structures_that_explode_are_refused_by_their_steps() {
 }
 
 #[test]
-fn all_matches_are_right_where_only_the_first_has_a_structure() {
+fn all_matches_are_correct_if_only_first_match_is_indexed() {
     let mut filters = build_crossing_rules(0);
     // The first rule hides all others from the first match, but not from all matches.
     filters.push_rule(0, true, &[WordTest::ANY; 2]);
@@ -97,7 +97,7 @@ fn a_readers_snapshot_does_not_see_updates() {
 }
 
 #[test]
-fn long_chains_are_split_and_answer_as_before() {
+fn long_collision_chains_are_split_without_changing_results() {
     let mut filters = FilterSet::new(KeySchema::five_tuple());
     let mut keys = KeyTable::new(filters.schema());
     for number in 0..40 * COLLISION_LIMIT as u32 {

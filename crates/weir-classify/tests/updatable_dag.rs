@@ -174,7 +174,7 @@ fn a_snapshot_that_is_kept_does_not_change() {
 }
 
 #[test]
-fn an_insertion_without_room_changes_nothing() {
+fn an_insertion_over_the_memory_limit_changes_nothing() {
     let all = all_rules();
     let keys = keys_of(&all);
     let first = select_rules(&all, |rule| rule < 8);

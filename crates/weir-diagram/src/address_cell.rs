@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_of_a_cell_is_that_of_each_of_its_addresses() {
+    fn a_cell_test_agrees_with_testing_each_address() {
         let subsets = |bits: u32| {
             let numbers = (0..7_u128).filter(move |n| bits >> n & 1 == 1);
             set(&numbers.map(|n| (n, n)).collect::<Vec<_>>())
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_occur_twice_have_parts_of_their_own() {
+    fn repeated_sets_do_not_multiply_the_parts() {
         // Once on each side of a comparison, in another order.
         let singles: Vec<IntervalSet> = (0..300).map(|n| set(&[(2 * n, 2 * n)])).collect();
         let both = singles.iter().chain(singles.iter().rev());

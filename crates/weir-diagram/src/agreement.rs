@@ -305,7 +305,7 @@ fn generate_boundary_packets(firewall: &Firewall, count: usize, seed: u64) -> Ve
 }
 
 #[test]
-fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
+fn diagrams_agree_with_the_interpreter_on_all_verdict_cases() {
     let mut compared = 0;
     for case in weir_testkit::verdict_cases::read_verdict_cases(
         &weir_testkit::testdata::testdata_path("verdicts"),
@@ -324,7 +324,7 @@ fn every_case_of_the_verdicts_has_the_outcome_of_the_interpreter() {
 }
 
 #[test]
-fn a_queue_keeps_the_state_that_a_rule_before_it_set() {
+fn nfqueue_preserves_the_conntrack_state_set_by_earlier_rules() {
     let text = "*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j NOTRACK\nCOMMIT\n\
                 *filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j NFQUEUE\nCOMMIT\n\
                 *mangle\n:POSTROUTING ACCEPT [0:0]\n\
@@ -337,7 +337,7 @@ fn a_queue_keeps_the_state_that_a_rule_before_it_set() {
 }
 
 #[test]
-fn random_rulesets_have_the_outcomes_of_the_interpreter() {
+fn diagrams_agree_with_the_interpreter_on_random_rulesets() {
     let (mut compared, mut skipped) = (0, 0);
     for seed in 0..120 {
         let text = generate_random_ruleset(seed);
@@ -357,7 +357,7 @@ fn random_rulesets_have_the_outcomes_of_the_interpreter() {
 }
 
 #[test]
-fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {
+fn diagrams_agree_with_the_interpreter_after_unknown_targets() {
     const UNKNOWN_AND_KNOWN_TARGETS: [&str; 7] = [
         "-j UNKNOWN --option",
         "-j UNKNOWN --option",
@@ -388,7 +388,7 @@ fn rules_behind_an_unknown_target_have_the_outcomes_of_the_interpreter() {
 }
 
 #[test]
-fn lists_of_addresses_have_the_outcomes_of_the_interpreter() {
+fn diagrams_agree_with_the_interpreter_on_address_lists() {
     const TARGETS: [&str; 9] = [
         "-j ACCEPT",
         "-j ACCEPT",

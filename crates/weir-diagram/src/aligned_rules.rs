@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn more_changes_than_the_limit_are_none() {
+    fn no_alignment_is_returned_beyond_the_edit_limit() {
         assert_eq!(changed("abcd", "abd", 0), None);
         assert_eq!(changed("abcdef", "uvwxyz", 11), None);
         assert!(changed("abcdef", "uvwxyz", 12).is_some());
@@ -116,7 +116,7 @@ mod tests {
     /// What is left of both without the changed elements is the same, and no shorter script exists
     /// for lists of two letters (by the longest common subsequence).
     #[test]
-    fn the_rest_is_common_and_longest() {
+    fn unchanged_elements_form_a_longest_common_subsequence() {
         for (n, m) in (0..64_u32).flat_map(|n| (0..64_u32).map(move |m| (n, m))) {
             let list = |bits: u32| (0..6).map(|i| bits >> i & 1).collect::<Vec<u32>>();
             let lists = [list(n), list(m)];

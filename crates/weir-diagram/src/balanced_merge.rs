@@ -129,7 +129,7 @@ mod tests {
     use crate::operators::FirstNonzeroOperator;
 
     #[test]
-    fn balanced_merging_lets_the_first_decide() {
+    fn balanced_merging_gives_precedence_to_the_first_diagram() {
         let mut store = NodeStore::new(1 << 20);
         for count in [0usize, 1, 2, 3, 7, 8, 100] {
             let tables: Vec<_> = (0..count).map(|i| random_truth_table(i as u64 * 7, 9)).collect();

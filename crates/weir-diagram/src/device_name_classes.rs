@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_rule_tells_apart_share_a_class() {
+    fn names_that_no_rule_distinguishes_share_a_class() {
         let asked = [("eth0", false), ("eth", true), ("ppp", true), ("eth1", false)];
         let devices = DeviceNameClasses::new(asked.map(|(n, p)| (n.to_owned(), p)));
         let class = |name| devices.class_of_name(name);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_worded_by_what_rules_ask_for_and_no_name_is_invented() {
+    fn a_class_is_described_by_the_device_tests_of_rules() {
         let asked = [("eth0", false), ("eth", true), ("ppp", true)];
         let devices = DeviceNameClasses::new(asked.map(|(n, p)| (n.to_owned(), p)));
         let word = |name| {

@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn rules_in_a_row_add_up() {
+    fn effects_of_consecutive_rules_add_up() {
         let rules = "-A FORWARD -m limit --limit 5/min -j LOG\n".repeat(3);
         assert!(may_meet(&rules, 3));
         assert!(!may_meet(&rules, 4));
     }
 
     #[test]
-    fn rules_for_disjoint_packets_do_not_add_up() {
+    fn effects_of_rules_for_disjoint_packets_do_not_add_up() {
         let rule = |net| format!("-A FORWARD -s 10.{net}.0.0/16 -m limit --limit 5/min -j LOG\n");
         let rules: String = (0..20).map(rule).collect();
         assert!(!may_meet(&rules, 2));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_weighs_as_much_as_its_chain() {
+    fn a_jump_counts_the_effects_of_its_chain() {
         let log = "-A b -m limit --limit 5/min -j LOG\n";
         let rules = format!("-A FORWARD -j a\n-A a -i eth0 -j b\n-A a -i eth1 -j b\n{log}{log}");
         assert!(may_meet(&rules, 2));

@@ -193,7 +193,7 @@ fn compare_all_paths(
 }
 
 #[test]
-fn what_is_proven_in_lockstep_is_equal_as_a_whole() {
+fn lockstep_proofs_agree_with_whole_diagrams() {
     let counts = compare_lockstep_with_diagrams(0..800);
     println!("{counts:?}");
     assert!(counts.proven > 300, "{counts:?}");
@@ -202,7 +202,7 @@ fn what_is_proven_in_lockstep_is_equal_as_a_whole() {
 
 #[test]
 #[ignore = "minutes: for changes of the proof"]
-fn what_is_proven_in_lockstep_is_equal_as_a_whole_for_many_seeds() {
+fn lockstep_proofs_agree_with_whole_diagrams_for_many_seeds() {
     let counts = compare_lockstep_with_diagrams(800..40_000);
     println!("{counts:?}");
     assert!(counts.proven > 10_000 && counts.differing > 10_000, "{counts:?}");

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_end_where_all_originals_before_are_on_both_sides() {
+    fn sections_end_after_the_same_originals_on_both_sides() {
         let one = |n: u32| Some((n, n));
         let list = [one(0), one(1), one(2), one(3)];
         assert_eq!(cut_into_sections([&list, &list]), [[1, 1], [2, 2], [3, 3], [4, 4]]);

@@ -104,9 +104,9 @@ struct ComputedEntry {
 
 const EMPTY_COMPUTED_ENTRY: ComputedEntry =
     ComputedEntry { code: 0, f: DiagramRef(0), g: DiagramRef(0), result: DiagramRef(0) };
-/// A slot of the unique table: the number of a node, and other bits of its hash than those that
-/// chose the slot. A probe of another node's slot reads no node, which is rarely in the processor's
-/// cache.
+/// A slot of the unique table: the number of a node, and half of its hash. Its low bits choose the
+/// slot (there are at most 2³² slots); the others differ for most nodes of a cluster, so that a
+/// probe of another node's slot reads no node, which is rarely in the processor's cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct UniqueSlot {
     node_index: u32,
@@ -248,7 +248,7 @@ impl NodeStore {
         let node = Node { level, low, high };
         let mask = self.unique_table.len() - 1;
         let hash = hash_table_key(level, low, high);
-        let (mut slot, hash_tag) = (hash as usize & mask, (hash >> 32) as u32);
+        let (mut slot, hash_tag) = (hash as usize & mask, hash as u32);
         loop {
             let found = self.unique_table[slot];
             if found == EMPTY_SLOT {
@@ -271,28 +271,43 @@ impl NodeStore {
         self.unique_table[slot] = UniqueSlot { node_index: at, hash_tag };
         self.nodes_peak = self.nodes_peak.max(self.nodes.len());
         if self.nodes.len() * 3 > self.unique_table.len() * 2 {
-            self.rehash_unique_table(self.unique_table.len() * 2);
+            self.double_unique_table();
         }
         Ok(DiagramRef(at))
     }
 
-    fn rehash_unique_table(&mut self, slots: usize) {
-        self.unique_table.clear();
-        self.unique_table.resize(slots, EMPTY_SLOT);
-        let mask = slots - 1;
-        for (node, at) in self.nodes.iter().zip(0..) {
-            let hash = hash_table_key(node.level, node.low, node.high);
-            let mut slot = hash as usize & mask;
-            while self.unique_table[slot] != EMPTY_SLOT {
-                slot = (slot + 1) & mask;
-            }
-            self.unique_table[slot] = UniqueSlot { node_index: at, hash_tag: (hash >> 32) as u32 };
+    /// Slots follow from tags, so no node is read; and since the entries of old neighbours come into
+    /// two places, each in order, nearly all memory is accessed in sequence.
+    fn double_unique_table(&mut self) {
+        let slots = self.unique_table.len() * 2;
+        let old = std::mem::replace(&mut self.unique_table, vec![EMPTY_SLOT; slots]);
+        for entry in old.into_iter().filter(|entry| *entry != EMPTY_SLOT) {
+            self.insert_unique(entry);
         }
         // Half an entry a slot is two thirds of an entry a node.
         if self.computed_table.len() * 2 < slots && slots > 1 << 11 {
             self.computed_table.clear();
             self.computed_table.resize(slots / 2, EMPTY_COMPUTED_ENTRY);
         }
+    }
+
+    /// The unique table of nodes that were moved.
+    fn rebuild_unique_table(&mut self) {
+        self.unique_table.fill(EMPTY_SLOT);
+        for node_index in 0..self.nodes.len() {
+            let Node { level, low, high } = self.nodes[node_index];
+            let hash_tag = hash_table_key(level, low, high) as u32;
+            self.insert_unique(UniqueSlot { node_index: node_index as u32, hash_tag });
+        }
+    }
+
+    fn insert_unique(&mut self, entry: UniqueSlot) {
+        let mask = self.unique_table.len() - 1;
+        let mut slot = entry.hash_tag as usize & mask;
+        while self.unique_table[slot] != EMPTY_SLOT {
+            slot = (slot + 1) & mask;
+        }
+        self.unique_table[slot] = entry;
     }
 
     /// A code for its own operation, as a substitution is.
@@ -443,7 +458,7 @@ impl NodeStore {
         self.nodes.truncate(end);
         self.first_valid_cache_code = self.next_cache_code;
         self.next_cache_code += FIXED_CACHE_CODE_COUNT;
-        self.rehash_unique_table(self.unique_table.len());
+        self.rebuild_unique_table();
         // As much garbage again before the next sweep as there is to keep, so that sweeping costs
         // a constant share.
         self.sweep_threshold = (2 * end).max(1 << 16).min((end + self.nodes_max) / 2);
@@ -489,7 +504,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_sweep_keeps_the_roots_and_what_is_older() {
+    fn a_sweep_keeps_roots_and_older_nodes() {
         let mut store = NodeStore::new(1 << 20);
         let old = build_diagram_of_truth_table(&mut store, &random_truth_table(1, 4), 0);
         let from = store.node_count();
@@ -522,7 +537,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_full_store_says_so_and_stays_usable() {
+    fn a_full_store_returns_an_error_and_stays_usable() {
         let mut store = NodeStore::new(0);
         let small = build_diagram_of_truth_table(&mut store, &random_truth_table(3, 3), 0);
         let mut full = false;

@@ -118,7 +118,7 @@ mod tests {
     use crate::node_store::tests::{build_diagram_of_truth_table, random_truth_table};
 
     #[test]
-    fn operations_do_point_by_point_what_they_say() {
+    fn operators_are_correct_at_every_point() {
         let mut store = NodeStore::new(1 << 20);
         for seed in 0..300 {
             let (a, b, p) = (

@@ -168,7 +168,7 @@ fn assert_many_proven(counts: &BTreeMap<&'static str, [usize; 3]>) {
 }
 
 #[test]
-fn sequences_of_stateful_rules_are_proven_equal_only_where_whole_diagrams_are() {
+fn stateful_sequences_are_proven_equal_only_if_diagrams_are_equal() {
     let texts = (0..200).map(|seed| (seed, generate_stateful_ruleset(seed)));
     let counts = compare_as_sequences_and_whole_diagrams(
         texts,
@@ -178,7 +178,7 @@ fn sequences_of_stateful_rules_are_proven_equal_only_where_whole_diagrams_are() 
 }
 
 #[test]
-fn sequences_of_random_rules_are_proven_equal_only_where_whole_diagrams_are() {
+fn random_sequences_are_proven_equal_only_if_diagrams_are_equal() {
     let paths = JourneyKind::ALL.map(ComparedPath::WholeJourney);
     let texts = (0..60).map(|seed| (seed, generate_random_ruleset(seed)));
     let counts = compare_as_sequences_and_whole_diagrams(texts, &paths);

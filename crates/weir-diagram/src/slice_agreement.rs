@@ -162,7 +162,7 @@ fn compare_all_paths(
 }
 
 #[test]
-fn slices_have_the_difference_of_the_whole_rulesets() {
+fn slices_have_the_same_difference_as_whole_rulesets() {
     let counts = compare_slices_with_whole_rulesets(0..300);
     assert!(counts.compared > 400, "{counts:?}");
     assert!(counts.smaller * 2 > counts.compared, "{counts:?}");

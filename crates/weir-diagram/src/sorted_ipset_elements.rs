@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn sorted_elements_have_the_diagram_of_merged_elements() {
+    fn sorted_elements_give_the_same_diagram_as_merging() {
         for (create, dirs, element) in SETS {
             let mut sizes = Vec::new();
             for seed in 0..60 {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_are_no_points_are_left_to_merging() {
+    fn set_types_without_point_elements_are_left_to_merging() {
         for (create, dirs, element) in [
             ("hash:net,iface family inet", &[true, true][..], "10.0.0.A/L,eth0"),
             ("hash:ip,port,ip family inet", &[true, true, true], "10.0.0.A,P,10.0.0.A"),

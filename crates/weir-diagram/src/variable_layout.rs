@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_follow_one_another_without_a_gap() {
+    fn levels_of_variable_blocks_are_contiguous() {
         for order in VariableOrder::ALL {
             for family in [Family::V4, Family::V6] {
                 let layout = VariableLayout::new(family, order, DeviceNameClasses::new([]));

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_translation_that_is_not_settled_keeps_the_port_that_its_range_holds() {
+    fn an_undetermined_translation_keeps_a_port_within_its_range() {
         let range = NatRange { ports: Some((1000, 2000)), ..NatRange::default() };
         let target = NatTarget::Redirect(range);
         let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);

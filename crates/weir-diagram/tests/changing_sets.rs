@@ -37,7 +37,7 @@ fn sets_tell_apart(rules: &str, sets: [&str; 2]) {
 }
 
 #[test]
-fn a_set_that_nothing_changes_is_compared_by_its_elements() {
+fn a_set_without_modifications_is_compared_by_its_elements() {
     sets_tell_apart(
         MATCH,
         ["create s hash:ip\nadd s 10.0.0.1\n", "create s hash:ip\nadd s 10.0.0.2\n"],
@@ -45,7 +45,7 @@ fn a_set_that_nothing_changes_is_compared_by_its_elements() {
 }
 
 #[test]
-fn a_set_that_a_rule_adds_to_is_compared_as_it_is_at_first() {
+fn a_set_modified_by_rules_is_compared_by_initial_contents() {
     sets_tell_apart(
         MATCH_AND_ADD,
         ["create s hash:ip\nadd s 10.0.0.1\n", "create s hash:ip\nadd s 10.0.0.2\n"],
@@ -80,7 +80,7 @@ fn a_set_with_timeouts_is_compared_by_definition_and_elements() {
 }
 
 #[test]
-fn counters_that_rules_compare_and_elements_that_learn_an_address_tell_apart() {
+fn tested_counters_and_learned_addresses_distinguish_sets() {
     sets_tell_apart(
         "*filter\n-A FORWARD -m set --match-set s src --packets-gt 5 -j DROP\nCOMMIT\n",
         [
@@ -98,7 +98,7 @@ fn counters_that_rules_compare_and_elements_that_learn_an_address_tell_apart() {
 }
 
 #[test]
-fn members_of_a_list_tell_apart_what_weir_does_not_look_up_in_it() {
+fn member_elements_distinguish_lists_that_weir_cannot_evaluate() {
     let list =
         |element: &str| format!("create m hash:net\nadd m {element}\ncreate s list:set\nadd s m\n");
     sets_tell_apart(
@@ -108,7 +108,7 @@ fn members_of_a_list_tell_apart_what_weir_does_not_look_up_in_it() {
 }
 
 #[test]
-fn values_that_a_target_takes_from_a_set_tell_apart() {
+fn values_that_a_target_reads_from_a_set_distinguish_rulesets() {
     let rules = |map: &str| {
         format!(
             "*mangle\n-A FORWARD -j SET --map-set s src {map}\nCOMMIT\n\
@@ -123,7 +123,7 @@ fn values_that_a_target_takes_from_a_set_tell_apart() {
 }
 
 #[test]
-fn a_set_that_only_one_ruleset_changes_is_the_same_question_in_both() {
+fn a_set_modified_by_one_ruleset_is_one_variable_in_both() {
     let sets = "create s hash:ip\nadd s 10.0.0.1\n";
     let log = "-A INPUT -p tcp --dport 9 -j SET --add-set s src\n";
     let found = compared(&firewall(MATCH_AND_ADD, sets), &firewall(MATCH, sets));
@@ -135,7 +135,7 @@ fn a_set_that_only_one_ruleset_changes_is_the_same_question_in_both() {
 }
 
 #[test]
-fn a_witness_names_the_ruleset_whose_set_is_meant() {
+fn a_witness_names_the_ruleset_of_an_assumed_set() {
     let a = firewall(MATCH, "create s hash:ip timeout 600\nadd s 10.0.0.1\n");
     let b = firewall(MATCH, "create s hash:ip timeout 600\nadd s 10.0.0.2\n");
     let options = CompareOptions {

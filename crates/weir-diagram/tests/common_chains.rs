@@ -46,7 +46,7 @@ fn with_services_reversed(text: &str) -> String {
 }
 
 #[test]
-fn steps_grow_with_the_rules_that_differ_not_with_what_chains_do() {
+fn steps_grow_with_differing_rules_not_with_chain_contents() {
     let mut taken = Vec::new();
     for count in [25, 50, 100] {
         let text = generate_services_ruleset(&ServicesOptions { count, seed: 1 });
@@ -95,7 +95,7 @@ fn what_a_call_writes_is_seen_by_tests_after_it() {
 }
 
 #[test]
-fn a_chain_that_was_rewritten_correctly_is_common_again() {
+fn an_equivalently_rewritten_chain_is_treated_as_common() {
     let rewritten = |inner: &str| {
         let services = generate_services_ruleset(&ServicesOptions { count: 40, seed: 1 });
         let rules =
@@ -158,7 +158,7 @@ fn networks(count: usize, in_tree: bool, prefix: &str) -> Firewall {
 }
 
 #[test]
-fn a_tree_over_chains_is_compared_by_calls() {
+fn a_tree_that_dispatches_to_chains_is_compared_by_calls() {
     let steps = [1000, 2000].map(|count| {
         let comparison = compared(&networks(count, false, ""), &networks(count, true, ""));
         assert!(comparison.is_equal(), "{count} networks");
@@ -168,7 +168,7 @@ fn a_tree_over_chains_is_compared_by_calls() {
 }
 
 #[test]
-fn a_test_for_whole_packets_next_to_ports_is_the_same_if_headers_are_whole() {
+fn a_non_fragment_test_changes_nothing_if_headers_are_complete() {
     let options = |exclude_unreadable_headers| CompareOptions {
         exclude_unreadable_headers,
         steps_max: 20_000_000,

@@ -45,7 +45,7 @@ fn differs(before: &Firewall, after: &Firewall, options: &CompareOptions) -> Rul
 }
 
 #[test]
-fn disjoint_rules_may_change_places_and_overlapping_ones_may_not() {
+fn disjoint_rules_commute_and_overlapping_rules_do_not() {
     let a = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
     let b = "-A FORWARD -s 11.0.0.0/8 -j ACCEPT\n";
     let c = "-A FORWARD -s 10.1.0.0/16 -j ACCEPT\n";
@@ -60,7 +60,7 @@ fn disjoint_rules_may_change_places_and_overlapping_ones_may_not() {
 }
 
 #[test]
-fn a_rule_split_in_two_and_a_shadowed_one_change_nothing() {
+fn splitting_a_rule_and_adding_a_shadowed_rule_are_equal() {
     let one = filter("-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 1:99 -j DROP");
     let two = filter(
         "-A FORWARD -s 10.128.0.0/9 -p tcp -m tcp --dport 1:99 -j DROP\n\
@@ -71,7 +71,7 @@ fn a_rule_split_in_two_and_a_shadowed_one_change_nothing() {
 }
 
 #[test]
-fn moving_a_port_match_is_seen_where_a_cut_header_dies() {
+fn moving_a_port_match_differs_for_truncated_headers() {
     let port = "-A FORWARD -p udp -m udp --dport 53 -j ACCEPT\n";
     let src = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n";
     let (one, other) = (filter(&format!("{port}{src}")), filter(&format!("{src}{port}")));
@@ -81,7 +81,7 @@ fn moving_a_port_match_is_seen_where_a_cut_header_dies() {
 }
 
 #[test]
-fn a_user_chain_is_its_rules_behind_a_jump_and_a_goto_skips_the_rest() {
+fn a_user_chain_equals_its_inlined_rules_for_jump_and_goto() {
     let flat = filter(
         "-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\n-A FORWARD -s 10.0.0.0/8 -j DROP\n\
          -A FORWARD -p udp -j DROP",
@@ -106,7 +106,7 @@ fn a_user_chain_is_its_rules_behind_a_jump_and_a_goto_skips_the_rest() {
 }
 
 #[test]
-fn effects_and_their_order_count_unless_only_verdicts_are_asked_for() {
+fn effects_and_their_order_are_compared_except_at_verdict_level() {
     let log = |prefix: &str| format!("-A FORWARD -p tcp -j LOG --log-prefix {prefix}\n");
     let (one, other) = (
         filter(&format!("{}{}", log("a"), log("b"))),
@@ -140,7 +140,7 @@ fn a_mark_is_seen_by_later_tables() {
 }
 
 #[test]
-fn a_translated_address_is_what_the_filter_sees() {
+fn the_filter_table_sees_the_translated_address() {
     let text = |to: &str, wanted: &str| {
         v4(&format!(
             "*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 192.0.2.1 -j DNAT --to-destination {to}\n\
@@ -174,7 +174,7 @@ fn a_redirected_packet_goes_to_input() {
 }
 
 #[test]
-fn a_stateful_test_is_known_by_its_rule_or_by_its_text() {
+fn stateful_tests_are_paired_by_rule_number_or_text() {
     let limit = |n: u32| format!("-A FORWARD -p tcp -m limit --limit {n}/sec -j ACCEPT\n");
     let one = filter(&format!("{}{}", limit(1), limit(2)));
     let swapped = filter(&format!("{}{}", limit(2), limit(1)));
@@ -195,7 +195,7 @@ fn a_stateful_test_is_known_by_its_rule_or_by_its_text() {
 }
 
 #[test]
-fn an_opaque_test_is_one_variable_wherever_it_stands() {
+fn an_opaque_test_is_one_variable_in_all_rules() {
     let local = "-m addrtype --dst-type LOCAL";
     let one = filter(&format!("-A FORWARD {local} -j DROP\n-A FORWARD -p tcp -j ACCEPT"));
     let two = filter(&format!(
@@ -211,7 +211,7 @@ fn an_opaque_test_is_one_variable_wherever_it_stands() {
 }
 
 #[test]
-fn a_set_with_elements_is_the_rules_it_stands_for() {
+fn a_set_match_equals_one_rule_per_element() {
     let rules = "-A FORWARD -s 10.0.0.0/8 -j DROP\n-A FORWARD -s 192.0.2.7/32 -j DROP";
     let mut sets = filter("-A FORWARD -m set --match-set s src -j DROP");
     let text = "create s hash:net family inet\nadd s 10.0.0.0/8\nadd s 192.0.2.7\n";
@@ -223,7 +223,7 @@ fn a_set_with_elements_is_the_rules_it_stands_for() {
 }
 
 #[test]
-fn a_loop_and_too_little_memory_are_unknown_and_say_why() {
+fn loops_and_memory_limits_are_undecided_with_a_reason() {
     let text = "*filter\n:FORWARD ACCEPT [0:0]\n:a - [0:0]\n-A FORWARD -j a\n-A a -p tcp\nCOMMIT\n";
     let mut looped = v4(text);
     let table = &mut looped.v4.as_mut().expect("a ruleset").tables[0];
@@ -248,7 +248,7 @@ fn a_loop_and_too_little_memory_are_unknown_and_say_why() {
 }
 
 #[test]
-fn one_hook_alone_is_a_view() {
+fn a_comparison_can_be_limited_to_one_hook() {
     let text = |input: &str| {
         v4(&format!(
             "*filter\n:INPUT {input} [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n"
@@ -261,7 +261,7 @@ fn one_hook_alone_is_a_view() {
 }
 
 #[test]
-fn the_witness_shows_the_difference_to_whoever_runs_it() {
+fn evaluating_the_witness_reproduces_the_difference() {
     let one =
         filter("-A FORWARD -m set --match-set unknown src -j DROP\n-A FORWARD -p tcp -j DROP");
     let other =
@@ -311,7 +311,7 @@ fn hard(drop: &str) -> Firewall {
 }
 
 #[test]
-fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
+fn a_comparison_stops_at_its_step_limit_as_undecided() {
     let (one, other) = (hard("DROP"), hard("REJECT"));
     let within = |steps_max| CompareOptions { steps_max, ..by_text() };
     for steps_max in [0, 1_000, 100_000] {
@@ -349,7 +349,7 @@ fn a_comparison_ends_within_its_steps_and_says_that_it_is_not_decided() {
 }
 
 #[test]
-fn a_chain_is_known_by_what_its_callees_mean_and_not_by_their_names() {
+fn chains_are_identified_by_meaning_of_callees_not_by_names() {
     let firewall = |leaf: &str, name: &str| {
         v4(&format!(
             "*filter\n:FORWARD ACCEPT [0:0]\n:list - [0:0]\n:{name} - [0:0]\n\
@@ -368,7 +368,7 @@ fn a_chain_is_known_by_what_its_callees_mean_and_not_by_their_names() {
 }
 
 #[test]
-fn no_ipv4_fragment_meets_input() {
+fn no_ipv4_fragment_reaches_input() {
     let tables = |lines: &str| {
         v4(&format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{lines}COMMIT\n"))
     };
@@ -378,7 +378,7 @@ fn no_ipv4_fragment_meets_input() {
 }
 
 #[test]
-fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
+fn a_reassembled_datagram_does_not_keep_its_prerouting_length() {
     let tables = |tracked: &str, drop: &str| {
         v4(&format!(
             "*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j MARK --set-xmark 0x0/0xffffffff\n\
@@ -397,7 +397,7 @@ fn a_datagram_that_is_put_together_brings_no_length_from_prerouting() {
 }
 
 #[test]
-fn drops_of_all_fragments_may_be_in_another_chain() {
+fn dropping_all_fragments_is_recognized_in_any_chain() {
     let rules = |table: &str, lines: &str| {
         v4(&format!("*{table}\n:PREROUTING ACCEPT [0:0]\n:c - [0:0]\n{lines}COMMIT\n"))
     };
@@ -430,7 +430,7 @@ fn drops_of_all_fragments_may_be_in_another_chain() {
 }
 
 #[test]
-fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
+fn a_mark_written_by_a_match_is_part_of_the_packet() {
     let mangle = |lines: &str| {
         v4(&format!(
             "*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n{lines}-A INPUT -m socket\nCOMMIT\n"
@@ -455,7 +455,7 @@ fn the_mark_that_a_match_leaves_is_part_of_the_packet() {
 }
 
 #[test]
-fn a_packet_of_a_changed_rule_shows_the_difference_that_is_too_large_to_describe() {
+fn an_example_packet_shows_a_difference_too_large_to_describe() {
     let log = |count: u32| {
         let rule = |n| format!("-A FORWARD -m limit --limit 5/min -j LOG --log-prefix n{n}\n");
         filter(&(0..count).map(rule).collect::<String>())

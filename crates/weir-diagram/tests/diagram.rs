@@ -102,7 +102,7 @@ fn compare(firewall: &Firewall, family: Family, sent: &[Packet], seen: &mut Seen
 }
 
 #[test]
-fn sets_hold_what_the_interpreter_counts_for_every_rule_of_the_cases() {
+fn rule_packet_sets_agree_with_interpreter_counters_on_all_cases() {
     let mut seen = Seen::default();
     for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
@@ -150,7 +150,7 @@ impl Oracle for Taken {
 }
 
 #[test]
-fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
+fn a_rule_counts_its_own_witness_packet() {
     let mut found = 0;
     for case in read_verdict_cases(&weir_testkit::testdata::testdata_path("verdicts")) {
         let family = if case.family == "v6" { Family::V6 } else { Family::V4 };
@@ -183,7 +183,7 @@ fn the_witness_of_a_rule_is_a_packet_that_it_counts() {
 }
 
 #[test]
-fn covered_is_what_the_union_covers() {
+fn subset_and_difference_of_packet_sets_respect_unions() {
     let firewall = forward(
         "-A FORWARD -s 10.0.0.0/9 -j DROP\n-A FORWARD -s 10.128.0.0/9 -j DROP\n\
          -A FORWARD -s 10.0.0.0/8 -p tcp -j DROP\n-A FORWARD -s 10.0.0.0/7 -j DROP",
@@ -213,7 +213,7 @@ fn covered_is_what_the_union_covers() {
 }
 
 #[test]
-fn a_port_and_its_negation_leave_out_packets_without_ports() {
+fn a_port_and_its_negation_exclude_packets_without_ports() {
     let firewall = forward("-A FORWARD -p udp --dport 53\n-A FORWARD -p udp ! --dport 53");
     let ruleset = firewall.v4.as_ref().expect("a ruleset");
     let mut space = PacketSpace::new(Family::V4, &firewall);
@@ -234,7 +234,7 @@ fn a_port_and_its_negation_leave_out_packets_without_ports() {
 }
 
 #[test]
-fn regions_speak_the_language_of_packets() {
+fn regions_are_printed_in_the_packet_language() {
     let ports = "tcp dport { 80, 443, 8000-8080 }";
     let cut_after_ports = format!("with a truncated header truncated after the ports {ports}");
     let cases: [(&str, &[&str]); 8] = [
@@ -260,7 +260,7 @@ fn regions_speak_the_language_of_packets() {
 }
 
 #[test]
-fn regions_that_make_up_a_set_have_its_share() {
+fn region_shares_sum_to_the_share_of_the_set() {
     // Headers that do not fit their length, and codes of devices that mean nothing, are no packets.
     for rule in [
         "-i eth0 -s 192.0.2.0/24 -p tcp --dport 22",
@@ -281,7 +281,7 @@ fn regions_that_make_up_a_set_have_its_share() {
 }
 
 #[test]
-fn a_space_without_memory_says_so() {
+fn a_packet_space_without_memory_is_an_error() {
     let options = weir_diagram::PacketSpaceOptions { memory_bytes: 0, ..Default::default() };
     let firewall = Firewall::default();
     assert!(PacketSpace::for_firewalls(Family::V4, &[&firewall], options).is_err());

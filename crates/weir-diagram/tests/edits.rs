@@ -144,7 +144,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
 }
 
 #[test]
-fn every_edit_that_a_packet_sees_is_found_and_equal_is_said_of_no_such() {
+fn edits_that_affect_a_packet_are_never_called_equal() {
     let (mut found, mut equal) = (0, 0);
     for seed in 0..200 {
         let mut rng = Rng(seed);

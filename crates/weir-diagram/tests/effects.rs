@@ -40,7 +40,7 @@ fn rule_behind(table: &str, guard: &str, target: &str, tested: &str) -> bool {
 }
 
 #[test]
-fn a_rule_behind_a_target_that_writes_what_it_tests_is_not_dead() {
+fn a_rule_after_a_write_to_its_tested_field_is_live() {
     let mark = "-m mark --mark 0x1";
     // The control: nothing is written, and the guard leaves no packet to the last rule.
     assert!(rule_behind("mangle", mark, "-j LOG", mark));
@@ -57,7 +57,7 @@ fn a_rule_behind_a_target_that_writes_what_it_tests_is_not_dead() {
 }
 
 #[test]
-fn a_rule_behind_an_unknown_target_is_not_dead_whatever_it_tests() {
+fn a_rule_after_an_unknown_target_is_always_live() {
     for tested in [
         "-s 10.0.0.1",
         "-d 10.0.0.1",
@@ -75,7 +75,7 @@ fn a_rule_behind_an_unknown_target_is_not_dead_whatever_it_tests() {
 }
 
 #[test]
-fn a_match_that_may_drop_the_packet_is_not_the_same_as_no_rule() {
+fn a_rule_whose_match_may_drop_differs_from_no_rule() {
     for (rule, drops) in [
         ("-p esp", false),
         ("-p esp -m esp --espspi 1", true),
@@ -101,7 +101,7 @@ fn a_match_that_may_drop_the_packet_is_not_the_same_as_no_rule() {
 }
 
 #[test]
-fn a_full_hashlimit_table_drops_what_it_has_no_room_for() {
+fn a_full_hashlimit_table_may_drop_packets() {
     let log = "-A FORWARD -s 10.0.0.0/8 -j LOG\n";
     let any_order = |test: &str| {
         let count = format!("-A FORWARD {test}\n");
@@ -118,7 +118,7 @@ fn a_full_hashlimit_table_drops_what_it_has_no_room_for() {
 }
 
 #[test]
-fn a_set_that_rules_change_is_unknown_each_time() {
+fn a_set_modified_by_rules_is_unknown_at_each_match() {
     let dropping = |set: &str| format!("-A FORWARD -m set --match-set {set} src -j DROP\n");
     // The control: an empty set that nobody fills holds nothing.
     assert!(equal("filter", &dropping("t"), ""));
@@ -136,7 +136,7 @@ fn a_set_that_rules_change_is_unknown_each_time() {
 }
 
 #[test]
-fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
+fn the_order_of_set_updates_and_set_matches_is_compared() {
     let fill = "-j SET --add-set t src\n";
     let found = "-m set --match-set t src";
     let first = format!("-A FORWARD {fill}-A FORWARD {found} -g sub\n-A sub -j DROP\n");
@@ -146,7 +146,7 @@ fn what_a_target_does_to_a_set_is_ordered_with_what_matches_find_there() {
 }
 
 #[test]
-fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
+fn recent_matches_see_the_packet_as_earlier_rules_modified_it() {
     let options = CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,
@@ -167,7 +167,7 @@ fn a_memory_is_asked_of_the_packet_as_earlier_rules_left_it() {
 }
 
 #[test]
-fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() {
+fn a_ruleset_that_reassembles_fragments_differs_from_one_without_reassembly() {
     let same = |before: &str, after: &str| {
         let filter = |rules: &str| {
             firewall(&format!(
@@ -214,7 +214,7 @@ fn a_ruleset_that_has_fragments_put_together_is_not_equal_to_one_that_has_not() 
 }
 
 #[test]
-fn fragments_make_no_difference_to_rules_that_cannot_tell_them_from_datagrams() {
+fn reassembly_is_no_difference_for_rules_that_cannot_observe_it() {
     let of = |rule: &str, family: Family| {
         let options = ParserSettings { family: Some(family), ..ParserSettings::default() };
         let text = format!(
@@ -249,7 +249,7 @@ fn fragments_make_no_difference_to_rules_that_cannot_tell_them_from_datagrams() 
 }
 
 #[test]
-fn a_packet_that_is_handed_over_may_come_back() {
+fn a_diverted_packet_may_return() {
     let filter = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n";
     let same = |before: &str, with: &str, without: &str| {
         let text = |rules: &str| firewall(&format!("{before}{filter}{rules}COMMIT\n"));
@@ -275,7 +275,7 @@ fn a_packet_that_is_handed_over_may_come_back() {
 }
 
 #[test]
-fn a_set_that_changes_by_itself_is_unknown() {
+fn a_set_that_changes_without_rules_is_unknown() {
     let text = "create age hash:ip family inet timeout 600\nadd age 10.0.0.1 timeout 2\n\
                 create mac bitmap:ip,mac range 10.0.0.0/24\nadd mac 10.0.0.1\n\
                 create count hash:ip family inet counters\nadd count 10.0.0.1\n\
@@ -308,7 +308,7 @@ fn a_set_that_changes_by_itself_is_unknown() {
 }
 
 #[test]
-fn a_match_that_writes_the_mark_is_followed() {
+fn mark_writes_by_a_match_are_tracked() {
     let mark = "-m mark --mark 0x1";
     let restore = |options: &str| {
         let rules = format!("-A PREROUTING {mark} -j ACCEPT\n-A PREROUTING -m socket {options}\n");
@@ -320,7 +320,7 @@ fn a_match_that_writes_the_mark_is_followed() {
 }
 
 #[test]
-fn bytes_that_no_field_models_are_other_bytes_behind_a_target_that_writes_them() {
+fn unmodelled_bytes_are_unknown_after_a_target_that_writes_them() {
     let bytes = "-m u32 --u32 0x0&0xff=0x1";
     assert!(rule_behind("mangle", bytes, "-j LOG", bytes));
     assert!(!rule_behind("mangle", bytes, "-j CHECKSUM --checksum-fill", bytes));
@@ -330,7 +330,7 @@ fn bytes_that_no_field_models_are_other_bytes_behind_a_target_that_writes_them()
 }
 
 #[test]
-fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
+fn a_ct_template_is_an_entry_until_conntrack_replaces_it() {
     let raw = |rules: &str| {
         format!(
             "*raw\n:PREROUTING ACCEPT [0:0]\n{rules}COMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n\
@@ -357,7 +357,7 @@ fn the_template_of_ct_is_an_entry_until_conntrack_takes_its_place() {
 }
 
 #[test]
-fn what_looks_at_a_conntrack_entry_may_answer_otherwise_behind_conntrack() {
+fn matches_on_a_conntrack_entry_may_change_after_conntrack() {
     let same = |user: &str, matched: &str| {
         let drop = |chains: &str| format!("{chains}-A PREROUTING {matched} -j DROP\nCOMMIT\n");
         let raw = drop("*raw\n:PREROUTING ACCEPT [0:0]\n");
@@ -380,7 +380,7 @@ fn what_looks_at_a_conntrack_entry_may_answer_otherwise_behind_conntrack() {
 }
 
 #[test]
-fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
+fn ip_options_allow_truncated_headers_in_longer_packets() {
     let longest = |tests: &str, proto: &str, length: &str| {
         let rule = format!("-A FORWARD -p {proto} -m length --length {length} {tests} -j RETURN\n");
         let filter =
@@ -421,7 +421,7 @@ fn options_of_the_ip_header_make_room_for_cut_headers_of_longer_packets() {
 }
 
 #[test]
-fn a_value_from_a_set_is_looked_up_for_the_packet_as_earlier_rules_left_it() {
+fn set_value_lookups_see_the_packet_as_earlier_rules_modified_it() {
     let options = CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,

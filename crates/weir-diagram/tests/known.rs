@@ -136,7 +136,7 @@ fn translations(row: &str) -> Vec<Known> {
 }
 
 #[test]
-fn every_write_of_a_known_value_is_done_by_interpreter_and_diagrams() {
+fn interpreter_and_diagrams_apply_every_known_value_write() {
     let options = CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
         level: weir_diagram::CompareLevel::Verdict,

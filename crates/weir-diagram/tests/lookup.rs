@@ -32,7 +32,7 @@ fn looked(
 }
 
 #[test]
-fn the_diagram_says_what_the_interpreter_says_and_sees_another_outcome() {
+fn diagram_lookup_agrees_with_interpreter_and_detects_different_outcomes() {
     let rules = "-A FORWARD -m limit --limit 5/sec -j LOG\n-A FORWARD -m addrtype --dst-type LOCAL \
                  -j REJECT\n-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n";
     let one = filter(rules);
@@ -67,7 +67,7 @@ impl Oracle for Alternating {
 }
 
 #[test]
-fn a_question_with_two_answers_is_no_difference() {
+fn contradictory_oracle_answers_are_not_a_difference() {
     let twice = "-A FORWARD -m addrtype --dst-type LOCAL -m addrtype --dst-type LOCAL -j ACCEPT\n";
     let one = filter(twice);
     let packet = parse_packet("iif eth0 oif eth1 udp dport 53").expect("good words");
@@ -76,7 +76,7 @@ fn a_question_with_two_answers_is_no_difference() {
 }
 
 #[test]
-fn a_diagram_beyond_its_limits_is_none() {
+fn a_diagram_over_its_limits_is_not_built() {
     let one = filter("-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT\n");
     assert!(DiagramLookup::build_if_within_limits(&one, Family::V4, 1 << 28, 1_000_000).is_some());
     assert!(DiagramLookup::build_if_within_limits(&one, Family::V4, 1 << 28, 10).is_none());

@@ -1,6 +1,6 @@
 //! Matches that read the route of a local packet, before and after mangle OUTPUT may change it.
 //! What the kernel does is measured in `weir-verify/tests/facts.rs`:
-//! `a_mark_in_mangles_output_changes_what_realm_reads_and_not_what_devgroup_reads`.
+//! `a_mark_in_mangle_output_affects_realm_but_not_devgroup`.
 
 use weir_diagram::{CompareOptions, Comparison, StatefulTestPairing, compare_firewalls};
 use weir_model::Firewall;
@@ -51,7 +51,7 @@ fn a_test_of_the_route_may_not_move_past_a_mark() {
 }
 
 #[test]
-fn a_test_of_the_route_may_move_where_mangle_changes_nothing_of_it() {
+fn a_route_test_may_move_if_mangle_does_not_affect_it() {
     for rule in ["", "-A OUTPUT -j TTL --ttl-set 9\n", "-A OUTPUT -p tcp\n"] {
         let found = moved(rule, "-m realm --realm 5");
         assert!(found.is_equal(), "{rule}: {found:#?}");

@@ -45,7 +45,7 @@ fn most_steps(comparison: &Comparison) -> u64 {
 }
 
 #[test]
-fn steps_of_limited_log_rules_grow_like_their_number() {
+fn steps_for_limited_log_rules_grow_almost_linearly() {
     let steps = |count| {
         // The same as the policy, so that the lists do not say the same.
         let mut other = rules(count, log);
@@ -59,7 +59,7 @@ fn steps_of_limited_log_rules_grow_like_their_number() {
 }
 
 #[test]
-fn marks_after_stateful_tests_are_proven() {
+fn marks_after_stateful_tests_are_proven_equal() {
     let tests = |i: usize| {
         let every = 2 + i;
         format!("-m limit --limit 5/min -m statistic --mode nth --every {every} --packet 0")
@@ -87,7 +87,7 @@ fn a_wrong_mark_after_a_stateful_test_is_found() {
 }
 
 #[test]
-fn marks_after_opaque_tests_are_proven() {
+fn marks_after_opaque_tests_are_proven_equal() {
     let tests = |i: usize| format!("-m u32 --u32 0x0=0x{i:x} -m u32 --u32 0x4=0x{i:x}");
     let one = rules(64, |i| mark(i + 1, &tests(i)));
     assert!(compared(&one, &one).is_equal());
@@ -124,7 +124,7 @@ fn a_test_that_follows_a_limited_mark_sees_it() {
 }
 
 #[test]
-fn returns_and_gotos_leave_a_chain_with_stateful_tests_as_they_should() {
+fn return_and_goto_leave_chains_with_stateful_tests_correctly() {
     let with = |jump: &str, end: &str| {
         let mut all = rules(12, log);
         all.push(format!("-A FORWARD -p udp {jump} list"));

@@ -52,7 +52,7 @@ fn path_name(path: JourneyKind) -> &'static str {
 }
 
 #[test]
-fn a_device_that_is_not_known_at_a_hook_is_no_reason_to_leave_a_rule_out() {
+fn a_rule_testing_a_device_unknown_at_its_hook_is_kept() {
     // In PREROUTING no packet has an output device: the rule of X always matches.
     let text = |last: &str| {
         v4(&format!(
@@ -72,7 +72,7 @@ fn a_device_that_is_not_known_at_a_hook_is_no_reason_to_leave_a_rule_out() {
 }
 
 #[test]
-fn a_table_that_only_one_side_has_may_matter_without_rules() {
+fn an_empty_table_on_one_side_may_be_a_difference() {
     let filter = "*filter\n:FORWARD ACCEPT [0:0]\n\
                   -A FORWARD -m conntrack --ctstate RELATED -j ACCEPT\n\
                   -A FORWARD -d 10.0.0.1/32 -j DROP\nCOMMIT\n";
@@ -83,7 +83,7 @@ fn a_table_that_only_one_side_has_may_matter_without_rules() {
 }
 
 #[test]
-fn a_chain_that_one_hook_enters_on_one_side_only_is_the_same_for_another_hook() {
+fn a_chain_entered_from_an_extra_hook_is_common_elsewhere() {
     let filter = |rules: &str| {
         v4(&format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n"))
     };
@@ -133,7 +133,7 @@ fn rules_that_drop_datagrams_before_they_are_reassembled_matter_for_all_packets(
 }
 
 #[test]
-fn a_packet_that_is_changed_in_another_order_is_the_same_packet() {
+fn a_changed_mark_does_not_affect_stateful_tests_of_addresses() {
     let text = |mark: &str| {
         v4(&format!(
             "*mangle\n:PREROUTING ACCEPT [0:0]\n{mark}COMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n\
@@ -149,7 +149,7 @@ fn a_packet_that_is_changed_in_another_order_is_the_same_packet() {
 }
 
 #[test]
-fn a_small_difference_is_described_whatever_its_diagrams_take() {
+fn a_small_difference_is_described_despite_large_diagrams() {
     let text = |last: &str| {
         v6(&format!(
             "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -s fd00::2/128 -j NETMAP --to fd00::/64\nCOMMIT\n\
@@ -180,7 +180,7 @@ fn chains_may_be_nested_deeply() {
 }
 
 #[test]
-fn a_stateful_test_of_a_connection_that_one_side_translates_is_another_one() {
+fn a_stateful_test_differs_if_only_one_side_translates_connections() {
     let filter = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m hashlimit --hashlimit-upto 5/min \
                   --hashlimit-mode srcip --hashlimit-name H\nCOMMIT\n";
     let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n\

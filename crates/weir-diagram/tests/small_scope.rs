@@ -70,7 +70,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall, sent: &[Packet]) -> boo
 }
 
 #[test]
-fn every_short_chain_is_equal_to_its_reverse_exactly_when_no_packet_tells_them_apart() {
+fn short_chains_equal_their_reverse_iff_no_packet_distinguishes_them() {
     let sent = packets();
     let options = CompareOptions {
         scope: CompareScope::OneHook(Hook::Forward),

@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rule_of_the_list_is_that_of_node_ports() {
+    fn the_last_service_rule_jumps_to_node_ports() {
         let text = generate_services_ruleset(&ServicesOptions { count: 3, seed: 1 });
         let last = text.lines().rfind(|line| line.starts_with("-A KUBE-SERVICES"));
         assert!(last.is_some_and(|line| line.ends_with("-j KUBE-NODEPORTS")), "{last:?}");
     }
 
     #[test]
-    fn the_text_is_read_as_it_is_written() {
+    fn the_generated_text_is_parsed() {
         let text = generate_services_ruleset(&ServicesOptions { count: 20, seed: 1 });
         let parsed = weir_syntax::iptables::parse(&text, &Default::default());
         assert!(parsed.is_ok(), "{parsed:?}");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_lists_other_hosts() {
+    fn a_different_seed_gives_different_hosts() {
         let first = generate_source_addresses(&options(16, RuleListKind::Stateless));
         let other = RuleListOptions { seed: 2, ..options(16, RuleListKind::Stateless) };
         assert_ne!(first, generate_source_addresses(&other));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tracking_nothing_asks_for_a_state() {
+    fn without_tracking_no_rule_matches_a_conntrack_state() {
         let (with, without) = (text(3, true), text(3, false));
         assert!(with.contains("ctstate") && !with.contains("notrack"));
         assert!(!without.contains("ctstate") && without.contains("-j CT --notrack"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_read_as_it_is_written() {
+    fn the_generated_text_is_parsed() {
         let parsed = weir_syntax::iptables::parse(&text(5, false), &Default::default());
         assert!(parsed.is_ok(), "{parsed:?}");
     }

@@ -41,7 +41,7 @@ fn a_seed_gives_the_same_distinct_filters() {
 }
 
 #[test]
-fn every_shape_has_any_number_of_distinct_filters() {
+fn every_shape_generates_any_number_of_distinct_filters() {
     for shape in SHAPES {
         for rule_count in [1, 100, 60_000] {
             let text = generate(shape, rule_count, 3);
@@ -67,7 +67,7 @@ fn firewalls_have_a_wide_side_and_source_ports() {
 }
 
 #[test]
-fn ip_chains_test_no_port_in_a_third() {
+fn a_third_of_ip_chain_filters_test_no_port() {
     let text = generate(FilterSetShape::Ipc, 10_000, 1);
     let is_any = |f: &[&str]| f[2] == "0 : 65535" && f[3] == "0 : 65535" && f[4] == "0x00/0x00";
     let percent = percent_of(&text, is_any);
@@ -90,7 +90,7 @@ fn filters_nest_and_the_specific_ones_come_first() {
 }
 
 #[test]
-fn block_lists_are_of_hosts_alone() {
+fn block_lists_test_only_source_hosts() {
     let text = generate(FilterSetShape::BlockList, 1000, 1);
     let rest = "/32\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x00/0x00\t0x0000/0x0000";
     assert!(text.lines().all(|line| line.ends_with(rest)));

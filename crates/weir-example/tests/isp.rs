@@ -86,7 +86,7 @@ fn the_smallest_network_has_one_customer() {
 }
 
 #[test]
-fn a_seed_gives_one_network() {
+fn a_seed_determines_the_network() {
     let options = IspOptions::scale_published_counts(1, 0.05);
     assert_eq!(generate_isp_ruleset(&options), generate_isp_ruleset(&options));
     assert_ne!(
@@ -105,7 +105,7 @@ fn no_chain_name_is_longer_than_the_kernel_takes() {
 }
 
 #[test]
-fn every_customer_dispatch_is_by_one_distinct_address() {
+fn each_customer_dispatch_rule_tests_a_distinct_address() {
     let example = generate_isp_ruleset(&IspOptions::default());
     let mut seen = std::collections::HashSet::new();
     for line in example.v4.lines().filter(|l| l.starts_with("-A customers_up ")) {

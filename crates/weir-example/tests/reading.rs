@@ -30,14 +30,14 @@ fn prints_itself(text: &str) {
 }
 
 #[test]
-fn the_access_network_is_read_and_printed_again() {
+fn the_isp_ruleset_round_trips_through_the_printer() {
     let example = generate_isp_ruleset(&IspOptions::default());
     prints_itself(&example.v4);
     prints_itself(&example.v6);
 }
 
 #[test]
-fn the_rules_of_the_studies_are_read_and_printed_again() {
+fn study_rule_lists_round_trip_through_the_printer() {
     for kind in [RuleListKind::Stateless, RuleListKind::Stateful] {
         prints_itself(&generate_rule_list(&RuleListOptions {
             nonmatching_rule_count: 1000,
@@ -48,7 +48,7 @@ fn the_rules_of_the_studies_are_read_and_printed_again() {
 }
 
 #[test]
-fn the_examples_are_read() {
+fn the_example_rulesets_round_trip_through_the_printer() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
     for name in ["office.rules", "host6.rules6", "blocklist.rules"] {
         let text =

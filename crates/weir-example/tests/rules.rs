@@ -20,7 +20,7 @@ fn loads(tool: &[&str], text: &str) {
 }
 
 #[test]
-fn both_kinds_load_in_both_languages() {
+fn both_rule_list_kinds_load_with_iptables_and_nft() {
     for kind in [RuleListKind::Stateless, RuleListKind::Stateful] {
         for count in [0, 16, 2048] {
             let options = RuleListOptions { nonmatching_rule_count: count, seed: 1, kind };

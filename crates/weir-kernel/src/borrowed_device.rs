@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_with_an_address_is_in_use_and_one_with_its_own_only_is_not() {
+    fn a_device_with_only_link_local_addresses_is_unused() {
         let own: InterfaceAddress = "fe80::7/64".parse().unwrap();
         let own = [InterfaceAddress { scope: libc::RT_SCOPE_LINK, ..own }];
         let device = EthernetDeviceInfo::from_link(&link(), None, &own).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_mac_address_is_no_device_of_ours() {
+    fn links_without_mac_address_are_not_ethernet_devices() {
         assert_eq!(
             EthernetDeviceInfo::from_link(&LinkInfo { mac: None, ..link() }, None, &[]),
             None

@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_not_there_is_lacking_with_its_cure() {
+    fn a_missing_program_fails_its_probe_with_a_remedy() {
         let probe = probe_from_result(
             "x",
             read_first_output_line(&["weir-no-such-program"]),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_symbol_is_known_by_its_whole_name() {
+    fn a_kernel_symbol_is_matched_by_its_whole_name() {
         let line = b"0000000000000000 T nft_register_chain_type\t[nf_tables]";
         assert!(has_symbol_name(line, "nft_register_chain_type"));
         assert!(!has_symbol_name(line, "nft_register_chain"));

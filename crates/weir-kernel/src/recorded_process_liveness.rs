@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_this_namespace_is_judged_by_its_start() {
+    fn a_process_in_this_namespace_is_identified_by_start_time() {
         let (here, own) =
             (PidNamespace::of_this_process().unwrap(), PidWithStartTime::of_this_process());
         assert_eq!(here.process_liveness(noted(own, &here)), ProcessLiveness::Alive);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_earlier_boot_only_a_process_that_runs_is_alive() {
+    fn a_running_process_is_alive_despite_another_boot_id() {
         let (here, own) =
             (PidNamespace::of_this_process().unwrap(), PidWithStartTime::of_this_process());
         let earlier = |id| RecordedProcess { boot_id: Some("earlier"), ..noted(id, &here) };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_not_seen_is_judged_from_the_initial_one_only() {
+    fn only_the_initial_pid_namespace_declares_invisible_processes_dead() {
         let (own, boot) =
             (PidWithStartTime::of_this_process(), PidNamespace::of_this_process().unwrap().boot_id);
         let elsewhere = |inode| PidNamespace { boot_id: boot.clone(), inode };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_id_of_a_status_is_that_of_its_own_namespace() {
+    fn nspid_lists_process_ids_from_outer_to_inner_namespace() {
         assert_eq!(parse_nspid("Name:\tx\nNSpid:\t26715\t2\nVmPeak:\t1 kB\n"), [26_715, 2]);
         assert!(parse_nspid("Name:\tx\n").is_empty());
     }

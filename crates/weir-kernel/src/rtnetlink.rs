@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_a_prefix_of_at_most_its_bits() {
+    fn a_prefix_longer_than_its_address_is_refused() {
         let read = |text: &str| InterfaceAddress::from_str(text);
         let address = read("198.51.100.1/24").unwrap();
         assert_eq!((address.prefix, address.scope), (24, libc::RT_SCOPE_UNIVERSE));

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_others_can_write_to_is_closed_and_a_link_refused() {
+    fn a_world_writable_folder_is_restricted_and_a_symlink_refused() {
         assert!(rustix::process::geteuid().is_root(), "needs root, as sessions do");
         let base = std::env::temp_dir().join(format!("weir-private-{}", std::process::id()));
         let mode = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o777;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_names_what_the_session_holds_open() {
+    fn the_session_file_lists_the_open_namespaces() {
         let session = Session::new().unwrap();
         let a = session.create_namespace("a").unwrap();
         let on_disk = || SessionRecord::read(session.run_name()).unwrap();

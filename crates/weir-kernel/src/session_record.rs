@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_tells_its_owner() {
+    fn a_namespace_name_identifies_its_session_owner() {
         let owner = PidWithStartTime { pid: 4711, start: 99_000_000 };
         let here = PidNamespace::of_this_process().unwrap();
         let run = encode_run_name(owner, &here, 3);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_names_what_no_session_makes_is_refused() {
+    fn a_session_file_with_foreign_names_is_refused() {
         let owner = SessionOwner {
             id: PidWithStartTime { pid: 7, start: 9 },
             pid_namespace_inode: Some(5),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_tell_none() {
+    fn names_of_other_programs_have_no_session_run() {
         for name in ["weir-lab", "weir-x.y.z-a", "blue", "weir-1.2-a", "weir-1.2.3.4.5-a"] {
             assert_eq!(parse_namespace_run(name), None, "{name}");
         }

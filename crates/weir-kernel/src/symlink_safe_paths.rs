@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn is_below_accepts_only_full_plain_paths_under_its_root() {
+    fn only_absolute_plain_paths_below_the_root_are_accepted() {
         let root = Path::new("/sys/fs/bpf");
         for path in ["/sys/fs/bpf/a", "/sys/fs/bpf/weir/1.2.3", "/sys/fs/bpf/..a"] {
             assert!(is_plain_path_below(root, Path::new(path)), "{path}");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beneath_is_opened_and_removed_and_what_a_link_names_is_not() {
+    fn files_below_the_root_are_opened_and_symlinks_are_refused() {
         let folder = folder("beneath");
         let root = folder.join("root");
         let mut text = String::new();

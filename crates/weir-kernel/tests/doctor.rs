@@ -3,7 +3,7 @@
 use weir_kernel::doctor::run_probes;
 
 #[test]
-fn this_machine_has_what_the_tests_need() {
+fn every_doctor_probe_succeeds_on_this_machine() {
     let probes = run_probes();
     let lacking: Vec<_> = probes.iter().filter(|p| !p.ok).collect();
     assert!(lacking.is_empty(), "{lacking:#?}");

@@ -55,7 +55,7 @@ fn link(name: &str, flags: u16) -> NetlinkRequest {
 }
 
 #[test]
-fn a_batch_is_done_as_a_whole_or_not_at_all() {
+fn a_netlink_batch_is_atomic() {
     let session = session();
     let mut socket = open(&session.create_namespace("a").unwrap(), NetlinkProtocol::Netfilter);
     let nft = NetfilterSubsystem::NfTables;
@@ -89,7 +89,7 @@ fn libc_eexist() -> i32 {
 }
 
 #[test]
-fn a_refusal_has_the_kernels_own_sentence_and_the_requests_beside_it_are_done() {
+fn a_refused_request_reports_the_kernel_message_and_others_succeed() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     let mut socket = open(&a, NetlinkProtocol::Route);
@@ -115,7 +115,7 @@ fn a_refusal_has_the_kernels_own_sentence_and_the_requests_beside_it_are_done() 
 }
 
 #[test]
-fn a_pair_of_links_of_which_one_is_taken_is_an_error_that_names_it() {
+fn an_error_creating_a_veth_pair_names_the_link() {
     let session = session();
     let (a, b) = (session.create_namespace("a").unwrap(), session.create_namespace("b").unwrap());
     session.create_veth_pair(&a, "eth0", &b, "eth1", &VethOptions::default()).unwrap();
@@ -132,7 +132,7 @@ fn a_pair_of_links_of_which_one_is_taken_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_dump_that_is_larger_than_any_buffer_is_read_whole() {
+fn a_dump_larger_than_the_buffer_is_read_completely() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     let mut text = "add table inet big\n".to_owned();
@@ -156,7 +156,7 @@ fn a_dump_that_is_larger_than_any_buffer_is_read_whole() {
 }
 
 #[test]
-fn an_object_with_more_bytes_than_the_buffer_had_is_read_whole() {
+fn a_message_larger_than_the_buffer_is_read_completely() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     a.run_command(
@@ -177,7 +177,7 @@ fn an_object_with_more_bytes_than_the_buffer_had_is_read_whole() {
 }
 
 #[test]
-fn lost_answers_are_an_error_with_a_cure() {
+fn lost_replies_are_an_error_with_a_remedy() {
     let session = session();
     let mut socket = open(&session.create_namespace("a").unwrap(), NetlinkProtocol::Netfilter);
     let missing = |count: usize| vec![table(GET_TABLE, 0, "none"); count];
@@ -189,7 +189,7 @@ fn lost_answers_are_an_error_with_a_cure() {
 }
 
 #[test]
-fn a_dump_of_tables_that_change_meanwhile_is_asked_for_again() {
+fn a_dump_is_repeated_if_tables_change_meanwhile() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     let (mut reader, mut writer) =
@@ -239,7 +239,7 @@ fn a_dump_of_tables_that_change_meanwhile_is_asked_for_again() {
 }
 
 #[test]
-fn requests_for_what_is_not_there_are_no_objects() {
+fn requests_for_missing_objects_fail_with_not_found() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     let mut socket = open(&a, NetlinkProtocol::Netfilter);

@@ -44,7 +44,7 @@ fn names(directory: &str, run: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_session_makes_namespaces_and_links_and_takes_all_of_it_back() {
+fn a_session_creates_and_removes_its_namespaces_and_links() {
     let _machine = machine();
     let before = live_state();
     let session = Session::new().unwrap();
@@ -100,7 +100,7 @@ fn the_thread_is_back_after_entering_even_when_the_work_panics() {
 }
 
 #[test]
-fn a_line_that_ip_refuses_is_an_error() {
+fn a_refused_ip_or_sysctl_command_is_an_error() {
     let _machine = machine();
     let session = Session::new().unwrap();
     let ns = session.create_namespace("a").unwrap();
@@ -165,7 +165,7 @@ fn run_of(lines: &[String]) -> String {
 }
 
 #[test]
-fn after_kill_9_the_next_session_removes_all() {
+fn the_next_session_removes_leftovers_after_kill_9() {
     let _machine = machine();
     let before = live_state();
     let burst = output("sysctl", &["-n", "net.core.message_burst"]);
@@ -233,7 +233,7 @@ fn twenty_kills_at_any_moment_leave_nothing() {
 }
 
 #[test]
-fn a_borrowed_device_comes_back_as_it_was_and_one_in_use_is_not_lent() {
+fn a_borrowed_device_is_restored_and_a_used_one_refused() {
     let _machine = machine();
     let world = Session::new().unwrap();
     let (home, peer) =
@@ -299,7 +299,7 @@ fn reaped_in(options: &[&str], run: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_living_session_is_left_alone_by_reapers_that_cannot_see_its_owner() {
+fn a_reaper_skips_sessions_whose_owner_is_not_visible() {
     let _machine = machine();
     let (mut owner, lines) = start_owner("ready");
     let run = run_of(&lines);
@@ -326,7 +326,7 @@ fn a_living_session_is_left_alone_by_reapers_that_cannot_see_its_owner() {
 }
 
 #[test]
-fn a_session_of_a_pid_namespace_below_is_seen_to_live_and_to_die() {
+fn liveness_of_a_session_in_a_child_pid_namespace_is_detected() {
     let _machine = machine();
     let burst = output("sysctl", &["-n", "net.core.message_burst"]);
     let options = ["--pid", "--mount-proc"];

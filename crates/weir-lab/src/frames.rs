@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_of_the_frame_is_cut_before_the_tag() {
+    fn ethernet_padding_is_removed_before_the_tag() {
         let mut padded = udp(2);
         padded.resize(64, 0);
         let plain = Frame { bytes: udp(2), to_drop: false };
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_full_length_gives_its_last_bytes_to_the_tag() {
+    fn the_tag_replaces_the_last_bytes_of_full_length_frames() {
         let tag = |payload| {
             let frame = Frame { bytes: udp(payload), to_drop: false };
             build_tagged_frame(&frame, 0xabcd, 3, [0; 6], [0; 6]).unwrap()

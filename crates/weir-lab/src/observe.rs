@@ -2,6 +2,7 @@
 
 pub(crate) mod conntrack_sampling;
 pub mod core_noise;
+pub mod core_pinning;
 pub mod drop_reasons;
 pub mod environment;
 pub mod kernel_counters;

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_has_no_value_and_what_is_there_has_one() {
+    fn removed_tunings_have_no_value() {
         for tuning in ALL_PAPERS_TUNINGS {
             if tuning.reach == TuningScope::Gone {
                 assert!(tuning.sysctl.is_empty() && tuning.value.is_empty(), "{}", tuning.then);

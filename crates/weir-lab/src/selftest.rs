@@ -17,7 +17,7 @@ use weir_stats::{ConnectionClose, Scenario};
 use crate::LabError;
 use crate::bpf_program::stateless_tcp::ConnectionPlan;
 use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
-use crate::observe::core_noise::last_allowed_core;
+use crate::observe::core_pinning::last_allowed_core;
 use crate::topology::{FirewallWithCounters, Topology};
 use crate::trial::empty_firewall_check::check_empty_firewall;
 use crate::trial::runner::{DropCountSource, TrialRunner};

@@ -66,7 +66,7 @@ fn of<'a>(
 }
 
 #[test]
-fn a_mix_has_its_share_and_what_leaks_of_it_is_counted() {
+fn a_mix_has_its_drop_share_and_leaks_are_counted() {
     let record = run(
         "illegal",
         r#"
@@ -111,7 +111,7 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
 }
 
 #[test]
-fn a_flood_is_let_through_or_dropped_and_no_connection_with_it() {
+fn a_flood_arrives_or_is_dropped_without_failed_connections() {
     let record = run(
         "flood",
         r#"

@@ -124,7 +124,7 @@ fn check_refused(trial: &Trial, connections: &ConnectionCounts) {
 }
 
 #[test]
-fn httperf_asks_at_planned_times_as_weirs_sockets_do() {
+fn httperf_sends_requests_at_planned_times_like_weirs_sockets() {
     if lacks("httperf") {
         return;
     }
@@ -161,7 +161,7 @@ fn httperf_asks_at_planned_times_as_weirs_sockets_do() {
 }
 
 #[test]
-fn wrk_asks_again_when_a_reply_is_there() {
+fn wrk_sends_the_next_request_after_each_reply() {
     if lacks("wrk") {
         return;
     }
@@ -190,7 +190,7 @@ fn wrk_asks_again_when_a_reply_is_there() {
 }
 
 #[test]
-fn the_small_tcp_takes_the_place_of_sockets() {
+fn the_stateless_client_can_replace_sockets() {
     if skip_without_root() {
         return;
     }
@@ -212,7 +212,7 @@ fn the_small_tcp_takes_the_place_of_sockets() {
 }
 
 #[test]
-fn a_client_needs_sockets_to_stand_in_for() {
+fn a_client_requires_traffic_of_kind_sockets() {
     let study = STUDY.replace("CLIENTS", r#""sockets", "wrk""#);
     let study = study.replace("kind = \"sockets\"", "kind = \"connections\"");
     let study = study.replace("at_once = 8", "");

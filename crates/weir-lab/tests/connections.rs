@@ -148,7 +148,7 @@ fn a_firewall_with_state_sees_whole_connections() {
 }
 
 #[test]
-fn connections_fail_at_the_step_that_a_firewall_breaks() {
+fn connections_fail_at_the_step_that_the_firewall_drops() {
     let mut pipeline = Pipeline::new();
     for (rule, at) in [
         ("tcp flags == syn drop", "SYN"),
@@ -170,7 +170,7 @@ fn connections_fail_at_the_step_that_a_firewall_breaks() {
 }
 
 #[test]
-fn a_changed_payload_is_no_request() {
+fn a_modified_payload_is_not_a_valid_request() {
     let mut pipeline = Pipeline::new();
     // The token's second half, and a checksum that fits: only the text is wrong.
     pipeline.nft(
@@ -183,7 +183,7 @@ fn a_changed_payload_is_no_request() {
 }
 
 #[test]
-fn a_refusal_is_counted_by_its_kind() {
+fn a_reset_from_the_firewall_is_counted_as_foreign() {
     let mut pipeline = Pipeline::new();
     pipeline.nft(
         "table ip t { chain f { type filter hook forward priority 0;
@@ -195,7 +195,7 @@ fn a_refusal_is_counted_by_its_kind() {
 }
 
 #[test]
-fn a_translating_firewall_is_no_obstacle() {
+fn connections_complete_through_a_translating_firewall() {
     let mut pipeline = Pipeline::new();
     pipeline.nft(
         "table ip t {
@@ -209,7 +209,7 @@ fn a_translating_firewall_is_no_obstacle() {
 }
 
 #[test]
-fn a_rate_of_connections_is_kept_or_what_is_given_up_is_said() {
+fn skipped_connections_are_counted_if_the_rate_is_missed() {
     let mut pipeline = Pipeline::new();
     let (opened, _, record) = pipeline.open(ConnectionClose::Fin, 5000, 0);
     assert!(opened.offered > 0 && opened.finished);
@@ -218,7 +218,7 @@ fn a_rate_of_connections_is_kept_or_what_is_given_up_is_said() {
 }
 
 #[test]
-fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
+fn a_wrong_checksum_is_detected_if_checksums_are_verified() {
     let mut pipeline = Pipeline::new();
     let (_, _, record) = {
         pipeline.verify = true;
@@ -244,7 +244,7 @@ fn a_wrong_checksum_is_seen_where_checksums_are_verified() {
 }
 
 #[test]
-fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_are_right() {
+fn stateless_translation_is_detected_with_correct_checksums() {
     let mut pipeline = Pipeline::new();
     pipeline.verify = true;
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
@@ -265,7 +265,7 @@ fn addresses_that_are_rewritten_without_tracking_are_seen_and_their_checksums_ar
 }
 
 #[test]
-fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
+fn flood_packets_are_interleaved_evenly_and_counted_separately() {
     let mut pipeline = Pipeline::new();
     pipeline.flood = 4;
     let (opened, ends, record) = pipeline.open(ConnectionClose::Fin, 0, 500);
@@ -288,7 +288,7 @@ fn a_flood_stands_evenly_between_connections_and_is_counted_apart() {
 }
 
 #[test]
-fn a_full_table_keeps_the_first_to_come_and_refuses_the_others() {
+fn a_full_conntrack_table_keeps_existing_entries_and_refuses_new() {
     let mut pipeline = Pipeline::new();
     pipeline.nft(
         "table ip t { chain f { type filter hook forward priority 0; ct state untracked counter } }",

@@ -109,7 +109,7 @@ fn ipv6_is_forwarded_too() {
 }
 
 #[test]
-fn a_rate_is_kept_or_what_is_given_up_is_said() {
+fn skipped_frames_are_counted_if_the_rate_is_missed() {
     let mut pipeline = Pipeline::new();
     let played = pipeline.play(&play(20_000, 0));
     assert!(played.offered > 0);
@@ -117,7 +117,7 @@ fn a_rate_is_kept_or_what_is_given_up_is_said() {
 }
 
 #[test]
-fn a_number_of_packets_is_kept() {
+fn exactly_the_requested_number_of_packets_is_sent() {
     let mut pipeline = Pipeline::new();
     assert_eq!(pipeline.play(&play(0, 1000)).offered, 1000);
 }
@@ -148,7 +148,7 @@ fn frames_lost_in_the_stack_are_in_its_counters() {
 }
 
 #[test]
-fn frames_into_a_link_without_napi_are_in_no_counter() {
+fn frames_lost_on_a_link_without_napi_are_not_counted() {
     let mut pipeline = Pipeline::new();
     pipeline.firewall.namespace.set_gro("eth0", false).unwrap();
     let before = pipeline.topology.sink().read_counts().unwrap();

@@ -124,7 +124,7 @@ fn of<'a>(
 }
 
 #[test]
-fn a_study_runs_from_its_file_to_its_records() {
+fn a_study_file_is_run_and_its_records_are_complete() {
     let study = study("whole", r#""none", "linear", "picky", "absent""#, r#"{ source = ["far"] }"#);
     let record = run_study(&study).unwrap();
     assert!(record.run.complete);
@@ -169,7 +169,7 @@ fn a_study_runs_from_its_file_to_its_records() {
 }
 
 #[test]
-fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
+fn untimed_loads_do_not_prevent_rate_trials() {
     let axes = r#"{ rules = [8], source = ["far"] }"#;
     let study = study("bound", r#""none", "bound", "untimed", "picky""#, axes);
     let record = run_study(&study).unwrap();
@@ -195,7 +195,7 @@ fn loads_are_timed_where_the_devices_are_and_do_not_decide_about_rates() {
 }
 
 #[test]
-fn a_subject_is_measured_against_itself_as_often_as_twenty_runs_would() {
+fn an_aa_test_repeats_each_copy_for_twenty_runs() {
     let text = r#"
 title = "A small study of loads"
 question = "Is a load like itself?"
@@ -291,7 +291,7 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
 }
 
 #[test]
-fn the_highest_rate_without_much_loss_is_searched() {
+fn a_search_finds_the_highest_rate_within_the_loss_goal() {
     let axes = r#"{ rules = [8], source = ["far"] }"#;
     let study = study("searched", r#""linear""#, axes);
     let out = study.with_file_name("records");
@@ -312,7 +312,7 @@ fn the_highest_rate_without_much_loss_is_searched() {
 }
 
 #[test]
-fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
+fn a_search_with_only_frames_to_drop_is_refused() {
     let search = |name: &str, verdict: &str| {
         let study = study(name, r#""linear""#, r#"{ rules = [8], source = ["far"] }"#);
         let verdicts = frames::verdicts_path(&study.with_file_name("far.pcap"));
@@ -330,7 +330,7 @@ fn a_search_where_every_frame_has_to_be_dropped_is_refused() {
 }
 
 #[test]
-fn a_rate_is_offered_and_what_is_lost_is_told() {
+fn paced_trials_offer_the_rate_and_report_loss() {
     let axes = r#"{ rules = [8], source = ["far"] }"#;
     let study = study("paced", r#""linear""#, axes);
     let path = study.join("study.toml");
@@ -423,7 +423,7 @@ fn an_axis_sets_the_rate_of_connections() {
 }
 
 #[test]
-fn connections_are_held_and_their_memory_is_told() {
+fn concurrent_connections_stay_open_and_their_memory_is_recorded() {
     let traffic = "kind = \"concurrent\"\nconnections = 30000";
     let study = connecting("concurrent", r#""tracking""#, traffic);
     let subjects = study.with_file_name("subjects.toml");
@@ -461,7 +461,7 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
 }
 
 #[test]
-fn limits_of_the_machine_are_raised_only_when_that_is_allowed() {
+fn machine_limits_are_raised_only_with_allow_global() {
     let traffic = "kind = \"concurrent\"\nconnections = 2000000000";
     let study = connecting("concurrent-global", r#""none""#, traffic);
     let before = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_max").unwrap();

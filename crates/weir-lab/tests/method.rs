@@ -93,7 +93,7 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 }
 
 #[test]
-fn the_same_twice_is_seldom_called_different() {
+fn identical_subjects_are_rarely_called_different() {
     let different = (0..100)
         .filter(|seed| {
             estimate(&interleaved(*seed), "same", *seed).classify_significant_ratio_above(0.02)
@@ -104,7 +104,7 @@ fn the_same_twice_is_seldom_called_different() {
 }
 
 #[test]
-fn one_subject_after_another_is_caught_to_mislead() {
+fn measuring_subjects_sequentially_is_shown_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
             estimate(&one_after_another(*seed), "same", *seed)

@@ -66,7 +66,7 @@ fn sum(members: &[EndpointCounts], what: impl Fn(&EndpointCounts) -> u64) -> u64
 }
 
 #[test]
-fn each_path_carries_connections_and_each_member_has_its_part() {
+fn each_path_carries_connections_of_every_client_and_server() {
     let study = common::study("paths", "today-paths", SUBJECTS, STUDY);
     let record = common::run_study(&study).unwrap();
     for subject in ["direct", "gateway", "arm", "telling"] {
@@ -111,7 +111,7 @@ fn each_path_carries_connections_and_each_member_has_its_part() {
 }
 
 #[test]
-fn a_gateway_with_one_arm_tells_of_the_shorter_way_only_where_it_may() {
+fn a_one_armed_gateway_sends_redirects_only_if_enabled() {
     let study = common::study("redirects", "today-paths", SUBJECTS, STUDY);
     let record = common::run_study(&study).unwrap();
     for subject in ["direct", "gateway", "arm"] {

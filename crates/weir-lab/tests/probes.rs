@@ -82,7 +82,7 @@ fn asked<'a>(record: &'a RunRecord, subject: &str, probe: &str, load: &str) -> &
 }
 
 #[test]
-fn every_question_is_answered_and_what_the_rules_drop_is_lost() {
+fn every_probe_gets_a_response_except_dropped_ones() {
     let probe = r#"kinds = ["icmp", "udp", "shell"]
         loads = ["idle", "frames"]"#;
     let study = study("probes", r#""none", "every-second""#, probe);
@@ -148,7 +148,7 @@ fn a_stream_arrives_segment_by_segment() {
 }
 
 #[test]
-fn a_probe_that_cannot_be_is_refused() {
+fn an_invalid_probe_section_is_refused() {
     for (probe, message) in [
         ("kinds = []\nloads = [\"idle\"]", "`kinds` is empty"),
         ("kinds = [\"smoke\"]\nloads = [\"idle\"]", "smoke"),

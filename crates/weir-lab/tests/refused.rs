@@ -86,7 +86,7 @@ fn without_zero(study: &str) -> String {
 }
 
 #[test]
-fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
+fn a_search_without_frames_is_refused_before_the_run() {
     let search =
         StudyRunOptions { search: Some(SearchGoal::ZERO_LOSS), ..StudyRunOptions::default() };
     // Frames can be searched: what stops this run is that its command makes none.
@@ -115,7 +115,7 @@ fn a_search_of_what_plays_no_frames_is_refused_before_the_run() {
 }
 
 #[test]
-fn options_that_exclude_a_search_are_refused_by_name() {
+fn options_incompatible_with_search_are_refused_by_name() {
     let search =
         StudyRunOptions { search: Some(SearchGoal::ZERO_LOSS), ..StudyRunOptions::default() };
     let resume = StudyRunOptions { resume: true, ..search.clone() };
@@ -132,7 +132,7 @@ fn options_that_exclude_a_search_are_refused_by_name() {
 }
 
 #[test]
-fn a_subject_against_itself_has_to_fit_the_study() {
+fn the_subject_of_an_aa_test_must_fit_the_study() {
     let itself = |name: &str| StudyRunOptions {
         against_itself: Some(name.to_owned()),
         preset: "quick".to_owned(),
@@ -196,12 +196,12 @@ fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
 }
 
 #[test]
-fn a_whole_study_is_read() {
+fn a_valid_study_is_accepted() {
     assert_eq!(refused("whole", STUDY, SUBJECTS), "");
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_its_line() {
+fn unknown_names_and_fields_are_refused_with_their_line() {
     let cases = [
         ("subject", "subjects = [\"none\"]", "subjects = [\"none\", \"trie\"]", ":3: no subject"),
         ("field", "label = \"l\"", "lable = \"l\"", ":14: unknown field `lable`"),

@@ -60,7 +60,7 @@ fn of<'a>(
 }
 
 #[test]
-fn real_clients_fetch_or_say_what_kept_them_from_it() {
+fn socket_clients_succeed_or_report_their_failures() {
     let study = common::study("sockets", "today-sockets", SUBJECTS, STUDY);
     let record = run_study(&study).unwrap();
     let mut seen = 0;

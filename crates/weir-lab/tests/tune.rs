@@ -4,7 +4,7 @@ use weir_kernel::Session;
 use weir_lab::paper_tunings::{ALL_PAPERS_TUNINGS, TuningScope, apply_modern_namespace_tunings};
 
 #[test]
-fn a_namespace_gets_what_it_can_have_and_the_machine_keeps_its_own() {
+fn namespace_tunings_are_applied_and_machine_tunings_unchanged() {
     let session = Session::new().unwrap();
     let namespace = session.create_namespace("tuned").unwrap();
     let of_machine =

@@ -62,14 +62,14 @@ fn duplicates_are_found_whatever_their_comment() {
 }
 
 #[test]
-fn rules_that_count_twice_are_no_duplicates() {
+fn counting_and_stateful_rules_are_not_duplicates() {
     assert_eq!(found("-A FORWARD -s 192.0.2.1/32\n-A FORWARD -s 192.0.2.1/32\n"), [""; 0]);
     let limits = "-A FORWARD -m limit --limit 3/sec -j DROP\n".repeat(2);
     assert_eq!(found(&limits), [""; 0]);
 }
 
 #[test]
-fn what_an_effect_may_change_is_no_duplicate() {
+fn rules_separated_by_a_relevant_write_are_not_duplicates() {
     let rules = "\
 -A FORWARD -m mark --mark 0x1 -j DROP
 -A FORWARD -j MARK --set-xmark 0x1/0xffffffff
@@ -94,7 +94,7 @@ fn a_rule_under_a_wider_one_is_shadowed() {
 
 /// Offsets are those of the IPv4 header; a list of values or another field has no plain match.
 #[test]
-fn u32_is_found_where_it_reads_a_field_that_a_plain_match_tests() {
+fn u32_tests_of_fields_with_a_plain_match_are_found() {
     let rule =
         |text: &str| format!(":FORWARD DROP [0:0]\n-A FORWARD -m u32 --u32 \"{text}\" -j ACCEPT\n");
     for text in ["0x6&0xff=0x11", "0xc=0xc0000201", "4&0x1FFF=1:0x1fff", "5&0xFF=64"] {
@@ -162,7 +162,7 @@ fn tests_that_exclude_each_other_are_found() {
 }
 
 #[test]
-fn an_open_end_is_a_warning_only_where_something_is_accepted() {
+fn a_missing_final_drop_is_reported_only_after_accept_rules() {
     let open = ":INPUT ACCEPT [0:0]\n-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\n";
     assert_eq!(found(open), ["no-final-drop filter/INPUT/policy"]);
     let closed = format!("{open}-A INPUT -j REJECT --reject-with icmp-port-unreachable\n");
@@ -171,7 +171,7 @@ fn an_open_end_is_a_warning_only_where_something_is_accepted() {
 }
 
 #[test]
-fn long_rows_of_addresses_and_late_states_are_found() {
+fn long_address_lists_and_late_state_rules_are_found() {
     let row = |n: usize| {
         (0..n).map(|i| format!("-A FORWARD -s 192.0.2.{i}/32 -j DROP\n")).collect::<String>()
     };
@@ -184,7 +184,7 @@ fn long_rows_of_addresses_and_late_states_are_found() {
 }
 
 #[test]
-fn sets_are_judged_where_some_are_given() {
+fn sets_are_checked_only_if_set_definitions_are_given() {
     let text = "*filter\n-A FORWARD -m set --match-set used src -j DROP\n\
         -A FORWARD -m set --match-set lost src -j DROP\n\
         -A FORWARD -m set --match-set void src -j DROP\nCOMMIT\n";
@@ -197,7 +197,7 @@ fn sets_are_judged_where_some_are_given() {
 }
 
 #[test]
-fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
+fn every_finding_has_a_span_and_help() {
     let text = "*filter\n:a - [0:0]\n-A FORWARD -j a\n-A FORWARD -j DROP\n-A FORWARD -p tcp -j LOG\nCOMMIT\n";
     let all = look(text, "");
     assert_eq!(all.len(), 2);
@@ -211,7 +211,7 @@ fn every_finding_has_a_kind_a_place_in_the_text_and_help() {
 }
 
 #[test]
-fn counts_say_what_is_there() {
+fn ruleset_counts_list_rules_sets_matches_and_targets() {
     let text = "*filter\n:a - [0:0]\n-A FORWARD -s 192.0.2.1/32 -p tcp -m tcp --dport 1 -j a\n\
         -A a -p tcp -m tcp --dport 2\n-A a -j LOG\nCOMMIT\n";
     let counted = count_ruleset(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
@@ -224,7 +224,7 @@ fn counts_say_what_is_there() {
 }
 
 #[test]
-fn several_rules_together_shadow_one_and_are_named() {
+fn rules_that_jointly_shadow_another_are_all_named() {
     let halves = "-A FORWARD -s 10.0.0.0/9 -p tcp -j DROP\n-A FORWARD -s 10.128.0.0/9 -j DROP\n";
     let rule = "-A FORWARD -s 10.64.0.0/10 -p tcp -m tcp --dport 22 -j ACCEPT\n";
     let whole = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 22 -j ACCEPT\n";
@@ -239,7 +239,7 @@ fn several_rules_together_shadow_one_and_are_named() {
 }
 
 #[test]
-fn chains_that_are_jumped_to_take_packets_too() {
+fn a_called_chain_can_shadow_later_rules() {
     let chains = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n";
     let closed = "-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
     let rule = "-A FORWARD -s 10.1.0.0/16 -p tcp -j DROP\n-A FORWARD -j DROP\n";
@@ -252,7 +252,7 @@ fn chains_that_are_jumped_to_take_packets_too() {
 }
 
 #[test]
-fn what_a_chain_may_see_depends_on_the_jumps_to_it() {
+fn packets_reaching_a_chain_depend_on_the_jumps_to_it() {
     let text = ":tcp_in - [0:0]\n-A FORWARD -p tcp -j tcp_in\n-A FORWARD -j DROP\n\
         -A tcp_in -p udp -j ACCEPT\n-A tcp_in -s 10.0.0.0/8 -j ACCEPT\n";
     assert_eq!(found(text), ["never-matches filter/tcp_in/1"]);
@@ -264,7 +264,7 @@ fn what_a_chain_may_see_depends_on_the_jumps_to_it() {
 }
 
 #[test]
-fn a_rule_that_drops_cut_headers_is_not_redundant() {
+fn a_rule_that_drops_truncated_headers_is_not_redundant() {
     let plain = "-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT\n-A FORWARD -p tcp -j ACCEPT\n";
     let end = "-A FORWARD -j DROP\n";
     assert_eq!(found(&format!("{plain}{end}")), ["redundant-rule filter/FORWARD/1"]);
@@ -275,7 +275,7 @@ fn a_rule_that_drops_cut_headers_is_not_redundant() {
 }
 
 #[test]
-fn what_is_logged_or_counted_on_the_way_is_not_redundant() {
+fn a_rule_before_logging_or_counting_is_not_redundant() {
     let rules = |between: &str| {
         let mut all = found(&format!(
             "-A FORWARD -s 10.0.0.0/8 -j DROP\n{between}-A FORWARD -p udp -j ACCEPT\n\
@@ -293,7 +293,7 @@ fn what_is_logged_or_counted_on_the_way_is_not_redundant() {
 }
 
 #[test]
-fn of_two_equal_rules_one_is_found() {
+fn of_two_equal_rules_only_the_second_is_reported() {
     // The first is needed once the second is gone.
     let rule = "-A FORWARD -s 10.0.0.0/8 -j DROP\n";
     assert_eq!(found(&format!("{rule}{rule}")), ["duplicate-rule filter/FORWARD/2"]);
@@ -306,7 +306,7 @@ fn of_two_equal_rules_one_is_found() {
 }
 
 #[test]
-fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
+fn allow_comments_suppress_findings_and_unused_ones_are_reported() {
     let rules = |comment: &str| {
         let text = format!(
             "*filter\n-A FORWARD -p tcp -j DROP\n{comment}-A FORWARD -p tcp -j DROP\nCOMMIT\n"
@@ -328,7 +328,7 @@ fn a_comment_with_a_reason_allows_a_finding_and_one_without_use_is_told() {
 }
 
 #[test]
-fn levels_of_one_lint_win_over_those_of_all() {
+fn the_level_of_one_lint_overrides_that_of_all() {
     let text = "*filter\n-A FORWARD -p tcp -j DROP\n-A FORWARD -p tcp -j DROP\n\
         -A FORWARD -m mark --mark 0x2/0x1 -j DROP\nCOMMIT\n";
     let with = |asked: &[(&str, LintLevel)]| {
@@ -350,7 +350,7 @@ fn levels_of_one_lint_win_over_those_of_all() {
 }
 
 #[test]
-fn the_last_rule_that_has_fragments_put_together_is_left() {
+fn the_last_rule_that_enables_reassembly_is_not_removed() {
     let fixed = |rules: &str| {
         let text = format!(
             "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
@@ -406,7 +406,7 @@ fn a_hundred_rules_under_one_are_one_finding_at_that_rule() {
 }
 
 #[test]
-fn a_catch_all_is_to_blame_for_the_rules_behind_it_and_the_chains_they_lead_to() {
+fn a_catch_all_finding_lists_later_rules_and_their_chains() {
     let (finding, also) = places(
         ":web - [0:0]\n:deep - [0:0]\n-A FORWARD -p tcp -j ACCEPT\n-A FORWARD -j DROP\n\
          -A FORWARD -p udp -j web\n-A web -p udp -j deep\n-A deep -p udp -j ACCEPT\n",
@@ -431,7 +431,7 @@ fn duplicates_of_one_rule_are_one_finding_at_the_first_duplicate() {
 }
 
 #[test]
-fn a_comment_at_one_place_of_a_finding_leaves_the_others() {
+fn an_allow_comment_at_one_place_keeps_the_other_places() {
     let rule = "-A FORWARD -s 10.1.0.0/16 -j DROP\n";
     let other = "-A FORWARD -s 10.2.0.0/16 -j DROP\n";
     let wide = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n";
@@ -450,7 +450,7 @@ fn a_comment_at_one_place_of_a_finding_leaves_the_others() {
 }
 
 #[test]
-fn what_programs_write_is_a_note_unless_the_lint_is_named() {
+fn findings_in_program_chains_are_notes_unless_lint_is_named() {
     let severity = |rules: &str, asked: Option<&str>| {
         let mut levels = LintLevels::default();
         if let Some(id) = asked {
@@ -486,7 +486,7 @@ fn what_programs_write_is_a_note_unless_the_lint_is_named() {
 }
 
 #[test]
-fn the_chain_that_marks_an_artefact_is_not_reported() {
+fn the_artefact_marker_chain_is_not_reported() {
     let ids = |chain: &str| {
         let text = format!("*filter\n:FORWARD DROP [0:0]\n:{chain} - [0:0]\nCOMMIT\n");
         look(&text, "").iter().map(Finding::lint_id).collect::<Vec<_>>()
@@ -496,7 +496,7 @@ fn the_chain_that_marks_an_artefact_is_not_reported() {
 }
 
 #[test]
-fn rows_that_no_packet_reaches_cost_nothing() {
+fn unreachable_linear_lists_are_not_reported() {
     let row: String =
         (1..20).map(|p| format!("-A FORWARD -p tcp -m tcp --dport {p} -j ACCEPT\n")).collect();
     let ids = |rules: &str| {

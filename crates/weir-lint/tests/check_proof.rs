@@ -143,7 +143,7 @@ fn certain(firewall: &Firewall) -> Vec<Finding> {
 }
 
 #[test]
-fn without_what_is_shadowed_or_redundant_nothing_changes() {
+fn removing_shadowed_or_redundant_rules_changes_nothing() {
     let (mut taken, mut redundant) = (0, 0);
     for seed in 0..400 {
         let text = random_ruleset(seed);
@@ -176,7 +176,7 @@ fn without_what_is_shadowed_or_redundant_nothing_changes() {
 
 /// The check can fail: removing rules that are not said to be superfluous is noticed.
 #[test]
-fn without_other_rules_something_changes() {
+fn removing_rules_without_findings_changes_something() {
     let mut noticed = 0;
     for seed in 0..20 {
         let before = firewall(&random_ruleset(seed));

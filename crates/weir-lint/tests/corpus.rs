@@ -78,7 +78,7 @@ fn table(cases: &[Case]) {
 }
 
 #[test]
-fn a_sample_of_the_findings_of_published_rulesets_is_right() {
+fn sampled_findings_in_published_rulesets_are_correct() {
     let seed = std::env::var("WEIR_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(13);
     let cases = cases();
     table(&cases);

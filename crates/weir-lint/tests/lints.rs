@@ -40,7 +40,7 @@ fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn what_a_page_shows_before_is_found_and_after_is_not() {
+fn lint_pages_show_the_finding_before_and_not_after() {
     for lint in all_lints() {
         // No parser lets a loop through, and no command a set that is not there.
         if lint.id == "jump-loop" {
@@ -54,7 +54,7 @@ fn what_a_page_shows_before_is_found_and_after_is_not() {
 }
 
 #[test]
-fn what_is_cured_brings_nothing_worse() {
+fn the_after_example_of_a_lint_page_has_no_errors() {
     for lint in all_lints().filter(|l| l.id != "jump-loop") {
         let after = ruleset(lint.page_section("After"));
         let found = lint_firewall(&after, &LintOptions::default()).findings;
@@ -64,7 +64,7 @@ fn what_is_cured_brings_nothing_worse() {
 }
 
 #[test]
-fn every_page_has_its_parts() {
+fn every_lint_page_has_its_sections() {
     for lint in all_lints() {
         assert_eq!(lint.page_markdown.lines().next(), Some(format!("# {}", lint.id).as_str()));
         assert!(lint.summary_line().ends_with('.'), "{}: a title is a sentence", lint.id);
@@ -75,7 +75,7 @@ fn every_page_has_its_parts() {
 }
 
 #[test]
-fn every_page_is_a_lints_and_no_two_lints_have_one_name() {
+fn every_page_has_a_lint_and_lint_ids_are_unique() {
     let ids: Vec<_> = all_lints().map(|l| l.id).collect();
     let distinct: BTreeSet<_> = ids.iter().copied().collect();
     assert_eq!(ids.len(), distinct.len());
@@ -88,7 +88,7 @@ fn every_page_is_a_lints_and_no_two_lints_have_one_name() {
 }
 
 #[test]
-fn a_lint_that_can_be_fixed_says_so() {
+fn a_lint_is_fixable_iff_its_findings_have_fixes() {
     for lint in all_lints().filter(|l| l.id != "jump-loop") {
         let mut levels = LintLevels::default();
         levels

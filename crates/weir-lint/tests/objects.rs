@@ -70,7 +70,7 @@ fn makers() -> [(String, String, String); 5] {
 }
 
 #[test]
-fn removing_the_rule_that_makes_a_named_object_is_a_difference() {
+fn removing_a_rule_that_configures_a_named_object_is_a_difference() {
     // The control: an object of another name.
     let (chain, other) = (hashlimit("100/sec", "h"), hashlimit("1/hour", "other"));
     let chain = format!("-A U {chain} -j ACCEPT\n");
@@ -97,7 +97,7 @@ fn removing_the_rule_that_makes_a_named_object_is_a_difference() {
 }
 
 #[test]
-fn a_chain_that_nobody_calls_configures_what_comes_behind_it_in_load_order() {
+fn an_uncalled_chain_configures_objects_of_chains_loaded_later() {
     let text = |table: &str, chain: &str, mask: &str| {
         let unreached =
             format!("-A {chain} -m recent --name R --rcheck {mask} --rsource -j ACCEPT");
@@ -136,7 +136,7 @@ fn rules_are_loaded_by_hook_and_then_by_name() {
 }
 
 #[test]
-fn the_families_share_a_recent_list_and_have_hashlimit_tables_of_their_own() {
+fn families_share_recent_lists_but_not_hashlimit_tables() {
     let both = |rule: &str, six: &str| {
         let text = |rule: &str| format!("*filter\n:INPUT ACCEPT [0:0]\n{rule}COMMIT\n");
         Firewall {
@@ -163,7 +163,7 @@ fn the_families_share_a_recent_list_and_have_hashlimit_tables_of_their_own() {
 }
 
 #[test]
-fn the_interpreter_sees_which_rule_made_a_table() {
+fn the_interpreter_detects_which_rule_created_a_table() {
     let chain = format!("-A U {} -j ACCEPT\n", hashlimit("100/sec", "h"));
     let packet = parse_packet("ip saddr 192.0.2.1 udp dport 9").expect("a packet");
     let differ = |maker: &str| {
@@ -232,7 +232,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
 }
 
 #[test]
-fn a_ruleset_whose_rules_configure_an_object_in_conflict_is_not_equal_to_one_that_loads() {
+fn conflicting_object_configurations_differ_from_a_loadable_ruleset() {
     let options = CompareOptions {
         stateful_pairing: StatefulTestPairing::ByRuleText,
         ..CompareOptions::default()
@@ -267,7 +267,7 @@ fn a_ruleset_whose_rules_configure_an_object_in_conflict_is_not_equal_to_one_tha
 }
 
 #[test]
-fn rules_that_make_what_others_use_are_not_fixed_away() {
+fn fixes_keep_rules_that_create_objects_used_by_others() {
     let ids = ["shadowed-rule", "rule-after-catch-all", "unreachable-chain", "empty-chain"];
     let options = FixOptions {
         lint_ids_to_fix: ids.into_iter().collect(),

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn written_options_become_what_the_row_of_their_module_is() {
+    fn written_options_become_the_variant_of_their_modules_row() {
         let option =
             || vec![WrittenOption { negated: true, name: "new", argument: Some("a b".into()) }];
         let Target::Opaque(opaque) = Target::from_written_options(NO_MODULE, option()) else {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_has_a_drop_that_the_engines_ignore() {
+    fn every_row_that_may_drop_is_evaluated_by_the_engines() {
         let dropping = TARGET_ROWS.iter().filter(|row| row.may_drop).count();
         assert!(dropping > 0, "no row drops, so the test shows nothing");
         for row in TARGET_ROWS {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_written() {
+    fn every_field_of_unknown_value_is_a_written_field() {
         for row in TARGET_ROWS {
             assert!(row.unknown_value_writes.without(row.writes).is_empty(), "{}", row.name);
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn options_narrow_a_row() {
+    fn options_narrow_the_effects_of_a_row() {
         let mapped = target_effects(&other("SET", &["map-set", "map-mark"]));
         assert!(mapped.writes.contains(Field::Mark) && mapped.ipset_writes == IpsetWrites::None);
         let added = target_effects(&other("SET", &["add-set"]));

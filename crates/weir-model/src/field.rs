@@ -365,14 +365,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_enum() {
+    fn field_rows_have_the_order_of_the_enum() {
         for (i, row) in FIELDS.iter().enumerate() {
             assert_eq!(row.field as usize, i, "{}", row.name);
         }
     }
 
     #[test]
-    fn a_plain_field_holds_every_value_of_its_width_and_changes_no_other() {
+    fn a_settable_field_stores_every_value_without_changing_others() {
         for plain in [Field::Ttl, Field::Tos, Field::Mark] {
             assert!(
                 Field::freely_settable_number_fields().any(|field| field == plain),

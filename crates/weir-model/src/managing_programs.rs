@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_of_programs_are_known_by_their_names() {
+    fn chains_of_managing_programs_are_recognized_by_name() {
         for (chain, program) in [
             ("DOCKER", ManagingProgram::Docker),
             ("DOCKER-ISOLATION-STAGE-1", ManagingProgram::Docker),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_people_are_nobodys() {
+    fn chains_of_users_are_attributed_to_no_program() {
         for chain in ["INPUT", "FORWARD", "DOCKERS", "in_public", "IN_office", "ufw", "customers"] {
             assert_eq!(program_of_chain_or_set(chain), None, "{chain}");
         }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_libvirt_and_fail2ban_are_known_and_compiled() {
+    fn chains_of_libvirt_fail2ban_and_calico_are_recognized_but_compiled() {
         for (chain, program) in [
             ("LIBVIRT_FWO", ManagingProgram::Libvirt),
             ("f2b-sshd", ManagingProgram::Fail2ban),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_to_docker_user_is_theirs() {
+    fn user_rules_in_docker_user_are_not_attributed_to_docker() {
         let mut table = Table {
             name: TableName::Filter,
             chains: vec![Chain::new("DOCKER-USER", None), Chain::new("FORWARD", None)],

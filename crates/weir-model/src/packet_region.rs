@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_the_field_is_in_neither_of_two_opposites_unless_it_is_accepted() {
+    fn a_packet_without_the_field_matches_neither_condition_nor_negation() {
         let ports = vec![Predicate::InSpans(vec![(22, 22)])];
         let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
         packet.transport = Transport::Udp { sport: 1, dport: 22 };

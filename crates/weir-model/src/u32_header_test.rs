@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_that_reads_a_header_field_is_a_test_of_it() {
+    fn u32_expressions_that_read_a_header_field_are_recognized() {
         let cases = [
             (
                 "0xc&0xffffff00=0xc0000200",

@@ -42,7 +42,7 @@ fn edges() -> impl Strategy<Value = Vec<(usize, usize)>> {
 
 proptest! {
     #[test]
-    fn reach_distance_and_depth_are_those_of_all_walks(edges in edges()) {
+    fn reachability_distance_and_depth_agree_with_enumerated_walks(edges in edges()) {
         let (chains, walks) = (chains(&edges), walks(&edges));
         let graph = ChainGraph::new(&chains);
         for start in 0..CHAINS {
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn an_order_has_every_chain_behind_those_that_it_leads_to(edges in edges()) {
+    fn callees_precede_their_callers_in_the_chain_order(edges in edges()) {
         let (chains, walks) = (chains(&edges), walks(&edges));
         let graph = ChainGraph::new(&chains);
         let place = |order: &[usize], chain: usize| order.iter().position(|c| *c == chain);
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn jumps_are_the_rules_that_lead_to_chains_of_the_table(edges in edges()) {
+    fn jumps_are_exactly_the_rules_that_enter_chains(edges in edges()) {
         let chains = chains(&edges);
         let graph = ChainGraph::new(&chains);
         let mut all = Vec::new();
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn a_jump_that_is_not_followed_leads_nowhere(edges in edges(), left in 0..CHAINS) {
+    fn reachability_ignores_jumps_that_are_not_followed(edges in edges(), left in 0..CHAINS) {
         let all = chains(&edges);
         let graph = ChainGraph::new(&all);
         let kept: Vec<_> = edges.iter().copied().filter(|(from, _)| *from != left).collect();

@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_rules_are_told_apart_by_their_order_alone(rules in rules(), gone in 0..20_usize) {
+    fn equal_rules_are_distinguished_only_by_their_order(rules in rules(), gone in 0..20_usize) {
         let before = keys(&rules);
         let distinct: HashSet<RuleContentKey> = before.iter().map(|k| k.0).collect();
         prop_assert_eq!(distinct.len(), rules.len());

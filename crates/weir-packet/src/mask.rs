@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_masks_of_a_small_width_are_told_apart() {
+    fn exactly_the_contiguous_masked_values_are_intervals() {
         for mask in 0..=0xffu128 {
             let equal = |value: u128| (0..=0xff).filter(move |n| n & mask == value);
             for value in 0..=0xff {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_values_have_prefixes_like_others() {
+    fn prefix_masks_work_for_128_bit_values() {
         assert_eq!(contiguous_host_mask(0, u128::MAX), Some(u128::MAX));
         assert_eq!(contiguous_host_mask(u128::MAX, u128::MAX), Some(0));
         assert_eq!(interval_to_prefix_mask((0, u128::MAX), u128::MAX), Some(0));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_packet_cannot_hold_is_refused() {
+    fn unsupported_or_incomplete_headers_are_refused() {
         let whole = Packet::new(Family::V4, Addr(1), Addr(2), 50).to_bytes();
         assert!(Packet::parse(&whole).is_ok());
         let mut options = whole.clone();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_of_a_packet_panics() {
+    fn parsing_a_truncated_packet_never_panics() {
         for number in [1, 6, 17, 33, 58, 132, 136] {
             for family in [Family::V4, Family::V6] {
                 let mut p = Packet::new(family, Addr(1), Addr(2), number);

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_frames_are_read_back() {
         let path = std::env::temp_dir().join(format!("weir-pcap-{}.pcap", std::process::id()));
         let frames = vec![vec![1u8; 60], vec![], vec![2; 1514]];
         write_frames(&path, &frames).unwrap();

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_of_a_broadcast_goes_to_all() {
+    fn a_broadcast_packet_has_the_broadcast_mac_address() {
         let mut p = udp();
         let dmac = [2, 0, 0, 0, 0, 1];
         assert_eq!(p.to_frame_with_dmac(dmac)[..6], dmac);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_udp_datagram_says_no_checksum() {
+    fn a_udp_fragment_has_no_checksum() {
         let mut p = udp();
         assert_ne!(p.to_bytes()[26..28], [0, 0]);
         p.fragment.more_fragments = true;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_headers_with_a_pseudo_header_verify() {
+    fn transport_checksums_with_a_pseudo_header_are_valid() {
         for family in [Family::V4, Family::V6] {
             let mut p = Packet::new(family, Addr(0xc000_0201), Addr(0xc633_6407), proto::TCP);
             let flags = tcp_flag::SYN;

@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_packet_that_is_built_is_read_the_same(p in packet()) {
+    fn a_serialized_packet_is_parsed_unchanged(p in packet()) {
         let bytes = p.to_bytes();
         prop_assert_eq!(bytes.len(), p.len());
         let frame = p.to_frame_with_dmac([2, 0, 0, 0, 0, 1]);
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+    fn any_accepted_bytes_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         if let Ok(p) = Packet::parse(&bytes) {
             prop_assert_eq!(Packet::parse(&p.to_bytes()), Ok(p));
         }

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_cell_and_the_cut_are_the_cell() {
+    fn the_difference_and_the_intersection_partition_a_box() {
         let (a, b) = (cell((10, 19), (1, 9)), cell((15, 30), (5, 5)));
         let mut left = Vec::new();
         a.minus(&b, &mut left);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_without_itself_is_nothing_and_without_a_stranger_is_itself() {
+    fn subtracting_itself_is_empty_and_a_disjoint_box_nothing() {
         let a = cell((1, 5), (1, 5));
         let mut left = Vec::new();
         a.minus(&a, &mut left);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_atom_parts_a_cell_in_two() {
+    fn a_test_without_an_axis_splits_a_box_in_two() {
         let all = HyperRect::all_packets(Family::V4);
         let (yes, no) =
             (all.restrict_by_axisless_test(3, true), all.restrict_by_axisless_test(3, false));

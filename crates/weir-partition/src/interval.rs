@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn complements_join_what_overlaps() {
+    fn a_complement_merges_overlapping_intervals() {
         assert_eq!(complement(&[(5, 9), (0, 2), (7, 12)], 20), [(3, 4), (13, 20)]);
         assert_eq!(complement(&[(0, 20)], 20), []);
         assert_eq!(complement(&[], 20), [(0, 20)]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_written_backwards_holds_nothing() {
+    fn a_reversed_interval_is_empty() {
         assert!(IntervalSet::from_intervals([(90, 80)]).is_empty());
         assert_eq!(complement(&[(90, 80)], 100), [(0, 100)]);
     }

@@ -81,7 +81,7 @@ mod tests {
     const V4: Family = Family::V4;
 
     #[test]
-    fn a_prefix_covers_what_is_inside_and_nothing_else() {
+    fn a_prefix_covers_only_prefixes_inside_it() {
         let wide = Prefix::containing_addr(V4, 0x0a00_0000, 8);
         let inside = Prefix::containing_addr(V4, 0x0a0b_0000, 16);
         let outside = Prefix::containing_addr(V4, 0x0b00_0000, 16);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_with_holes_and_a_negation_are_no_prefix() {
+    fn noncontiguous_masks_and_negated_matches_are_not_prefixes() {
         let plain = AddrMatch { negated: false, addr: Addr(0x0a00_0000), mask: Addr(0xff00_0000) };
         assert_eq!(
             Prefix::from_match(V4, &plain),

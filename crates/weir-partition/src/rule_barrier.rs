@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_a_set_and_an_unknown_target_are_barriers() {
+    fn stateful_matches_sets_and_unknown_targets_are_barriers() {
         let plain = Rule::unconditional(Target::Accept);
         assert_eq!(find_barrier_reason(&plain, Family::V4), None);
         let mut limited = plain.clone();

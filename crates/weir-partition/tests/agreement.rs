@@ -70,7 +70,7 @@ fn said(run: &RunBox, targets: &[Target]) -> (Vec<usize>, bool) {
 }
 
 #[test]
-fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
+fn every_packet_is_in_one_box_with_the_boxs_outcome() {
     let (mut compared, mut decided, mut cut, mut credited) = (0, 0, 0, 0);
     for seed in 0..150 {
         let mut firewall = run_of(seed);
@@ -118,7 +118,7 @@ fn every_packet_is_in_one_box_and_meets_what_the_box_says() {
 }
 
 #[test]
-fn no_device_is_beside_the_empty_prefix() {
+fn every_device_matches_the_empty_prefix() {
     let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
                 -A FORWARD -i eth1 -j ACCEPT\n-A FORWARD ! -i + -j DROP\nCOMMIT\n";
     let ruleset =
@@ -137,7 +137,7 @@ fn no_device_is_beside_the_empty_prefix() {
 }
 
 #[test]
-fn a_budget_that_is_exceeded_names_the_rule() {
+fn an_exceeded_box_budget_names_the_rule() {
     let text = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
                 -A FORWARD -s 10.0.0.0/8 -j ACCEPT\n-A FORWARD -d 10.0.0.0/8 -j DROP\n\
                 -A FORWARD -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";

@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn a_yes_about_two_tests_is_right(p in predicate(), q in predicate()) {
+    fn proven_disjointness_and_implication_of_predicates_are_correct(p in predicate(), q in predicate()) {
         let (field, family) = (Field::Mark, Family::V4);
         if is_disjoint(&p, &q, field, family) {
             prop_assert!(!(0..=MAX).any(|v| p.holds_for_value(v) && q.holds_for_value(v)));
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn a_yes_about_two_devices_is_right(p in device(), q in device()) {
+    fn proven_disjointness_and_implication_of_device_tests_are_correct(p in device(), q in device()) {
         let names = || ["", "a", "b", "aa", "ab", "ba", "bb", "aab", "abb"].into_iter();
         if is_disjoint(&p, &q, Field::Iif, Family::V4) {
             prop_assert!(!names().any(|n| p.holds_for_device(n) && q.holds_for_device(n)));
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn stretches_list_the_rules_of_each_value(
+    fn elementary_intervals_list_the_rules_of_each_value(
         rules in prop::collection::vec((intervals(), any::<bool>()), 1..6),
     ) {
         let (values, decides): (Vec<_>, Vec<bool>) = rules
@@ -200,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn lists_that_are_too_long_are_refused() {
+fn elementary_intervals_over_the_limit_are_refused() {
     let nested: Vec<_> = (0..20).map(|i| vec![(i, 100 - i)]).collect();
     assert!(split_elementary_intervals(&nested, &[false; 20], 50).is_err());
     assert!(split_elementary_intervals(&nested, &[false; 20], 1000).is_ok());

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_the_user_is_never_given_out() {
+    fn existing_chain_names_are_never_allocated() {
         let free = ChainNameAllocator::new(Family::V4, &table(&[])).allocate_after_run_chain_name();
         assert_eq!(&*free, "w4:00001:rest");
         let mut names = ChainNameAllocator::new(Family::V4, &table(&["w4:00001:rest"]));

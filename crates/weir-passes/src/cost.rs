@@ -150,14 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_is_dearer_than_a_tree_and_a_short_one_is_not() {
+    fn a_tree_is_cheaper_than_a_long_list() {
         let cost = CostModel::default();
         assert!(cost.tree_search_ns(10_000) < cost.full_list_scan_ns(10_000) / 20.0);
         assert!(cost.tree_search_ns(3) <= cost.full_list_scan_ns(3));
     }
 
     #[test]
-    fn a_price_is_what_a_construction_adds_to_its_rules() {
+    fn costs_are_derived_from_calibration_slopes() {
         let slopes = CalibrationSlopes {
             per_check_ns: 4.0,
             per_tree_level_ns: 22.0,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_jumps_make_the_search_dearer() {
+    fn costlier_jumps_increase_the_tree_search_cost() {
         let cheap = CostModel { jump_ns: 5.0, ..CostModel::default() };
         let dear = CostModel { jump_ns: 60.0, ..CostModel::default() };
         assert!(cheap.tree_search_ns(1000) < dear.tree_search_ns(1000));

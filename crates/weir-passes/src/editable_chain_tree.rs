@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_do_not_rise_and_long_names_are_refused() {
+    fn nonincreasing_levels_and_long_names_are_refused() {
         let new = |name, levels: &[u8]| {
             EditableChainTree::new(name, AddressAxis::Source, Family::V4, TableName::Filter, levels)
                 .map(|_| ())
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_long_prefixes_fit() {
+    fn chain_names_of_long_prefixes_fit() {
         let mut s = EditableChainTree::new(
             "shortname".get(..8).unwrap(),
             AddressAxis::Destination,

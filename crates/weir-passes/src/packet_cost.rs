@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_is_billed_by_its_steps() {
+    fn the_steps_of_a_packets_path_are_counted() {
         let tcp = bill("ip saddr 203.0.113.5 ip daddr 203.0.113.9 tcp dport 80");
         assert_eq!(tcp, PacketStepCounts { checks: 2, ..PacketStepCounts::default() });
         // The second lookup is after a test that is false.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bill_is_the_sum_of_its_items() {
+    fn total_cost_is_the_sum_of_step_costs() {
         let cost = CostModel { check_ns: 2.0, jump_ns: 10.0, ..CostModel::default() };
         assert_eq!(
             PacketStepCounts { checks: 3, jumps: 2, ..PacketStepCounts::default() }.total_ns(&cost),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_cut_at_its_barriers_only() {
+    fn a_chain_is_split_only_at_barriers() {
         let plain = rule(Some((0x0a00_0000, 8)));
         let mut limited = plain.clone();
         limited

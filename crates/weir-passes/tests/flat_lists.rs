@@ -64,7 +64,7 @@ fn compare(before: &Firewall, after: &Firewall) -> Comparison {
 }
 
 #[test]
-fn the_tree_of_a_mixed_list_is_proven_without_diagrams() {
+fn a_tree_of_mixed_rules_is_proven_equal_without_diagrams() {
     let sizes = [500, 4000];
     let steps = sizes.map(|size| {
         let [list, tree] = make_list_and_tree(size);

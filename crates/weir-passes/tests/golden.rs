@@ -78,7 +78,7 @@ fn options(pass: &dyn Pass) -> PassOptions {
 }
 
 #[test]
-fn each_pass_makes_what_stands_beside_its_cases() {
+fn each_pass_produces_its_golden_results() {
     for pass in passes::ALL_PASSES {
         compare(&format!("passes/{}", pass.name()), |ruleset| {
             let options = options(pass);
@@ -97,7 +97,7 @@ fn each_pass_makes_what_stands_beside_its_cases() {
 }
 
 #[test]
-fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
+fn each_pass_has_cases_with_and_without_a_change() {
     for pass in passes::ALL_PASSES {
         let name = pass.name();
         let (mut acts, mut rests) = (0, 0);
@@ -125,7 +125,7 @@ fn each_pass_has_a_case_in_which_it_acts_and_one_in_which_it_does_not() {
 }
 
 #[test]
-fn every_pass_is_known_by_its_name_and_says_what_it_does() {
+fn every_pass_is_found_by_name_and_has_a_description() {
     for pass in passes::ALL_PASSES {
         assert_eq!(passes::find_pass(pass.name()).map(|p| p.name()), Some(pass.name()));
         assert!(!pass.description().is_empty() && !pass.description().ends_with('.'));

@@ -14,7 +14,7 @@ fn read(rules: &str) -> Firewall {
 }
 
 #[test]
-fn a_pass_that_is_not_proven_within_its_steps_or_memory_is_checked_on_packets() {
+fn passes_not_proven_within_limits_are_checked_on_packets() {
     let firewall = read(
         "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
          -A FORWARD -s 192.0.2.1/32 -j ACCEPT\n-A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n",

@@ -37,7 +37,7 @@ fn rulesets() -> [Firewall; 3] {
 }
 
 #[test]
-fn every_pass_keeps_the_rules_that_make_what_others_use() {
+fn every_pass_keeps_rules_that_create_objects_used_by_others() {
     for firewall in rulesets() {
         for pass in passes::ALL_PASSES {
             let packet_check = PacketCheckOptions { seed: 1, packets_per_family: 100 };
@@ -56,7 +56,7 @@ fn every_pass_keeps_the_rules_that_make_what_others_use() {
 }
 
 #[test]
-fn a_pass_that_loses_the_rule_that_makes_an_object_is_refused() {
+fn a_pass_that_removes_an_object_creating_rule_is_refused() {
     for (number, before) in rulesets().into_iter().enumerate() {
         assert!(check_shared_objects_unchanged(&before, &before).is_ok());
         let mut after = before.clone();

@@ -208,25 +208,25 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn a_tree_means_what_the_list_meant(fw in firewall()) {
+    fn a_tree_has_the_meaning_of_its_list(fw in firewall()) {
         let after = tree_of(&fw, None);
         prop_assert_eq!(difference(&fw, &after), None, "{:#?}", after.v4);
     }
 
     #[test]
-    fn a_tree_of_given_levels_means_what_the_list_meant(fw in firewall()) {
+    fn a_tree_with_given_levels_has_the_meaning_of_its_list(fw in firewall()) {
         let after = tree_of(&fw, Some(vec![24, 28, 29, 31]));
         prop_assert_eq!(difference(&fw, &after), None);
     }
 
     #[test]
-    fn sets_mean_what_the_list_meant(fw in firewall()) {
+    fn sets_have_the_meaning_of_their_list(fw in firewall()) {
         let after = sets_of(&fw);
         prop_assert_eq!(difference(&fw, &after), None, "{:#?}", after);
     }
 
     #[test]
-    fn a_tree_behind_sets_means_what_the_list_meant(fw in firewall()) {
+    fn a_tree_after_sets_has_the_meaning_of_the_list(fw in firewall()) {
         let middle = sets_of(&fw);
         let v4 = middle.v4.as_ref().unwrap();
         let options = TreeOptions { cost: eager(), levels: None };
@@ -249,7 +249,7 @@ fn sample(claim: impl Fn(&Firewall) -> bool) -> Firewall {
 }
 
 #[test]
-fn trees_and_sets_are_made_at_all() {
+fn trees_and_sets_are_generated_for_some_samples() {
     let chains = |fw: &Firewall| fw.v4.as_ref().unwrap().tables[0].chains.len();
     let fw = sample(|fw| chains(&tree_of(fw, None)) > 8);
     assert_eq!(chains(&fw), 4);
@@ -293,7 +293,7 @@ fn a_tree_entered_by_jumps_is_caught() {
 /// A set that is tested only after the port test: truncated packets of other addresses would meet
 /// that test, and legacy iptables drops them there.
 #[test]
-fn a_set_asked_only_at_the_end_is_caught() {
+fn a_set_tested_only_at_the_end_is_caught() {
     let fw = sample(|fw| {
         let mut wrong = sets_of(fw);
         for chain in &mut wrong.v4.as_mut().unwrap().tables[0].chains {
@@ -311,7 +311,7 @@ fn a_set_asked_only_at_the_end_is_caught() {
 
 /// A set whose counters count before the rest of the rule has held.
 #[test]
-fn credit_for_what_the_rest_of_the_rule_refuses_is_caught() {
+fn set_counters_before_the_rest_of_the_rule_are_caught() {
     let fw = sample(|fw| {
         let mut wrong = sets_of(fw);
         for chain in &mut wrong.v4.as_mut().unwrap().tables[0].chains {

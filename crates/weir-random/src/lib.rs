@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn purposes_keep_sequences_apart() {
+    fn different_purposes_give_different_sequences() {
         let first = |purpose| Rng::for_purpose(1, purpose).next_u64();
         assert_eq!(first("a"), first("a"));
         assert_ne!(first("a"), first("b"));
     }
 
     #[test]
-    fn below_reaches_both_ends_and_no_further() {
+    fn random_numbers_cover_exactly_their_range() {
         let mut rng = Rng::new(1);
         let seen: std::collections::BTreeSet<usize> = (0..1000).map(|_| rng.below(5)).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);

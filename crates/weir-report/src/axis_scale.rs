@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decade_is_as_long_as_another() {
+    fn all_decades_of_a_log_axis_have_equal_length() {
         let axis = LogScale::new(1.0, 1000.0, 0.0, 300.0);
         assert_eq!(axis.position_of(10.0).map(f64::round), Some(100.0));
         assert_eq!(axis.position_of(100.0).map(f64::round), Some(200.0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_has_a_place_of_its_own() {
+    fn zero_has_its_own_position_on_a_log_axis() {
         let axis = LogScale::with_exact_ends(&[0.0, 16.0, 16_384.0], 0.0, 1000.0);
         let places: Vec<f64> =
             [0.0, 16.0, 16_384.0].iter().filter_map(|value| axis.position_of(*value)).collect();
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_round_numbers_around_the_values() {
+    fn axis_ends_are_round_numbers_around_the_values() {
         let axis =
             LogScale::with_margins_and_round_ends([41_000.0, 1_400_000.0].into_iter(), 0.0, 100.0);
         assert_eq!((axis.min_value.round(), axis.max_value.round()), (20_000.0, 2_000_000.0));
     }
 
     #[test]
-    fn even_steps_begin_at_0_and_hold_all() {
+    fn a_linear_axis_starts_at_0_and_contains_all_values() {
         for most in [0.3, 1.0, 7.0, 80_000.0, 3_456_789.0] {
             let axis = LinearScale::with_zero_and_round_maximum(
                 [0.0, most / 2.0, most].into_iter(),

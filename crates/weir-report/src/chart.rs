@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_without_room_share_what_there_is() {
+    fn labels_without_enough_space_share_the_axis_evenly() {
         let placed = spread_labels(&[5.0, 5.0, 5.0], 50.0, 0.0, 20.0);
         assert_eq!(placed, [0.0, 10.0, 20.0]);
     }

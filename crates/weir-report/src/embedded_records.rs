@@ -127,7 +127,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn base64_is_that_of_the_rfc() {
+    fn base64_encodes_the_rfc_test_vectors() {
         let cases = [
             ("", ""),
             ("f", "Zg=="),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_a_line_with_as_many_fields_as_headings() {
+    fn every_csv_line_has_as_many_fields_as_the_header() {
         let record = sample_records::sample_record();
         let text = trials_to_csv(&record);
         let mut lines = text.lines();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_a_spreadsheet_would_misread_are_guarded() {
+    fn csv_fields_that_spreadsheets_misinterpret_are_escaped() {
         let mut record = sample_records::sample_record();
         for (text, field) in [
             ("a,b", "\"a,b\""),

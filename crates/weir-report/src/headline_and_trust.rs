@@ -253,7 +253,7 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>)
 fn note_cpu_pressure(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>) {
     const BUSY_CPU_PRESSURE_TIME_SHARE: f64 = 0.25;
     let rates = model.accepted_trials().filter(|trial| trial.kind == TrialKind::Rate);
-    let Some(median) = trial_selection::median_cpu_pressure(rates)
+    let Some(median) = trial_selection::median_cpu_pressure_time_share(rates)
         .filter(|median| *median > BUSY_CPU_PRESSURE_TIME_SHARE)
     else {
         return;
@@ -288,7 +288,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn a_gain_is_said_with_its_interval() {
+    fn a_gain_is_reported_with_its_interval() {
         let record = sample_records::sample_record();
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
         assert!(sentence.starts_with("At 16,384 rules, weir’s nft form forwards "), "{sentence}");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_that_trials_cannot_see_is_not_claimed() {
+    fn a_gain_within_the_noise_is_not_claimed() {
         let mut record = sample_records::sample_record();
         for trial in &mut record.trials {
             trial.correct_verdict_pps = 1000.0;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_forms_of_weir_counts_its_claims() {
+    fn a_run_without_weir_forms_reports_its_claim_counts() {
         let mut record = sample_records::sample_record();
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_says_so_and_is_invalid() {
+    fn an_empty_run_is_reported_and_invalid() {
         let record =
             weir_stats::RunRecord { trials: Vec::new(), ..sample_records::sample_record() };
         let model = ReportModel::new(&record);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_is_trusted_and_each_fault_lowers_it() {
+    fn a_quiet_run_is_trusted_and_each_fault_lowers_trust() {
         let quiet = sample_records::sample_record();
         assert_eq!(assess_trust(&ReportModel::new(&quiet)), (TrustLevel::Ok, Vec::new()));
 

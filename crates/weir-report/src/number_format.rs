@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated_by_commas() {
         assert_eq!(format_count(0), "0");
         assert_eq!(format_count(999), "999");
         assert_eq!(format_count(16_384), "16,384");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_have_three_digits() {
+    fn rates_have_three_significant_digits() {
         let plain = |value| format_rate_without_unit(value).replace(NARROW_NO_BREAK_SPACE, " ");
         assert_eq!(plain(1_424_000.0), "1.42 M");
         assert_eq!(plain(41_230.0), "41.2 k");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_have_the_one_digit_that_they_are() {
+    fn ticks_are_formatted_without_trailing_zeros() {
         let plain = |value| {
             ValueUnit::Rate.format_single_digit_tick(value).replace(NARROW_NO_BREAK_SPACE, " ")
         };
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_as_long_as_they_are_sure() {
+    fn ratios_are_rounded_by_their_magnitude() {
         assert_eq!(format_ratio(31.4), "31×");
         assert_eq!(format_ratio(3.12), "3.1×");
         assert_eq!(format_ratio(1.004), "1.00×");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_said_with_its_unit() {
+    fn estimates_are_formatted_with_interval_and_unit() {
         let estimate = Estimate { value: 1.42e6, lo: 1.4e6, hi: 1.44e6, samples: 3 };
         let said = format_estimate_with_unit(Quantity::Pps, &estimate);
         assert_eq!(said, "1.42 M [1.40 M, 1.44 M] packets/s");

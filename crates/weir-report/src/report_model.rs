@@ -390,7 +390,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn the_axis_of_numbers_is_horizontal_and_the_others_are_facets() {
+    fn the_numeric_axis_is_horizontal_and_others_become_facets() {
         let record = sample_records::sample_record();
         let model = ReportModel::new(&record);
         assert_eq!(model.numeric_axis.map(|axis| axis.name.as_str()), Some("rules"));
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headline_moves_to_a_point_that_both_have() {
+    fn the_headline_uses_a_point_measured_for_both_subjects() {
         let mut record = sample_records::sample_record();
         record.trials.retain(|trial| {
             trial.subject != "linear" || trial.scenario.coordinate("rules") != Some(&16_384.into())
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_compared_where_no_frames_were_played() {
+    fn connection_rates_are_compared_if_there_are_no_frames() {
         let followed = sample_records::sample_connections_record();
         let model = ReportModel::new(&followed);
         assert_eq!(

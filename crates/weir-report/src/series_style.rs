@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ink_can_be_read_on_its_paper() {
+    fn every_colour_has_enough_contrast_with_its_background() {
         assert!(contrast("#000000", "#ffffff") > 20.9 && contrast("#777777", "#888888") < 1.5);
         let sheet = include_str!("page.css");
         let dark = sheet.find("prefers-color-scheme: dark").expect("there is a dark part");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_of_one_side_differ_in_shape_and_colour() {
+    fn subjects_of_one_group_differ_in_shape_and_colour() {
         let subjects: Vec<RunSubject> = ["a", "b", "c", "d"]
             .iter()
             .flat_map(|name| {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_subject_differ_in_dash_and_shape_and_keep_its_colour() {
+    fn runs_of_a_subject_share_colour_but_differ_in_style() {
         let style = assign_styles(&[sample_records::sample_subject("a", false, false)])[0];
         let runs: Vec<SeriesStyle> = (0..16).map(|run| style.for_run(run)).collect();
         let look = |style: &SeriesStyle| {

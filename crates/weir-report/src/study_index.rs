@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_item_is_shown_with_its_status_and_nothing_is_markup() {
+    fn every_statement_is_shown_escaped_with_its_status() {
         let page = render_index(&[entry()], "0");
         let shown = ["K1", "it &lt;falls&gt;", "X &amp; Y", "0.970 (0.950 to 0.990)"];
         for part in shown.into_iter().chain(["today-x.html", "the paper: half"]) {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contents_lead_to_every_study_and_every_report() {
+    fn the_table_of_contents_links_every_study_and_report() {
         let other = StudyStatements { study: "today-z".to_owned(), run: None, ..entry() };
         let page = render_index(&[entry(), other], "0");
         let contents = page.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_without_a_run_has_no_page() {
+    fn a_study_without_a_run_has_no_links() {
         let page = render_index(&[StudyStatements { run: None, ..entry() }], "0");
         assert!(!page.contains(".html") && !page.contains(".jsonl"));
     }

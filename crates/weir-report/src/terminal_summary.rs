@@ -117,13 +117,13 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn a_summary_has_a_line_a_subject() {
+    fn a_summary_has_one_line_per_subject() {
         let text = render_summary(&sample_records::sample_record());
         insta::assert_snapshot!(text);
     }
 
     #[test]
-    fn what_is_left_out_is_named_with_its_reason() {
+    fn omitted_subjects_are_named_with_their_reason() {
         let mut record = sample_records::sample_record();
         record
             .run
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_command_the_terminal() {
+    fn control_characters_in_names_do_not_reach_the_terminal() {
         let mut record = sample_records::sample_record();
         record.run.subjects[3].name = "\u{1b}[2Jnft".to_owned();
         for trial in record.trials.iter_mut().filter(|trial| trial.subject == "nft") {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_is_a_sentence() {
+    fn the_summary_of_an_empty_run_is_one_sentence() {
         let record = RunRecord { trials: Vec::new(), ..sample_records::sample_record() };
         assert!(render_summary(&record).starts_with("This run has no pair"));
     }

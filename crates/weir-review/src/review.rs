@@ -278,7 +278,7 @@ impl FamilyPathReviewer<'_> {
                 CornerCaseKind::LaterFragment => "later fragments",
                 CornerCaseKind::InvalidCtState => "invalid packets",
                 CornerCaseKind::TranslatedNewConnection => {
-                    "repeated packets of new, translated connections"
+                    "repeated first packets of translated connections"
                 }
             },
             share: case.share,

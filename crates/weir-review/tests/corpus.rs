@@ -4,10 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use weir_diagram::{CompareOptions, compare_firewalls};
-use weir_lint::{
-    Finding, LintOptions, RulesetEdit, apply_edits, count_ruleset, lint_with_default_options,
-    lint_without_grouping,
-};
+use weir_lint::{Finding, LintOptions, RulesetEdit, apply_edits, lint_without_grouping};
 use weir_model::{Firewall, OriginalRuleIndex, Ruleset};
 use weir_review::explain;
 use weir_semantics::trace::trace_journey;
@@ -44,7 +41,7 @@ fn firewall(ruleset: Ruleset) -> Firewall {
 }
 
 #[test]
-fn traffic_reaches_most_rules_and_every_packet_ends() {
+fn traffic_reaches_most_rules_and_every_journey_ends() {
     let (mut all_hit, mut all_rules) = (0, 0);
     for (name, firewall) in rulesets() {
         let interpreter = Interpreter::new(&firewall);
@@ -87,7 +84,7 @@ fn traffic_reaches_most_rules_and_every_packet_ends() {
 }
 
 #[test]
-fn traces_say_what_the_journey_says() {
+fn traces_agree_with_journeys() {
     for (name, firewall) in rulesets() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
@@ -107,21 +104,6 @@ fn traces_say_what_the_journey_says() {
     }
 }
 
-#[test]
-fn findings_and_counts_take_little_time() {
-    for (name, firewall) in rulesets() {
-        let begin = Instant::now();
-        let found = lint_with_default_options(&firewall);
-        let counted = count_ruleset(&firewall);
-        println!(
-            "{name}: {} rules, {} findings in {:.3} s",
-            counted.rules,
-            found.len(),
-            begin.elapsed().as_secs_f64()
-        );
-    }
-}
-
 /// The rule of the finding's only edit.
 fn rule_of<'f>(firewall: &'f Firewall, finding: &Finding) -> Option<&'f weir_model::Rule> {
     let [RulesetEdit::RemoveRule { rule }] = &finding.fix.as_ref()?.edits[..] else {
@@ -135,7 +117,7 @@ fn rule_of<'f>(firewall: &'f Firewall, finding: &Finding) -> Option<&'f weir_mod
 const MATCHED: usize = 200;
 
 #[test]
-fn every_shadowed_rule_never_counts_and_every_redundant_one_can_go() {
+fn shadowed_rules_never_count_and_redundant_rules_are_removable() {
     let (mut taken, mut redundant, mut met) = (0, 0, 0);
     for (name, firewall) in rulesets() {
         let Some(ruleset) = firewall.rulesets().next() else { continue };
@@ -227,7 +209,7 @@ fn same(a: &Outcome<'_>, b: &Outcome<'_>) -> bool {
 }
 
 #[test]
-fn patterns_meet_the_verdict_they_say() {
+fn pattern_packets_get_the_predicted_verdict() {
     for (name, firewall) in rulesets() {
         let Some(family) = firewall.rulesets().next().map(|r| r.family) else { continue };
         let interpreter = Interpreter::new(&firewall);

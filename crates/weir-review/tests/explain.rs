@@ -41,7 +41,7 @@ fn reasons(text: &str, words: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_way_is_drawn_rule_by_rule() {
+fn a_journey_is_printed_rule_by_rule() {
     let text = drawn(OFFICE, "iif eth0 ip saddr 198.51.100.7 tcp dport 22 ct state new");
     let expected = "\
 FORWARD filter
@@ -60,7 +60,7 @@ verdict: drop, 6 rules evaluated
 }
 
 #[test]
-fn each_kind_of_test_says_why() {
+fn each_kind_of_failed_test_is_explained() {
     let text = "*filter
 -A FORWARD ! -s 198.51.100.0/24
 -A FORWARD -d 192.0.2.1/32
@@ -92,7 +92,7 @@ COMMIT
 }
 
 #[test]
-fn what_a_packet_lacks_is_told() {
+fn missing_packet_fields_are_explained() {
     let text = "*filter
 -A FORWARD -p udp -m udp --dport 53
 -A FORWARD -p udp -m udp ! --dport 53
@@ -117,7 +117,7 @@ COMMIT
 }
 
 #[test]
-fn long_rows_of_missed_rules_are_drawn_short() {
+fn long_runs_of_unmatched_rules_are_abbreviated() {
     let mut text = "*filter\n".to_owned();
     for i in 1..=100 {
         text.push_str(&format!("-A FORWARD -s 192.0.2.{i}/32 -j DROP\n"));

@@ -10,7 +10,7 @@ fn firewall(text: &str) -> Firewall {
 }
 
 #[test]
-fn a_review_names_what_a_proof_does_not_cover_where_rules_could_tell() {
+fn a_review_names_packets_excluded_from_the_proof() {
     let said = |table: &str, rule: &str| {
         let (chain, _) = rule.split_once(' ').expect("a chain");
         let text = format!("*{table}\n:{chain} ACCEPT [0:0]\n-A {rule} -j ACCEPT\nCOMMIT\n");

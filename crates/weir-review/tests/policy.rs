@@ -184,7 +184,7 @@ fn one_wrong_packet_among_all_is_found() {
 }
 
 #[test]
-fn what_no_packet_determines_is_named_and_never_holds() {
+fn tests_that_depend_on_state_are_undecided_naming_it() {
     let limited = "-A FORWARD -i lan0 -m limit --limit 5/sec -j ACCEPT\n";
     for kind in ["all iif lan0", "packet iif lan0 ip saddr 10.0.0.1 ip daddr 10.1.0.1 udp dport 5"]
     {
@@ -214,7 +214,7 @@ fn what_no_packet_determines_is_named_and_never_holds() {
 }
 
 #[test]
-fn a_test_that_cannot_be_about_the_ruleset_is_invalid() {
+fn a_test_that_does_not_apply_to_the_ruleset_is_invalid() {
     for (test, message) in [
         ("drop all icmp th dport 5", "no packet is in the region"),
         ("drop all ip ttl 0-1 ip saddr 192.0.2.1 length 3", "no packet is in the region"),

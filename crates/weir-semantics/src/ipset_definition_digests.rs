@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_elements_and_the_size_of_the_table_are_no_part_of_a_definition() {
+    fn element_order_and_hash_size_do_not_change_the_digest() {
         let one = digest(vec![SetOption::HashSize(1024)], &[(1, None), (2, None)]);
         assert_eq!(one, digest(vec![SetOption::InitVal(7)], &[(2, None), (1, None)]));
         assert_ne!(one, digest(vec![], &[(2, None), (3, None)]));
     }
 
     #[test]
-    fn timeouts_of_set_and_elements_are_part_of_a_definition() {
+    fn timeouts_of_set_and_elements_change_the_digest() {
         let timeout = |seconds| vec![SetOption::DefaultElementTimeout(seconds)];
         let one = digest(timeout(600), &[(1, Some(5))]);
         assert_eq!(one, digest(timeout(600), &[(1, Some(5))]));

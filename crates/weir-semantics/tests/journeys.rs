@@ -30,7 +30,7 @@ fn packet(words: &str) -> weir_model::Packet {
 }
 
 #[test]
-fn matches_are_asked_from_left_to_right() {
+fn matches_are_evaluated_from_left_to_right() {
     let before = filter("-A FORWARD -p udp -m limit --limit 1/sec -m udp --dport 9 -j DROP\n");
     let after = filter("-A FORWARD -p udp -m udp --dport 9 -m limit --limit 1/sec -j DROP\n");
     let other_port = packet("udp dport 10");
@@ -58,7 +58,7 @@ fn moving_a_stateful_match_is_caught() {
 }
 
 #[test]
-fn seeded_answers_follow_the_rule_wherever_it_stands() {
+fn seeded_answers_follow_a_moved_rule() {
     let text = "-A FORWARD -m limit --limit 1/sec -j DROP\n";
     let mut before = filter(text);
     let mut after = filter(&format!(
@@ -84,7 +84,7 @@ fn seeded_answers_follow_the_rule_wherever_it_stands() {
 }
 
 #[test]
-fn scripted_answers_are_by_rule() {
+fn scripted_answers_are_given_per_rule() {
     let f = filter(
         "-A FORWARD -m limit --limit 1/sec -j DROP\n-A FORWARD -m limit --limit 1/sec -j ACCEPT\n",
     );
@@ -100,7 +100,7 @@ fn scripted_answers_are_by_rule() {
 }
 
 #[test]
-fn an_unknown_target_ends_the_walk_where_the_caller_says_so() {
+fn the_oracle_decides_whether_an_unknown_target_ends_traversal() {
     let mut f = filter("-A FORWARD -j DROP\n");
     let opaque = OpaqueExtension { name: "FROBNICATE".to_owned(), words: Vec::new() };
     chains(&mut f)
@@ -135,7 +135,7 @@ impl Oracle for Chooses {
 }
 
 #[test]
-fn the_caller_settles_what_a_translation_leaves_open() {
+fn the_caller_chooses_undetermined_addresses_and_ports_of_nat() {
     let f = firewall("*nat\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n");
     let interpreter = Interpreter::new(&f);
     let p = packet("ip saddr 192.0.2.1 udp sport 9 udp dport 1");
@@ -191,7 +191,7 @@ fn a_loop_ends_in_a_drop() {
 }
 
 #[test]
-fn one_table_and_one_chain_can_be_walked_alone() {
+fn one_table_or_one_chain_can_be_walked_separately() {
     let f = filter(":a - [0:0]\n-A FORWARD -p tcp -j a\n-A a -p tcp -m tcp --dport 22 -j DROP\n");
     let interpreter = Interpreter::new(&f);
     let mut ssh = packet("tcp dport 22");
@@ -212,7 +212,7 @@ fn one_table_and_one_chain_can_be_walked_alone() {
 }
 
 #[test]
-fn other_users_of_conntrack_bring_the_nat_table_into_play() {
+fn the_nat_table_is_evaluated_if_conntrack_is_otherwise_used() {
     let f = firewall("*nat\n-A PREROUTING -p udp\nCOMMIT\n");
     let p = packet("udp dport 1");
     let alone = Interpreter::new(&f);
@@ -236,7 +236,7 @@ fn notrack_alone_does_not_use_conntrack() {
 
 #[test]
 #[should_panic(expected = "nowhere")]
-fn a_jump_to_nowhere_is_the_programs_own_mistake() {
+fn a_jump_to_a_missing_chain_panics() {
     let mut f = filter("-A FORWARD -j DROP\n");
     let mut base = Chain::new("FORWARD", Some(Policy::Accept));
     base.rules.push(Rule::unconditional(Target::Jump("nowhere".into())));

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn linear_growth_is_told_from_other_growth() {
+    fn linear_growth_is_distinguished_from_other_growth() {
         let outcome = |power: f64| {
             let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));
             evaluate_claim(&linear_growth(), &trials, 1).outcome
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_decided_where_it_was_measured() {
+    fn a_value_claim_is_evaluated_at_its_measured_point() {
         let trials = rates("linear", |_| 1000.0);
         let outcome = |min: f64, rules: u64| {
             let of = SubjectPoint {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_decides_nothing() {
+    fn a_claim_without_measurements_is_not_measured() {
         let mut trials = rates("linear", |rules| 500.0 + rules);
         trials.retain(|trial| trial.scenario.coordinate("rules") != Some(&1024.into()));
         assert_eq!(evaluate_claim(&linear_growth(), &trials, 1).outcome, ClaimOutcome::NotMeasured);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_reproduces_nothing() {
+    fn an_interval_beyond_the_bounds_is_not_contained() {
         let bounds = ClaimBounds { min: Some(0.8), max: None };
         let narrow = Estimate { value: 0.9, lo: 0.85, hi: 0.95, samples: 5 };
         assert!(bounds.contains_interval(&narrow));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_written_as_it_is_read() {
+    fn a_claim_round_trips_through_json() {
         let text = serde_json::to_string(&linear_growth()).unwrap();
         assert_eq!(serde_json::from_str::<Claim>(&text).unwrap(), linear_growth());
         assert!(serde_json::from_str::<Claim>(&text.replace("above", "abvoe")).is_err());

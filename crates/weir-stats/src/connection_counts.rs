@@ -215,7 +215,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_rate_that_falls_is_seen_in_its_thirds() {
+    fn a_falling_rate_differs_between_first_and_last_third() {
         let all = slowing_connection_counts();
         assert_eq!(
             (all.first_third_connection_rate(9.0), all.last_third_connection_rate(9.0)),
@@ -224,7 +224,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_reply_takes_as_long_as_its_own_client_says() {
+    fn reply_time_is_the_clients_reported_time_if_present() {
         let spectrum = |ns| DurationDistribution::from_counts(&[(ns, 9)]);
         let own = ConnectionCounts {
             whole: spectrum(500.0),
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_samples_there_are_no_thirds() {
+    fn without_samples_there_are_no_third_rates() {
         let short = ConnectionCounts { progress: vec![(0.0, 0)], ..slowing_connection_counts() };
         assert_eq!(
             (short.first_third_connection_rate(9.0), short.last_third_connection_rate(9.0)),

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_shared_where_a_second_core_has_a_part() {
+    fn only_cores_with_a_significant_share_are_busy() {
         assert_eq!(of([(0, 3), (1, 997)]).busy_core_count(), 1);
         assert_eq!(of([(0, 300), (1, 700)]).busy_core_count(), 2);
         assert_eq!(of([(0, 300), (1, 700)]).packet_share(1), 0.7);

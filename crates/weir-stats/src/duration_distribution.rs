@@ -74,13 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_measured_has_no_quantiles() {
+    fn an_empty_distribution_has_no_quantiles() {
         assert_eq!(DurationDistribution::from_counts(&[]).duration_at_quantile(0.5), None);
         assert_eq!(DurationDistribution::from_counts(&[(5.0, 0)]).count, 0);
     }
 
     #[test]
-    fn extremes_are_the_least_and_the_largest() {
+    fn extreme_quantiles_are_minimum_and_maximum() {
         let spectrum = DurationDistribution::from_counts(&[(1.0, 1), (2.0, 1_000_000), (3.0, 1)]);
         let at = |share| spectrum.duration_at_quantile(share).unwrap();
         assert_eq!((at(0.0), at(0.5), at(0.9999), at(1.0)), (1.0, 2.0, 2.0, 3.0));

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_share_is_that_of_one_member() {
+    fn the_minimum_share_is_that_of_one_endpoint() {
         let of = |connections| EndpointCounts { connections, ..EndpointCounts::default() };
         assert_eq!(min_endpoint_share_of_all_connections(&[of(7), of(3), of(2)]), Some(2.0 / 12.0));
         assert_eq!(min_endpoint_share_of_all_connections(&[of(7), of(0)]), Some(0.0));

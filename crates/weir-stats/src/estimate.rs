@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_known_median_holds_it_about_nineteen_times_in_twenty() {
+    fn the_median_interval_covers_the_median_in_95_percent() {
         let held = (0..200)
             .filter(|seed| {
                 let estimate = estimate_median(&noisy(10.0, 2.0, 25, *seed), *seed).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_needs_the_interval_and_the_threshold() {
+    fn a_difference_requires_interval_and_value_beyond_the_threshold() {
         let small = Estimate { value: 1.01, lo: 1.005, hi: 1.015, samples: 9 };
         assert_eq!(small.classify_significant_ratio_above(0.02), RatioDifference::None);
         assert_eq!(small.classify_significant_ratio_above(0.005), RatioDifference::Higher);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_twice_is_no_difference() {
+    fn identical_distributions_are_not_a_difference() {
         let one = noisy(1000.0, 60.0, 12, 1);
         let two = noisy(1000.0, 60.0, 12, 2);
         let pairs: Vec<(f64, f64)> = one.into_iter().zip(two).collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_estimated_from_nothing() {
+    fn insufficient_samples_give_no_estimate() {
         assert_eq!(estimate_median(&[], 1), None);
         assert_eq!(estimate_median_of_pair_ratios(&[(1.0, 0.0)], 1), None);
         assert_eq!(fit_power_law_exponent(&[(1.0, 1.0)]), None);

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_where_enough_connections_were_added() {
+    fn memory_per_entry_requires_enough_added_connections() {
         let table = ConntrackTableObservation {
             before: 10,
             after: 200_010,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_shared_out_by_core() {
+    fn packets_are_attributed_to_cores() {
         let core = |core, packets| CoreNetworkLoad { core, packets, net_rx: 0 };
         let before = [core(0, 5), core(1, 0xffff_ffff)];
         let cores = [core(0, 35), core(1, 9), core(2, 9)];

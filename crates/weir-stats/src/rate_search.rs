@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn both_bounds_enclose_what_is_carried() {
+    fn both_search_bounds_enclose_the_capacity() {
         for capacity in [1e4, 3.3e5, 9e6] {
             let found = search_highest_rate(
                 &SearchGoal::ZERO_LOSS,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_trial_misleads_a_goal_that_allows_none() {
+    fn bad_trials_mislead_a_zero_loss_goal_more_often() {
         let near = |goal: SearchGoal| {
             (0..50)
                 .filter(|seed| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_not_there_is_not_made_up() {
+    fn a_missing_search_bound_is_none() {
         let all = search_highest_rate(&SearchGoal::ZERO_LOSS, 1e3, 1e7, &mut firewall(1e9, 0, 1))
             .unwrap();
         assert_eq!((all.lower, all.upper), (Some(1e7), None));

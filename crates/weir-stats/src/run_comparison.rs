@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_twice_is_seldom_different_and_another_one_always() {
+    fn identical_copies_rarely_differ_and_slower_copies_nearly_always() {
         let same = evaluate_aa_test_of_block_groups(&trials(80, 1.0, 1), "nft", 20);
         assert_eq!((same.repetitions, same.points), (20, 40));
         assert!(same.different <= 3, "{same:?}");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regression_is_beyond_the_margin_with_its_whole_interval() {
+    fn a_regression_requires_the_whole_interval_beyond_the_margin() {
         let of = |quantity, lo, hi| classify_change(&point(quantity, lo, hi, true), 0.05);
         assert_eq!(of(Quantity::Pps, 0.80, 0.90), ChangeClass::Regression);
         assert_eq!(of(Quantity::Pps, 0.90, 0.97), ChangeClass::Unclear);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_alike_where_the_interval_holds_1() {
+    fn points_are_compatible_if_the_interval_contains_1() {
         let points = [(0.9, 1.1), (1.0, 1.2), (1.01, 1.2), (0.8, 0.99)]
             .map(|(lo, hi)| point(Quantity::Pps, lo, hi, false));
         assert_eq!(
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_against_themselves_are_decided_as_rates_are() {
+    fn aa_tests_evaluate_loads_like_rates() {
         let load = |copy, block, seconds| Trial {
             kind: crate::trial::TrialKind::Load,
             copy_index: copy,

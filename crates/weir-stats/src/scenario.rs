@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_contained_and_another_value_is_not() {
+    fn a_scenario_contains_its_own_coordinates_only() {
         let point =
             Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "near");
         assert!(point.has_coordinates_of(&Scenario::default().with_coordinate("rules", 16)));

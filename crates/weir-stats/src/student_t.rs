@@ -138,14 +138,14 @@ mod tests {
     use weir_random::Rng;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn t_quantiles_agree_with_published_tables() {
         for (freedom, t) in [(1.0, 12.706), (3.0, 3.182), (7.0, 2.365), (30.0, 2.042)] {
             assert!((t_quantile(0.975, freedom) - t).abs() < 0.001, "{freedom}");
         }
     }
 
     #[test]
-    fn a_true_zero_is_called_different_about_once_in_twenty() {
+    fn a_zero_mean_is_significant_in_five_percent_of_samples() {
         let mut random = Rng::new(1);
         let mut normal = || (0..12).map(|_| random.below(1000) as f64 / 1000.0 - 0.5).sum::<f64>();
         let different = (0..1000).filter(|_| {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn holm_gives_fewer_false_alarms_than_each_by_itself() {
+    fn holm_correction_reduces_false_positives() {
         let ps: Vec<f64> = (1..=20).map(|n| f64::from(n) / 21.0).collect();
         assert!(ps.iter().any(|p| *p < 0.05));
         assert!(find_significant_after_holm(&ps, 0.05).iter().all(|below| !below));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_one_value() {
+    fn a_single_value_gives_no_sample_mean() {
         assert_eq!(SampleMean::from_values(&[1.0]), None);
         assert_eq!(SampleMean::from_values(&[2.0, 2.0]).unwrap().p_value(), 0.0);
     }

@@ -281,7 +281,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn reasons_explain_and_are_not_counted_twice() {
+    fn kernel_drop_reasons_are_not_counted_twice() {
         assert_eq!(
             trial(100, 60, &[("rules", 40), ("skb: NETFILTER_DROP", 40)]).unaccounted_packets(),
             0
@@ -289,7 +289,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn packets_that_had_to_be_dropped_are_no_loss() {
+    fn expected_drops_are_not_losses() {
         let mut sample = trial(100, 60, &[("rules", 40)]);
         sample.expected_drops = 40;
         assert_eq!(sample.unexpected_loss_ratio(), 0.0);

@@ -145,7 +145,7 @@ pub fn estimate_noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Optio
 
 /// Median over trials of the share of time for which tasks waited for a processor; `None` without
 /// trials that say it.
-pub fn median_cpu_pressure<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<f64> {
+pub fn median_cpu_pressure_time_share<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<f64> {
     let waits: Vec<f64> =
         trials.map(|trial| trial.noise.psi).filter(|psi| psi.is_finite()).collect();
     estimate::median(&waits)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_made_within_blocks() {
+    fn ratios_are_computed_within_blocks() {
         let trials = [
             rate("ipset", 16, 0, 100.0),
             rate("ipset", 16, 0, 300.0),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_made_within_blocks() {
+    fn slopes_are_computed_within_blocks() {
         let trials = [
             rate("linear", 16, 0, 1e9),
             rate("linear", 48, 0, 0.1e9),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_do_not_count_are_left_out() {
+    fn rejected_trials_are_excluded() {
         let mut trials = vec![rate("nft", 16, 0, 100.0), rate("nft", 16, 0, 1.0)];
         trials[1].state = TrialState::Disturbed;
         let point = Scenario::default().with_coordinate("rules", 16);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_lies_on_fewer_axes() {
+    fn load_trials_are_selected_by_their_fewer_axes() {
         let mut load = rate("nft", 16, 0, 0.0);
         load.kind = TrialKind::Load;
         load.scenario = Scenario::default().with_coordinate("rules", 16);

@@ -101,7 +101,7 @@ fn a_broken_line_is_named() {
 }
 
 #[test]
-fn a_complete_run_is_read_as_before_when_it_is_compressed() {
+fn a_complete_run_is_read_identically_after_compression() {
     let dir = folder("compressed");
     save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
@@ -114,7 +114,7 @@ fn a_complete_run_is_read_as_before_when_it_is_compressed() {
 }
 
 #[test]
-fn a_run_goes_on_from_either_form() {
+fn a_run_resumes_from_plain_or_compressed_records() {
     let dir = folder("interrupted");
     let cut_short = Run { complete: false, ..run() };
     save_run_json(&dir, &cut_short).unwrap();
@@ -131,7 +131,7 @@ fn a_run_goes_on_from_either_form() {
 }
 
 #[test]
-fn a_complete_run_that_was_killed_before_it_was_compressed_is_compressed() {
+fn resuming_compresses_a_complete_uncompressed_run() {
     let dir = folder("complete");
     save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();

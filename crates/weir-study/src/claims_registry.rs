@@ -386,13 +386,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         let shown = [0.001234, 0.97, 12.345, 1234567.0].map(format_three_significant_digits);
         assert_eq!(shown, ["0.00123", "0.970", "12.3", "1234567"]);
     }
 
     #[test]
-    fn what_is_kept_of_a_subject_against_itself_is_read_and_said() {
+    fn a_recorded_aa_test_is_read_and_described() {
         let folder = std::env::temp_dir().join(format!("weir-aa-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         assert_eq!(read_aa_test(&folder).unwrap(), None);

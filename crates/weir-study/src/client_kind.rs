@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_has_the_name_that_a_subject_gives() {
+    fn the_recorded_client_has_the_configured_name() {
         #[derive(Deserialize)]
         struct Text {
             client: ClientKind,

@@ -205,7 +205,7 @@ output = "f1"
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_in_a_hosts_file_name_the_line() {
         assert_eq!(said("whole.toml", WHOLE), "");
         let cases = [
             ("host = \"fw\"", "host = \"-oProxyCommand=x\"", ":5: invalid host name"),

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_says_what_it_asks() {
+    fn a_planned_trial_determines_probe_kind_and_load() {
         let subject_copy =
             crate::trial_plan::SubjectCopy { subject: "a".to_owned(), copy_index: 0 };
         let plain = PlannedTrial {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_measured_on_an_idle_firewall_only() {
+    fn a_stream_is_combined_only_with_an_idle_firewall() {
         let probing = ProbePlan {
             kinds: vec![ProbeKind::Icmp, ProbeKind::BulkTcpStream],
             loads: vec![BackgroundLoad::Idle, BackgroundLoad::Frames],

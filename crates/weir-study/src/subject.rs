@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_is_not_installed_is_told_with_its_cure() {
+    fn a_missing_client_program_is_reported_with_install_command() {
         let common = "title = 't'\nabout = 'a'\nload = 'true'";
         let text = |client| format!("{common}\nclient = '{client}'");
         let subject = |client| toml::from_str::<Subject>(&text(client)).unwrap();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_found_however_it_is_written() {
+    fn a_key_is_found_in_any_toml_spelling() {
         let cases = [
             ("[presets.ab]\nx = 1\n  [ presets.a ]\n", &["presets", "a"][..], 3),
             ("x = 1\n[presets.ab]\n", &["presets", "ab"], 2),

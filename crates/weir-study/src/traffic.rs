@@ -172,7 +172,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn errors_have_the_line_of_what_they_are_about() {
+    fn errors_have_the_line_of_their_cause() {
         let cases = [
             ("servers = 2\nkind = \"letters\"", ":3: no kind `letters`; there are frames, con"),
             ("\nkind = 5", ":3: invalid type: integer `5`, expected a string"),
@@ -191,7 +191,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn axes_have_their_place_in_the_text() {
+    fn axes_have_their_offset_in_the_text() {
         let text = "command = \"true\"\naxes = [\"rules\"]";
         let traffic = read(text).unwrap();
         let place = "[traffic]\n".len() + text.find("\"rules").unwrap();
@@ -202,7 +202,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_kind_states_what_it_can_be_asked_for() {
+    fn every_traffic_kind_declares_its_supported_features() {
         // A workload, and whether it can be searched, measured over hosts, probed, given a rate,
         // and given a table size.
         let workloads: &[(&str, [bool; 5])] = &[

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn each_point_goes_there_and_back() {
+    fn each_point_is_measured_in_forward_and_reverse_order() {
         let steps = plan_abba_block(&list_grid_points(&axes()), variants, 0, 1);
         assert_eq!(steps.len(), 4 * 3 * 2);
         for point in steps.chunks(6) {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_differ_and_seeds_repeat() {
+    fn blocks_differ_and_seeds_are_reproducible() {
         let points = list_grid_points(&axes());
         assert_eq!(
             plan_abba_block(&points, variants, 0, 1),

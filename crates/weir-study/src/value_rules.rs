@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_not_finite_or_out_of_range_is_refused_wherever_it_stands() {
+    fn nonfinite_and_out_of_range_numbers_are_refused_anywhere() {
         for number in ["nan", "+nan", "inf", "-inf", "0", "-1", "0.49", "600.1", "1e400", "-0.0"] {
             for text in [
                 format!("[presets.a]\nseconds = {number}"),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_intervals_that_cannot_be_meant_are_refused() {
+    fn invalid_lists_and_intervals_are_refused() {
         let cases = [
             ("names = []", "`names` is empty: it needs a value"),
             ("names = ['a', 'b', 'a']", "`names` has `a` twice: remove one"),

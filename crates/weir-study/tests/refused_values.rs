@@ -164,7 +164,7 @@ const NUMBERS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_number_is_finite_and_in_its_range() {
+fn nonfinite_and_out_of_range_numbers_are_refused() {
     for (written, others) in NUMBERS {
         let is_digit = |c: char| c.is_ascii_digit() || c == '.';
         let end = written.rfind(is_digit).unwrap() + 1;
@@ -199,7 +199,7 @@ fn numbers_at_the_ends_of_their_ranges_are_read() {
 }
 
 #[test]
-fn names_lists_and_bounds_that_cannot_be_meant_are_refused() {
+fn invalid_names_lists_and_bounds_are_refused() {
     let cases = [
         ("subjects = [\"none\", \"other\"]", "subjects = []", "`subjects` is empty"),
         (
@@ -267,7 +267,7 @@ fn names_lists_and_bounds_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
-fn a_command_that_writes_a_file_is_not_empty() {
+fn an_empty_or_nul_containing_command_is_refused() {
     for part in ["ruleset", "more"] {
         let before = format!("[{part}]\naxes = [\"rules\"]\ncommand = \"true\"");
         let (text, line) = replaced(STUDY, &before, &before.replace("true", " "));
@@ -283,7 +283,7 @@ fn a_command_that_writes_a_file_is_not_empty() {
 }
 
 #[test]
-fn axes_of_rates_and_shares_have_values_that_are_ones() {
+fn rate_and_share_axes_require_values_in_range() {
     let (frames, _) = replaced(STUDY, "values = [0, 50, 100]", "values = [0, 50, 101]");
     let said = refused("share", &frames, SUBJECTS);
     assert!(said.contains("axis `illegal` has 101: `drop_axis` takes 0 to 100"), "{said}");
@@ -328,7 +328,7 @@ fn axes_of_rates_and_shares_have_values_that_are_ones() {
 }
 
 #[test]
-fn devices_of_a_study_of_loopback_are_not_its_own() {
+fn a_loopback_study_must_not_name_devices() {
     let loopback = "title = \"t\"\nquestion = \"q\"\nsubjects = [\"none\"]\n\
                     [ruleset]\naxes = []\ncommand = \"true\"\n\
                     [traffic]\nkind = \"loopback\"\n\
@@ -341,7 +341,7 @@ fn devices_of_a_study_of_loopback_are_not_its_own() {
 }
 
 #[test]
-fn a_study_of_loads_alone_loads_something() {
+fn a_study_without_traffic_must_load_something() {
     let study = "title = \"t\"\nquestion = \"q\"\nsubjects = [\"none\"]\n\
                  [ruleset]\naxes = []\ncommand = \"true\"\n\
                  [presets.quick]\nlabel = \"l\"\ntrial_seconds = 0.1\nblocks = 1\nloads = 1\n";
@@ -354,7 +354,7 @@ fn a_study_of_loads_alone_loads_something() {
 }
 
 #[test]
-fn errors_have_the_line_of_a_header_however_it_is_written() {
+fn errors_name_the_line_of_a_header_in_any_spelling() {
     let probe = replaced(STUDY, FRAMES, "[traffic]\nkind = \"connections\"\n").0;
     for header in ["[probe]", "[ probe ]", "[\"probe\"]", "['probe']"] {
         let (text, line) = replaced(&probe, "[probe]", header);

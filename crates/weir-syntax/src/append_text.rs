@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn decimal_and_hexadecimal_numbers_are_appended() {
         assert_eq!(shown(|s| append_decimal(s, 0)), "0");
         assert_eq!(shown(|s| append_decimal(s, u64::MAX)), u64::MAX.to_string());
         assert_eq!(shown(|s| append_0x_hex(s, 0)), "0x0");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn ipv4_addresses_are_appended_in_dotted_form() {
         for (addr, text) in [(0, "0.0.0.0"), (0x0a64_096d, "10.100.9.109")] {
             assert_eq!(shown(|s| append_addr(s, Addr(addr), Family::V4)), text);
         }
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn a_compatible_address_is_dotted_and_loopback_is_not() {
+    fn an_ipv4_compatible_address_is_dotted_and_loopback_is_not() {
         assert_eq!(shown(|s| append_addr(s, Addr(0x0102_0304), Family::V6)), "::1.2.3.4");
         assert_eq!(shown(|s| append_addr(s, Addr(1), Family::V6)), "::1");
     }
 
     #[test]
-    fn text_is_quoted_where_it_needs_it() {
+    fn strings_are_quoted_only_if_necessary() {
         assert_eq!(shown(|s| append_xtables_save_string(s, "plain-word_1")), "plain-word_1");
         assert_eq!(shown(|s| append_xtables_save_string(s, "it's")), "\"it\\'s\"");
         assert_eq!(shown(|s| append_xtables_save_string(s, "")), "\"\"");

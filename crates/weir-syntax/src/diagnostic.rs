@@ -39,6 +39,23 @@ pub enum DiagnosticSeverity {
 /// A parser's result: errors are rare and large, so they are boxed.
 pub(crate) type ParseResult<T> = Result<T, Box<Diagnostic>>;
 
+/// Where a text begins: after a byte order mark, as some editors write it, which is an error.
+pub(crate) fn refuse_byte_order_mark(text: &str, errors: &mut Vec<Diagnostic>) -> usize {
+    const BYTE_ORDER_MARK: char = '\u{feff}';
+    if !text.starts_with(BYTE_ORDER_MARK) {
+        return 0;
+    }
+    let length = BYTE_ORDER_MARK.len_utf8();
+    errors.push(
+        Diagnostic::new(
+            "the text begins with a byte order mark",
+            Span { start: 0, end: length as u32 },
+        )
+        .with_help("remove it, e.g. with sed -i '1s/^\\xEF\\xBB\\xBF//'"),
+    );
+    length
+}
+
 impl Diagnostic {
     /// An error about the bytes of `span`.
     pub fn new(message: impl Into<String>, span: Span) -> Self {
@@ -241,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_marker_stands_under_the_bytes_of_the_span() {
+    fn the_marker_underlines_the_span() {
         let text = "one\ntwo three\n";
         let d =
             Diagnostic::new("no such number", Span { start: 8, end: 13 }).with_help("count again");
@@ -252,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn after_tabs_the_column_counts_characters_and_the_marker_is_below_the_word() {
+    fn columns_and_markers_are_correct_after_tabs() {
         let text = "chain FORWARD {\n\t\ttcp dport 22 queue\n}\n";
         let start = text.find("queue").expect("the word");
         let end = start + "queue".len();
@@ -264,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn other_places_are_drawn_below_with_their_words() {
+    fn related_spans_are_printed_below_with_their_labels() {
         let text = "one\ntwo\nthree\n";
         let d = Diagnostic::new("twice", Span { start: 8, end: 13 })
             .with_related_span(Span { start: 0, end: 3 }, "first here");
@@ -274,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_text_and_words_are_written_out() {
+    fn control_characters_in_source_and_messages_are_escaped() {
         let text = "-A x\u{1b}[2Jy \u{9b}z\n";
         let d = Diagnostic::new("no chain \u{1b}x", Span { start: 10, end: 13 })
             .with_label("\u{1b}l")
@@ -291,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_at_the_end_of_the_text_or_inside_a_character_is_drawn() {
+    fn spans_at_text_end_or_inside_a_character_are_rendered() {
         for (start, end) in [(4, 9), (1, 2), (9, 9)] {
             let d = Diagnostic::new("x", Span { start, end });
             assert!(render_diagnostics(&[d], "f", "\u{e4}b\r", true).contains('x'));

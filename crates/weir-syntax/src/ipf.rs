@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_count_rule_is_refused_by_name() {
+    fn unsupported_count_rules_are_refused_by_name() {
         for (text, named) in [
             ("pass in all\n", "`pass` is not a count rule"),
             ("count in quick all\n", "`quick` where `from` was expected"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_that_are_refused_are_told() {
+    fn all_refused_lines_are_reported() {
         let errors =
             convert_ipf_count_rules("count in all\nblock in all\npass in all\n").unwrap_err();
         let lines: Vec<usize> = errors

@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_exponent_is_left() {
+    fn an_incomplete_exponent_is_not_consumed() {
         assert_eq!(parse_leading_double("1e"), Some((1.0, "e")));
         assert_eq!(parse_leading_double("1e+s"), Some((1.0, "e+s")));
         assert_eq!(parse_leading_double("0xg"), Some((0.0, "xg")));
     }
 
     #[test]
-    fn what_begins_with_no_digit_is_no_number() {
+    fn text_without_a_leading_digit_is_not_a_number() {
         for text in ["", "s", ".", "-", "e5", "nan", "inf"] {
             assert_eq!(parse_leading_double(text), None, "{text:?}");
         }

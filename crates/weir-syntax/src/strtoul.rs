@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bases_are_told_by_the_prefix() {
+    fn number_bases_are_determined_by_the_prefix() {
         assert_eq!(parse_number_in_range("16", 0, 99), Some(16));
         assert_eq!(parse_number_in_range("0x10", 0, 99), Some(16));
         assert_eq!(parse_number_in_range("020", 0, 99), Some(16));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn minus_zero_is_a_number_of_strtoul_alone() {
+    fn minus_zero_is_accepted_only_by_strtoul() {
         assert_eq!(parse_number_in_range("0", 0, 99), Some(0));
         assert_eq!(parse_number_in_range("-0", 0, 99), None);
         assert_eq!(parse_strtoul_refusing_negative("-0", 0, 99), Some(0));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_number_is_left() {
+    fn text_after_a_number_is_not_consumed() {
         assert_eq!(parse_leading_number("12/3"), Some((12, "/3")));
         assert_eq!(parse_leading_number("0x/"), Some((0, "x/")));
     }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_control_character_is_left_but_line_ends_and_tabs() {
+    fn control_characters_except_line_ends_and_tabs_are_escaped() {
         let all: String = (0..0x100).filter_map(char::from_u32).collect();
         let shown = escape_control_chars(&all);
         assert!(shown.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_not_copied() {
+    fn text_without_control_characters_is_not_copied() {
         assert!(matches!(escape_control_chars("-A INPUT \u{e4}\u{1f525}\t"), Cow::Borrowed(_)));
     }
 }

@@ -51,7 +51,7 @@ fn bless(file: &Path, text: &str, got: &str) {
 }
 
 #[test]
-fn texts_are_printed_as_the_tools_would_after_loading() {
+fn rulesets_are_printed_as_the_tools_list_them() {
     check("syntax", |name, text| match read(name, text) {
         Ok(printed) => {
             let again = read(name, &printed);
@@ -63,7 +63,7 @@ fn texts_are_printed_as_the_tools_would_after_loading() {
 }
 
 #[test]
-fn errors_are_drawn_with_place_and_cure() {
+fn errors_are_rendered_with_span_and_help() {
     check("errors", |name, text| match read(name, text) {
         Ok(_) => panic!("{name} holds no error"),
         Err(errors) => {

@@ -14,7 +14,7 @@ fn read(name: &str, text: &str) -> weir_model::nft::Ruleset {
 }
 
 #[test]
-fn what_was_written_and_what_was_listed_agree() {
+fn the_written_and_the_listed_ruleset_are_equal() {
     let (written, listed) = (read("written.nft", WRITTEN), read("listed.nft", LISTED));
     assert_eq!(nft::check_rulesets_equal(&written, &listed), Ok(()));
     let rules = |r: &weir_model::nft::Ruleset| -> usize {

@@ -53,7 +53,7 @@ fn a_later_fragment_has_no_header() {
 }
 
 #[test]
-fn an_error_says_where_and_what_to_write() {
+fn an_error_has_a_span_and_help() {
     let e = parse_packet("iif eth0 tcp dport 70000").unwrap_err();
     assert_eq!(e.message, "70000 is not a number for dport");
     assert_eq!(e.span, 19..24);

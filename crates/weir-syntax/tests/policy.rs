@@ -28,7 +28,7 @@ fn packet(words: &str) -> Packet {
 }
 
 #[test]
-fn names_groups_lines_and_words_of_tests_are_kept() {
+fn tests_keep_their_name_group_line_and_text() {
     let text = "# policy\ndefine web = { 80, 443 }\n\"a b\" drop all iif wan0  # why\n\
                 group \"g\"\naccept all\n    tcp dport $web\n\n  \"x\"\n";
     let errors = parse_policy(text).expect_err("a name inside of a test");
@@ -68,7 +68,7 @@ fn every_verdict_and_path_is_read() {
 }
 
 #[test]
-fn assumptions_follow_the_packets() {
+fn assumptions_are_parsed_after_the_subject() {
     for words in ["drop all iif a tcp", "drop packet iif a tcp dport 1"] {
         let test = single(&format!("{words} if limit matches\n if owner does not match\n"));
         let assumed: Vec<_> =
@@ -79,7 +79,7 @@ fn assumptions_follow_the_packets() {
 }
 
 #[test]
-fn a_packet_has_the_words_of_the_packet_language_over_several_lines() {
+fn a_packet_subject_may_span_several_lines() {
     let test = single("drop packet iif eth0 # in\n  tcp flags syn,ack tcp dport 22\n");
     let PolicySubject::Packet { packet: read, given } = test.subject else { panic!("a region") };
     assert_eq!(*read, packet("iif eth0 tcp flags syn,ack tcp dport 22"));
@@ -156,7 +156,7 @@ const REGIONS: [(&str, &[&str], &[&str]); 20] = [
 ];
 
 #[test]
-fn a_region_has_the_packets_of_its_words_and_no_others() {
+fn a_region_contains_exactly_the_described_packets() {
     for (words, inside, outside) in REGIONS {
         let (region, _) = region(words);
         for packet_words in inside {
@@ -182,7 +182,7 @@ fn the_words_of_a_region_decide_its_family() {
 }
 
 #[test]
-fn mistakes_are_refused_with_a_place_and_a_cure() {
+fn errors_are_reported_with_span_and_help() {
     for (text, message, place) in [
         ("foo\n", "unknown word foo", "foo"),
         ("drop\n", "the test has no packets", ""),

@@ -31,7 +31,7 @@ fn check(kind: Kind, data: &[u8]) {
 }
 
 #[test]
-fn the_seeds_are_taken_as_they_are() {
+fn the_unchanged_seeds_are_accepted() {
     use weir_syntax::iptables::{ParserSettings, parse};
     for (seed, kind) in SEEDS {
         match kind {

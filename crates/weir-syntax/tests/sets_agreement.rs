@@ -91,7 +91,7 @@ fn sorted(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn sets_are_taken_and_printed_as_ipset_does() {
+fn sets_are_accepted_and_printed_like_ipset() {
     if saved("create x hash:ip\n").is_none() {
         return weir_testkit::skip_test("needs root, network namespaces and ipset");
     }

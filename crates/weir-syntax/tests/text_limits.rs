@@ -16,7 +16,7 @@ fn addresses(count: u32) -> String {
 }
 
 #[test]
-fn lists_of_addresses_expand_up_to_a_limit_of_the_table() {
+fn address_lists_expand_up_to_a_limit_per_table() {
     let line = |count| format!("-A FORWARD -s {0} -d {0} -j DROP\n", addresses(count));
     let table = |lines: &str| format!("*filter\n{lines}COMMIT\n");
     let parsed = parse(&table(&line(300)), &ParserSettings::default()).expect("90000 rules");
@@ -53,11 +53,22 @@ fn a_byte_order_mark_is_named_and_the_rest_is_read() {
     let [error] = &errors(&format!("\u{feff}{text}"))[..] else { panic!("one error") };
     assert_eq!(error.message, "the text begins with a byte order mark");
     assert!(error.help.as_deref().is_some_and(|help| help.contains("sed -i")));
+    let sets = "create s hash:ip\n";
+    assert!(weir_syntax::ipset::parse(sets).is_ok());
+    let in_sets = weir_syntax::ipset::parse(&format!("\u{feff}{sets}")).expect_err("a mark");
+    let policy = "drop all iif wan0 tcp dport 22\n";
+    assert!(weir_syntax::policy::parse_policy(policy).is_ok());
+    let in_policy =
+        weir_syntax::policy::parse_policy(&format!("\u{feff}{policy}")).expect_err("a mark");
+    for errors in [in_sets, in_policy] {
+        let [again] = &errors[..] else { panic!("one error: {errors:?}") };
+        assert_eq!(again.message, error.message);
+    }
 }
 
 /// `hash_ipmark4_uadt` in net/netfilter/ipset/ip_set_hash_ipmark.c: `e.mark &= h->markmask`.
 #[test]
-fn a_mark_is_stored_under_the_mask_of_its_set() {
+fn ipset_marks_are_stored_masked_by_markmask() {
     let printed = |mask: &str| {
         let text = format!("create s hash:ip,mark{mask}\nadd s 192.0.2.1,0x1f\n");
         weir_syntax::ipset::print(&weir_syntax::ipset::parse(&text).expect("a set"))

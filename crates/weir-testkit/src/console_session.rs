@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_compared_to_the_letter() {
+    fn output_is_compared_exactly() {
         assert!(agrees_with("```console\n$ echo a; echo b >&2\na\nb\n```\n"));
         assert!(!agrees_with("```console\n$ echo a; echo b\na\n```\n"));
         assert!(!agrees_with("```console\n$ echo a\na\nb\n```\n"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_a_line() {
+    fn a_nonzero_exit_status_is_an_output_line() {
         assert!(agrees_with("```console\n$ echo a; exit 3\na\n[status 3]\n```\n"));
         assert!(!agrees_with("```console\n$ echo a; exit 3\na\n```\n"));
         assert!(!agrees_with("```console\n$ echo a\na\n[status 3]\n```\n"));
@@ -310,17 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn times_differ_without_being_a_difference() {
+    fn different_durations_are_not_a_difference() {
         assert!(agrees_with("```console\n$ echo done in 3 ms\ndone in 712.4 s\n```\n"));
     }
 
     #[test]
-    fn other_blocks_are_not_run() {
+    fn blocks_of_other_languages_are_not_run() {
         assert!(agrees_with("```sh\n$ exit 1\n```\n"));
     }
 
     #[test]
-    fn blessing_takes_over_what_came_and_keeps_what_agreed() {
+    fn blessing_replaces_only_differing_output() {
         let text = "a\n```console\n$ echo 1\n1\n$ echo 2\nwrong\n$ seq 9\n...\n9\n```\nb\n";
         let (blessed, differences) = played(text);
         assert_eq!(blessed, text.replace("wrong", "2"));

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_named() {
+    fn known_paths_are_replaced_by_placeholders() {
         assert_eq!(mask_durations_and_paths("a /x/y/z b", &[("/x/y", "[dir]")]), "a [dir]/z b");
     }
 }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_of_a_folder() {
+    fn a_temporary_folder_is_removed_when_dropped() {
         let folder = TempFolder::new("folder");
         let (path, file) = (folder.path().to_owned(), folder.write_file("a", "text"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "text");

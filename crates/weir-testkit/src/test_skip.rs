@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standing_aside_fails_where_all_must_run() {
+    fn a_skipped_test_panics_if_skipping_is_forbidden() {
         report_skip_or_panic("needs the moon", false);
         let failed = std::panic::catch_unwind(|| report_skip_or_panic("needs the moon", true))
             .expect_err("fails");

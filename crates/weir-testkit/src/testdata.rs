@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn testdata_is_found_and_what_is_missing_is_told() {
+    fn testdata_is_found_and_missing_paths_panic() {
         assert!(testdata_path("README.md").is_file());
         assert_eq!(testdata_files_with_extension("", "md"), [testdata_path("README.md")]);
         let missing = std::panic::catch_unwind(|| testdata_path("no-such-thing"));

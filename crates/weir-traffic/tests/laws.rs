@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn a_chain_that_is_jumped_to_without_tests_can_stand_in_the_callers_place(
+    fn an_unconditional_jump_equals_the_inlined_chain(
         mut before in firewall(),
     ) {
         // A return would leave the caller, a stateful match would be another one.
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rule_behind_a_rule_for_all_packets_is_never_reached(before in firewall()) {
+    fn a_rule_after_an_unconditional_verdict_is_never_reached(before in firewall()) {
         let mut after = before.clone();
         let mut with_end = before;
         chains(&mut with_end)[0].rules.push(Rule::unconditional(Target::Accept));
@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rule_holds_where_all_of_its_tests_hold(rule in tests()) {
+    fn a_rule_matches_iff_all_its_tests_hold(rule in tests()) {
         let mut firewall = one_rule(rule);
         let rule = chains(&mut firewall)[0].rules[0].clone();
         let interpreter = Interpreter::new(&firewall);

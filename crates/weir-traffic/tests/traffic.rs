@@ -36,7 +36,7 @@ fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<OriginalRuleInd
 }
 
 #[test]
-fn every_edge_of_a_range_is_met_from_both_sides() {
+fn packets_are_generated_on_both_sides_of_range_bounds() {
     let f = firewall("*filter\n-A FORWARD -p tcp -m tcp --dport 1000:2000 -j DROP\nCOMMIT\n");
     let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
     let ports: HashSet<u16> =
@@ -47,7 +47,7 @@ fn every_edge_of_a_range_is_met_from_both_sides() {
 }
 
 #[test]
-fn every_edge_of_a_prefix_is_met_from_both_sides() {
+fn packets_are_generated_on_both_sides_of_prefix_bounds() {
     let f = firewall("*filter\n-A FORWARD -s 192.0.2.64/27 -j DROP\nCOMMIT\n");
     let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
     let sources: HashSet<u128> = traffic(&f, &options).iter().map(|p| p.saddr.0).collect();
@@ -57,7 +57,7 @@ fn every_edge_of_a_prefix_is_met_from_both_sides() {
 }
 
 #[test]
-fn a_range_written_backwards_is_hit_by_nothing() {
+fn no_packet_matches_a_reversed_range() {
     // The udp match takes it, unlike tcp and multiport; no port is in it.
     let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
     let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
@@ -66,7 +66,7 @@ fn a_range_written_backwards_is_hit_by_nothing() {
 }
 
 #[test]
-fn a_rule_behind_jumps_is_reached() {
+fn a_rule_in_nested_chains_is_reached() {
     let f = firewall(
         "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n\
          -A FORWARD -s 10.0.0.0/8 -i ppp+ -j a\n-A a -s 10.1.0.0/16 -p tcp -j b\n\
@@ -79,7 +79,7 @@ fn a_rule_behind_jumps_is_reached() {
 }
 
 #[test]
-fn rules_before_a_rule_are_passed() {
+fn generated_packets_avoid_earlier_rules() {
     // The device that most rules name drops strangers; known hardware addresses return.
     let f = firewall(
         "*filter\n:macs - [0:0]\n:web - [0:0]\n\
@@ -94,7 +94,7 @@ fn rules_before_a_rule_are_passed() {
 }
 
 #[test]
-fn as_many_packets_as_rules_reach_most_of_them() {
+fn one_packet_per_rule_reaches_most_rules() {
     let mut text = "*filter\n".to_owned();
     for i in 0..400 {
         text.push_str(&format!("-A FORWARD -s 10.0.{}.{}/32 -p udp -j DROP\n", i / 250, i % 250));
@@ -108,7 +108,7 @@ fn as_many_packets_as_rules_reach_most_of_them() {
 }
 
 #[test]
-fn what_is_not_wanted_is_not_made() {
+fn excluded_kinds_of_packets_are_not_generated() {
     let f = firewall(
         "*filter\n-A FORWARD -p tcp -m tcp --dport 22 -m state --state NEW -j DROP\nCOMMIT\n",
     );
@@ -131,7 +131,7 @@ fn what_is_not_wanted_is_not_made() {
 }
 
 #[test]
-fn devices_are_those_of_the_entry() {
+fn packets_have_the_devices_of_their_journey_kind() {
     let f = firewall("*mangle\n-A PREROUTING -i wan0\n-A POSTROUTING -o lan0\nCOMMIT\n");
     for (entry, iif, oif) in [
         (JourneyKind::Forward, true, true),
@@ -147,7 +147,7 @@ fn devices_are_those_of_the_entry() {
 }
 
 #[test]
-fn elements_of_sets_are_met() {
+fn packets_are_generated_for_set_elements() {
     let text = "*filter\n-A FORWARD -m set --match-set s src,dst -j DROP\nCOMMIT\n";
     let sets = "create s hash:ip,port family inet\n\
                 add s 192.0.2.7,tcp:80\nadd s 192.0.2.8,udp:53\nadd s 192.0.2.9,icmp:8/0\n";
@@ -177,7 +177,7 @@ fn pattern(pattern: TrafficPattern) -> Vec<(Packet, Verdict)> {
 }
 
 #[test]
-fn a_pattern_ends_where_it_says() {
+fn pattern_packets_end_at_the_expected_rule() {
     let f = firewall(ROWS);
     let interpreter = Interpreter::new(&f);
     let tried = |p: &Packet| {
@@ -194,7 +194,7 @@ fn a_pattern_ends_where_it_says() {
 }
 
 #[test]
-fn misses_are_near_and_far_is_far() {
+fn near_misses_are_close_to_listed_addresses_unlike_far_ones() {
     let listed = [0x0a01_0001, 0x0a01_0002, 0x0a02_0003];
     for (p, _) in pattern(TrafficPattern::NearMiss) {
         assert!([0x0a01, 0x0a02].contains(&(p.saddr.0 >> 16)), "{:x}", p.saddr.0);

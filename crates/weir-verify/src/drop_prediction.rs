@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_target_or_match_with_a_row_drops_a_packet_is_computed() {
+    fn drops_are_computed_for_every_row_that_may_drop() {
         let (mut dropping_targets, mut dropping_matches) = (0, 0);
         for row in TARGET_ROWS.iter().filter(|row| row.may_drop) {
             let target = Target::from_written_options(row.name, Vec::new());

@@ -353,7 +353,7 @@ mod tests {
     const VALUES_OF_THE_HOST: &[(&str, Field)] = &[("SET", Field::Mark)];
 
     #[test]
-    fn every_unknown_value_that_a_target_writes_is_computed_or_of_the_host() {
+    fn every_unknown_written_value_is_computed_or_host_dependent() {
         let packet = Packet::new(Family::V4, Addr(1), Addr(2), 6);
         let mut computed = 0;
         // What ends the traversal hands the packet to a program, and is not compared.

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_of_a_batch_has_its_own_number_and_length() {
+    fn each_packet_of_a_batch_has_unique_number_and_length() {
         for family in [Family::V4, Family::V6] {
             let path = PacketPath::from_packet(&udp(family, 1), JourneyKind::Forward, false);
             let numbering =
@@ -306,7 +306,7 @@ mod tests {
     /// A number that overwrote another field would make the packet another one than was wished for;
     /// the identification may change as far as no rule tests it.
     #[test]
-    fn the_number_of_a_packet_changes_no_field_but_the_identification() {
+    fn numbering_a_packet_changes_only_its_identification_field() {
         for family in [Family::V4, Family::V6] {
             let whole = Packet { smac: Some([2, 0, 0, 0, 0, 5]), ..udp(family, 1) };
             let fragment = |offset, more_fragments| {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_are_tested_are_left_alone() {
+    fn packet_lengths_are_unchanged_if_rules_test_them() {
         let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
         let mut packets = queue(Family::V4, 3);
         let batch = maker_for_ruleset_without_tests(vec![Family::V4])
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_one_packet_of_a_connection() {
+    fn a_batch_has_at_most_one_packet_per_connection() {
         let path = PacketPath::from_packet(&udp(Family::V4, 1), JourneyKind::Input, false);
         let mut packets = queue(Family::V4, 2);
         let mut answer = udp(Family::V4, 2);

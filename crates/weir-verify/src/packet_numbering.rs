@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_tests_numbers_are_consecutive_and_begin_again() {
+    fn without_tests_numbers_are_consecutive_and_wrap_around() {
         let mut next = PACKET_NUMBER_MAX - 1;
         let mut taken = Vec::new();
         for _ in 0..4 {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_the_answers_of_the_packets_own_value() {
+    fn a_chosen_number_gives_the_same_test_results() {
         // Rules ask whether the value is 1000 to 1003, and whether it is odd.
         let answers = |n: u32| ((1000..=1003).contains(&n), n % 2);
         let choose = |next: &mut u32, own: u16, taken: &[u32]| {

@@ -59,7 +59,7 @@ fn run(
 }
 
 #[test]
-fn the_kernel_does_what_the_cases_say_in_every_form() {
+fn the_kernel_agrees_with_the_verdict_cases_in_every_form() {
     if skip_without_root() {
         return;
     }

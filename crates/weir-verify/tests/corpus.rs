@@ -57,7 +57,7 @@ fn every_file_is_equal_to_itself() {
 }
 
 #[test]
-fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
+fn meaning_changing_edits_are_found_and_neutral_ones_are_equal() {
     let (count, seed) = (number("WEIR_EDITS", 200) as usize, number("WEIR_SEED", 1));
     let all = sources();
     // Larger files take as long as all others together.
@@ -83,7 +83,7 @@ fn demo() -> Firewall {
 }
 
 #[test]
-fn all_passes_are_equal_and_the_kernel_agrees() {
+fn all_passes_preserve_meaning_and_the_kernel_agrees() {
     let mut table = Table::new("files");
     for source in sources() {
         let firewall = read(&source.text, source.family).expect("it was read before");
@@ -100,7 +100,7 @@ fn all_passes_are_equal_and_the_kernel_agrees() {
 }
 
 #[test]
-fn all_passes_are_equal_on_the_network_of_the_demo_and_the_kernel_agrees() {
+fn all_passes_preserve_the_demo_network_and_the_kernel_agrees() {
     let (mut table, firewall) = (Table::new("demo"), demo());
     table.check_all("the demo's network", &firewall);
     println!("{table}");

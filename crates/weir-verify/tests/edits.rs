@@ -7,7 +7,7 @@ use weir_model::Family;
 use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ruleset};
 
 #[test]
-fn edits_that_change_the_meaning_are_found_and_others_are_equal() {
+fn meaning_changing_edits_are_found_and_neutral_ones_are_equal() {
     if weir_testkit::skip_without_root() {
         return;
     }

@@ -34,7 +34,7 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 const WITHOUT: &[&str] = &["object-pinned", "timeout", "localtz", "utc"];
 
 #[test]
-fn every_module_and_option_that_weir_reads_is_measured() {
+fn every_modelled_module_and_option_is_measured() {
     let mut rules: Vec<String> = Vec::new();
     for family in FAMILIES {
         let matches = rows::matches(family).into_iter().chain(rows::connection_matches(family));
@@ -66,7 +66,7 @@ fn every_module_and_option_that_weir_reads_is_measured() {
 }
 
 #[test]
-fn every_match_does_what_interpreter_and_table_say() {
+fn every_match_behaves_as_interpreter_and_effect_table_state() {
     if skip_without_root() {
         return;
     }
@@ -88,7 +88,7 @@ fn every_match_does_what_interpreter_and_table_say() {
 }
 
 #[test]
-fn every_target_does_what_interpreter_and_table_say() {
+fn every_target_behaves_as_interpreter_and_effect_table_state() {
     if skip_without_root() {
         return;
     }

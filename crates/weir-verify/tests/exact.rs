@@ -59,7 +59,7 @@ fn left_out(report: &VerifyReport, words: &str) -> u64 {
 }
 
 #[test]
-fn a_header_match_behind_a_stateful_one_drops_what_the_stateful_one_let_through() {
+fn a_header_match_drops_truncated_packets_that_pass_stateful_matches() {
     if skip_without_root() {
         return;
     }
@@ -78,7 +78,7 @@ fn a_header_match_behind_a_stateful_one_drops_what_the_stateful_one_let_through(
 }
 
 #[test]
-fn matches_that_look_behind_the_header_drop_what_is_cut_there() {
+fn matches_beyond_the_header_drop_packets_truncated_there() {
     if skip_without_root() {
         return;
     }
@@ -94,7 +94,7 @@ fn matches_that_look_behind_the_header_drop_what_is_cut_there() {
 }
 
 #[test]
-fn a_limit_by_ports_drops_what_has_none() {
+fn hashlimit_by_ports_drops_packets_without_ports() {
     if skip_without_root() {
         return;
     }
@@ -109,7 +109,7 @@ fn a_limit_by_ports_drops_what_has_none() {
 }
 
 #[test]
-fn connections_in_another_zone_are_left_out_by_name() {
+fn connections_in_another_zone_are_excluded_by_name() {
     if skip_without_root() {
         return;
     }
@@ -126,7 +126,7 @@ fn connections_in_another_zone_are_left_out_by_name() {
 }
 
 #[test]
-fn a_transparent_proxy_has_datagrams_put_together() {
+fn tproxy_and_socket_rules_enable_reassembly() {
     if skip_without_root() {
         return;
     }
@@ -176,7 +176,7 @@ fn redirects_related_to_an_untranslated_connection_pass_a_masquerading_ruleset()
 }
 
 #[test]
-fn what_raw_keeps_from_conntrack_over_lo_is_left_out_by_name() {
+fn untracked_packets_over_lo_are_excluded_by_name() {
     if skip_without_root() {
         return;
     }
@@ -213,7 +213,7 @@ fn later_rules_see_what_targets_wrote() {
 }
 
 #[test]
-fn a_mark_is_shifted_on_its_way_between_packet_and_connection() {
+fn connmark_shifts_marks_when_saving_and_restoring() {
     if skip_without_root() {
         return;
     }

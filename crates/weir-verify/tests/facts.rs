@@ -71,7 +71,7 @@ fn filter(rules: &str) -> String {
 }
 
 #[test]
-fn a_budget_is_kept_by_each_rule_and_a_memory_by_its_name() {
+fn limits_are_kept_per_rule_and_hashlimit_by_name() {
     let Some(host) = Host::new() else { return };
     let limit = "-A OUTPUT -p udp -m limit --limit 1/hour --limit-burst 3\n";
     let nth = "-A OUTPUT -p udp -m statistic --mode nth --every 2 --packet 0\n";
@@ -100,7 +100,7 @@ fn recent_list(host: &Host, name: &str) -> String {
 }
 
 #[test]
-fn the_first_rule_that_names_a_table_configures_it_for_all_others() {
+fn the_first_rule_configures_a_named_hashlimit_table_for_all() {
     let Some(host) = Host::new() else { return };
     // Nothing is sent to port 8: rules that ask for it make tables, and match no packet.
     let rule = |chain: &str, name: &str, port: u16, burst: u32| {
@@ -130,7 +130,7 @@ fn the_first_rule_that_names_a_table_configures_it_for_all_others() {
 }
 
 #[test]
-fn the_first_rule_that_names_a_list_gives_it_the_mask_in_both_families() {
+fn the_first_rule_sets_a_recent_lists_mask_for_both_families() {
     let Some(host) = Host::new() else { return };
     let set = |name: &str| format!("-A OUTPUT -p udp -m recent --set --name {name} --rsource\n");
     for (name, mask, kept) in
@@ -155,7 +155,7 @@ fn the_first_rule_that_names_a_list_gives_it_the_mask_in_both_families() {
 }
 
 #[test]
-fn an_estimator_is_made_before_the_rule_that_asks_it() {
+fn a_rate_estimator_must_be_created_before_its_test() {
     let Some(host) = Host::new() else { return };
     let make =
         "-A OUTPUT -j RATEEST --rateest-name x --rateest-interval 250ms --rateest-ewmalog 500ms\n";
@@ -167,7 +167,7 @@ fn an_estimator_is_made_before_the_rule_that_asks_it() {
 }
 
 #[test]
-fn rules_that_configure_an_estimator_or_a_timer_in_conflict_do_not_load() {
+fn conflicting_estimator_or_timer_configurations_do_not_load() {
     let Some(host) = Host::new() else { return };
     let estimator = |weight: &str| {
         let name = "--rateest-name x --rateest-interval 250ms";
@@ -187,7 +187,7 @@ fn rules_that_configure_an_estimator_or_a_timer_in_conflict_do_not_load() {
 }
 
 #[test]
-fn matches_are_asked_from_left_to_right_and_a_limit_spends_on_what_comes_to_it() {
+fn matches_run_left_to_right_and_limit_counts_reaching_packets() {
     let Some(host) = Host::new() else { return };
     let first = "-A OUTPUT -m limit --limit 1/hour --limit-burst 3 -p udp -m udp --dport 9\n";
     let last = "-A OUTPUT -p udp -m udp --dport 9 -m limit --limit 1/hour --limit-burst 3\n";
@@ -200,7 +200,7 @@ fn matches_are_asked_from_left_to_right_and_a_limit_spends_on_what_comes_to_it()
 }
 
 #[test]
-fn a_reload_refills_limits_and_zeroes_counters_and_keeps_what_has_a_name() {
+fn a_reload_resets_limits_and_counters_but_not_named_state() {
     let Some(host) = Host::new() else { return };
     let rules = filter(
         "-A OUTPUT -p udp -m limit --limit 1/hour --limit-burst 3\n\
@@ -226,7 +226,7 @@ fn a_reload_refills_limits_and_zeroes_counters_and_keeps_what_has_a_name() {
 }
 
 #[test]
-fn the_nat_table_is_met_once_a_connection_and_only_where_conntrack_is_in_use() {
+fn nat_is_traversed_once_per_connection_if_conntrack_is_used() {
     let Some(host) = Host::new() else { return };
     let nat = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -m udp --dport 9\nCOMMIT\n";
     host.load(nat).unwrap();
@@ -240,7 +240,7 @@ fn the_nat_table_is_met_once_a_connection_and_only_where_conntrack_is_in_use() {
 }
 
 #[test]
-fn socket_and_tproxy_do_not_bring_the_nat_table_into_play() {
+fn socket_and_tproxy_do_not_enable_the_nat_table() {
     let Some(host) = Host::new() else { return };
     let nat = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -m udp --dport 9\nCOMMIT\n";
     let met = |port, rule: &str| {
@@ -256,7 +256,7 @@ fn socket_and_tproxy_do_not_bring_the_nat_table_into_play() {
 }
 
 #[test]
-fn the_nat_table_drops_nothing() {
+fn iptables_refuses_drop_in_the_nat_table() {
     let Some(host) = Host::new() else { return };
     let rule = |target| format!("*nat\n-A OUTPUT -p udp -j {target}\nCOMMIT\n");
     host.load(&rule("ACCEPT")).expect("the control loads");
@@ -312,7 +312,7 @@ fn a_restore_is_atomic_table_by_table() {
 }
 
 #[test]
-fn a_table_that_comes_again_keeps_its_policies() {
+fn a_repeated_table_keeps_its_policies() {
     let Some(host) = Host::new() else { return };
     let text = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:gone - [0:0]\n\
         -A INPUT -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n\
@@ -375,7 +375,7 @@ fn an_nft_accept_ends_its_base_chain_only() {
 }
 
 #[test]
-fn nft_makes_one_comparison_of_two_negated_neighbours() {
+fn nft_merges_two_adjacent_negated_comparisons() {
     let Some(host) = Host::new() else { return };
     // Whether a packet with the one port that is excluded, and not the other, is counted.
     let counts = |second: &str| {
@@ -396,7 +396,7 @@ fn nft_makes_one_comparison_of_two_negated_neighbours() {
 }
 
 #[test]
-fn a_mark_in_mangles_output_routes_again() {
+fn a_mark_in_mangle_output_causes_a_second_route_lookup() {
     let Some(host) = Host::new() else { return };
     let lines = [
         "link add one type veth peer name one-peer",
@@ -440,7 +440,7 @@ fn a_mark_in_mangles_output_routes_again() {
 }
 
 #[test]
-fn a_mark_in_mangles_output_changes_what_realm_reads_and_not_what_devgroup_reads() {
+fn a_mark_in_mangle_output_affects_realm_but_not_devgroup() {
     let Some(host) = Host::new() else { return };
     let lines = [
         "link add one type veth peer name one-peer",
@@ -476,7 +476,7 @@ fn a_mark_in_mangles_output_changes_what_realm_reads_and_not_what_devgroup_reads
 }
 
 #[test]
-fn an_owner_without_a_socket_is_as_if_every_test_were_negated() {
+fn owner_without_a_socket_matches_only_negated_tests() {
     let Some(host) = Host::new() else { return };
     host.load(&filter(
         "-A OUTPUT -p tcp -m tcp --tcp-flags RST RST -m owner --uid-owner 0\n\
@@ -492,7 +492,7 @@ fn an_owner_without_a_socket_is_as_if_every_test_were_negated() {
 }
 
 #[test]
-fn the_second_of_two_random_rules_sees_what_the_first_left() {
+fn a_later_statistic_rule_sees_only_the_remaining_packets() {
     let Some(host) = Host::new() else { return };
     let rule = |every: u32, target: &str| {
         format!("-A OUTPUT -p udp -m statistic --mode nth --every {every} --packet 0 -j {target}\n")
@@ -503,7 +503,7 @@ fn the_second_of_two_random_rules_sees_what_the_first_left() {
 }
 
 #[test]
-fn prerouting_meets_fragments_and_input_the_datagram_that_they_make_up() {
+fn prerouting_sees_fragments_and_input_the_reassembled_datagram() {
     let Some(host) = Host::new() else { return };
     host.run("ip link set lo mtu 1000").expect("a short mtu");
     let rules = "-A PREROUTING -f\n-A PREROUTING -p udp\n";

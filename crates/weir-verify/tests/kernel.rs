@@ -115,7 +115,7 @@ const STATELESS: &str = "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
     -A OUTPUT -o eth1 -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j REJECT\nCOMMIT\n";
 
 #[test]
-fn fragments_are_compared_where_nothing_puts_them_together() {
+fn fragments_are_compared_if_nothing_reassembles_them() {
     if skip_without_root() {
         return;
     }
@@ -133,7 +133,7 @@ fn fragments_are_compared_where_nothing_puts_them_together() {
 }
 
 #[test]
-fn a_chain_that_nobody_calls_keeps_conntrack_in_use_in_every_form() {
+fn an_uncalled_chain_keeps_conntrack_enabled_in_every_form() {
     if skip_without_root() {
         return;
     }

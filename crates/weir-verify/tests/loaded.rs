@@ -68,7 +68,7 @@ fn through_the_kernel(firewall: &Firewall, dirs: &[PathBuf]) -> VerifyReport {
 }
 
 #[test]
-fn the_kernel_agrees_with_what_each_pass_makes() {
+fn the_kernel_agrees_with_the_result_of_each_pass() {
     if skip_without_root() {
         return;
     }
@@ -128,7 +128,7 @@ fn a_merged_rule_that_counts_too_little_is_caught() {
 }
 
 #[test]
-fn an_early_drop_of_more_than_is_dropped_is_caught() {
+fn an_early_drop_of_too_many_packets_is_caught() {
     if skip_without_root() {
         return;
     }

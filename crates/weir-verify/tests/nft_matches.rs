@@ -136,7 +136,7 @@ fn dropped_packets(host: &Namespace) -> Vec<u8> {
 }
 
 #[test]
-fn every_nft_text_of_an_unmodelled_match_matches_the_packets_of_its_match() {
+fn nft_text_of_unmodelled_matches_matches_the_same_packets() {
     if skip_without_root() {
         return;
     }
@@ -159,7 +159,7 @@ fn every_nft_text_of_an_unmodelled_match_matches_the_packets_of_its_match() {
 /// The credits of xt_limit wrap at 32 bits: fewer packets pass than the burst says, and nft has
 /// none of it.
 #[test]
-fn a_burst_that_wraps_in_the_kernel_has_no_nft_text() {
+fn a_burst_that_overflows_in_the_kernel_has_no_nft_text() {
     if skip_without_root() {
         return;
     }

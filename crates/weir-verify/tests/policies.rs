@@ -109,7 +109,7 @@ fn is_expected(expected: &ExpectedVerdict, verdict: Verdict) -> bool {
 }
 
 #[test]
-fn the_kernel_confirms_packets_of_regions_in_rulesets_that_keep_and_that_break_a_policy() {
+fn the_kernel_confirms_policy_results_for_kept_and_broken_policies() {
     if skip_without_root() {
         return;
     }

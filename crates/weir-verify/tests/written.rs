@@ -238,7 +238,7 @@ fn candidates(text: &str) -> (Vec<(String, String)>, Vec<String>) {
 }
 
 #[test]
-fn what_is_called_equal_the_kernel_does_not_tell_apart() {
+fn rulesets_called_equal_behave_equally_in_the_kernel() {
     if weir_testkit::skip_without_root() {
         return;
     }

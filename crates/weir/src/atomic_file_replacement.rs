@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_and_owner_and_permissions_of_its_file_are_preserved() {
+    fn symlink_owner_and_permissions_are_preserved() {
         let folder = TempFolder::new("replaced-file");
         let file = folder.write_file("rules", "old");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("a file");

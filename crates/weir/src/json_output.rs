@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_members() {
+    fn a_value_that_is_not_an_object_is_refused() {
         assert!(render_json_object("doctor", &[1, 2]).is_err());
     }
 }

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_iptables_nft_leaves_out_is_named() {
+    fn a_table_that_iptables_nft_omits_is_named() {
         let line = "# Table `filter' contains incompatible base-chains, use 'nft' tool to list";
         assert_eq!(parse_incompatible_table(line), Some("filter"));
         assert_eq!(

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_subject_has_its_last_trial_with_the_interval_so_far() {
+    fn each_updated_subject_has_its_current_estimate_with_interval() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu");
         let record = weir_stats::run_folder::load_record(&run).unwrap();

@@ -62,9 +62,11 @@ pub fn print_escaped_to_stderr(text: &str) {
 
 /// Writes coloured text to standard error, as [`print_colored_to_stdout`]: diagnostics, for
 /// example, whose renderer writes control characters out.
-#[expect(clippy::print_stderr, reason = "all of weir's standard error is written here")]
+///
+/// A reader that went away is no reason to end the command: what it does goes on, and its exit
+/// status says how it ended.
 pub fn print_colored_to_stderr(text: &str) {
-    eprint!("{text}");
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 fn escape_if_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {

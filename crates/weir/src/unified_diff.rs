@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removed_line_stands_between_its_neighbours() {
+    fn a_removed_line_is_shown_with_its_context() {
         let before = "a\nb\nc\nd\ne\nf\ng\nh\n";
         let want = "--- x\n+++ y\n@@ -2,7 +2,6 @@\n b\n c\n d\n-e\n f\n g\n h\n";
         assert_eq!(render_unified_diff(["x", "y"], before, &before.replace("e\n", "")), want);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_line_is_removed_and_added_and_far_changes_are_hunks_of_their_own() {
+    fn changed_lines_are_replaced_and_distant_changes_are_separate_hunks() {
         let before: String = (0..40).map(|n| format!("{n}\n")).collect();
         let after = before.replace("\n5\n", "\nfive\n").replace("\n30\n", "\n");
         let text = render_unified_diff(["x", "y"], &before, &after);

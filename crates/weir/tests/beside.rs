@@ -40,7 +40,7 @@ fn a_page_of_several_runs_draws_all_of_them() {
 }
 
 #[test]
-fn runs_of_two_studies_have_no_page() {
+fn a_page_of_runs_of_two_studies_is_refused() {
     let folder = TempFolder::new("beside-other");
     let (ended, page) = report(&folder, &[RULES, TABLES]);
     assert_eq!((ended.status.code(), page), (Some(2), None));

@@ -56,7 +56,7 @@ fn evidence(folder: &Path) -> String {
 }
 
 #[test]
-fn compile_records_what_its_steps_do_not_suffice_for() {
+fn compile_records_what_is_not_proven_within_its_steps() {
     let folder = TempFolder::new("budget-compile");
     let rules = folder.write_file("rules", &many_sources(300));
     for form in ["tree", "ipset", "nft"] {
@@ -73,7 +73,7 @@ fn compile_records_what_its_steps_do_not_suffice_for() {
 }
 
 #[test]
-fn diff_states_how_many_packets_agree_where_nothing_is_proven() {
+fn diff_reports_how_many_packets_agree_if_nothing_is_proven() {
     let folder = TempFolder::new("budget-diff");
     let limited = "-A FORWARD -m limit --limit 1/s -j LOG\n-A FORWARD -i eth0 -j ACCEPT\n";
     let a = folder.write_file("a", &forward(limited));
@@ -94,7 +94,7 @@ fn diff_states_how_many_packets_agree_where_nothing_is_proven() {
 }
 
 #[test]
-fn check_names_the_tables_that_its_steps_do_not_suffice_for() {
+fn check_names_the_tables_that_exceed_its_steps() {
     let folder = TempFolder::new("budget-check");
     let overlapping = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n-A FORWARD -s 10.1.0.0/16 -j ACCEPT\n";
     let rules = folder.write_file("rules", &forward(overlapping));
@@ -112,7 +112,7 @@ fn check_names_the_tables_that_its_steps_do_not_suffice_for() {
 }
 
 #[test]
-fn a_command_that_exceeds_its_timeout_writes_nothing_and_names_the_cure() {
+fn a_timed_out_command_writes_nothing_and_suggests_options() {
     let folder = TempFolder::new("budget-timeout");
     let rules = folder.write_file("rules", &marks_after_opaque_tests(120));
     let out = folder.path().join("out");

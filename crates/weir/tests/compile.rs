@@ -20,7 +20,7 @@ fn compiled(form: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn rules_that_are_left_to_a_program_are_told() {
+fn rules_left_to_a_managing_program_are_reported() {
     let note = "rules are in chains that kube-proxy rewrites";
     for form in ["tree", "ipset", "nft"] {
         let said = compiled(form, &[]);
@@ -51,7 +51,7 @@ const WHOLE: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
     -A FORWARD -s 192.0.2.3/32 -j DROP\nCOMMIT\n";
 
 #[test]
-fn the_summary_tells_what_nft_evaluates_and_why_iptables_keeps_the_rest() {
+fn the_summary_reports_the_nft_share_and_reasons_for_iptables() {
     let (status, said, _) = compile("whole", WHOLE, &["--to", "nft"]);
     assert_eq!(status, Some(0));
     assert!(said.contains("  share     nft evaluates 3 of 3 rules, iptables none\n"), "{said}");

@@ -3,7 +3,7 @@
 use weir_testkit::{console_session, testdata};
 
 #[test]
-fn every_session_prints_what_its_document_shows() {
+fn every_console_session_prints_the_documented_output() {
     let programs = std::path::Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
     let failed: Vec<String> = testdata::testdata_files_with_extension("console", "md")
         .iter()

@@ -35,7 +35,7 @@ fn assert_status(output: &Output, wanted: i32) {
 }
 
 #[test]
-fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
+fn diff_of_one_hook_ignores_other_hooks() {
     let folder = TempFolder::new("diff-hook");
     let drop = "-A INPUT -p udp -j DROP\n";
     let (a, b) =
@@ -46,7 +46,7 @@ fn a_hook_alone_differs_where_its_rules_do_and_nowhere_else() {
 }
 
 #[test]
-fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
+fn ipv6_rules_are_compared_alone_or_with_ipv4_rules() {
     let folder = TempFolder::new("diff-ip6");
     let v4 = folder.write_file("v4", &rules("", WEB));
     let six = |port: u16| {
@@ -69,7 +69,7 @@ fn rules_of_ipv6_are_compared_alone_and_beside_those_of_ipv4() {
 }
 
 #[test]
-fn each_form_is_equal_to_its_file_and_differs_from_another() {
+fn each_form_equals_its_source_and_differs_from_others() {
     let folder = TempFolder::new("diff-forms");
     let block = |last: &str| {
         let one = |n: u32| format!("-A FORWARD -s 198.51.100.{n}/32 -j DROP\n");
@@ -96,7 +96,7 @@ fn each_form_is_equal_to_its_file_and_differs_from_another() {
 }
 
 #[test]
-fn what_is_in_force_is_compared_on_either_side() {
+fn the_live_ruleset_can_be_compared_on_either_side() {
     if skip_without_root() {
         return;
     }
@@ -139,7 +139,7 @@ fn first_frame(bytes: &[u8]) -> (Ipv4Addr, Ipv4Addr, u8, u16, u16) {
 }
 
 #[test]
-fn the_packet_that_is_written_meets_two_verdicts() {
+fn the_written_witness_packet_gets_two_different_verdicts() {
     let folder = TempFolder::new("diff-pcap");
     let (a, b) = (
         folder.write_file("a", &rules("", WEB)),
@@ -183,7 +183,7 @@ fn the_packet_that_is_written_meets_two_verdicts() {
 }
 
 #[test]
-fn what_is_not_proven_within_its_steps_is_neither_equal_nor_different() {
+fn a_diff_not_proven_within_its_steps_is_undecided() {
     let folder = TempFolder::new("diff-steps");
     let (a, b) = (
         folder.write_file("a", &rules("", WEB)),

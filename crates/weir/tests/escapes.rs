@@ -26,7 +26,7 @@ fn shown(words: &[&str], paths: &[&Path]) -> String {
 }
 
 #[test]
-fn escape_characters_are_written_out_by_every_command() {
+fn every_command_escapes_control_characters() {
     let folder = TempFolder::new("escapes");
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -55,7 +55,7 @@ const PRINTING_COMMANDS: [&[&str]; 3] =
     [&["fmt"], &["optimize", "--all"], &["optimize", "--all", "--dry-run"]];
 
 #[test]
-fn a_printed_ruleset_is_exact_in_a_pipe_and_escaped_on_a_terminal() {
+fn printed_rulesets_are_exact_in_pipes_and_escaped_on_terminals() {
     let folder = TempFolder::new("printed-escapes");
     let rules = folder.path().join("a.rules");
     fs::write(&rules, TEXT).expect("a file");

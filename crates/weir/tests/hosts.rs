@@ -265,7 +265,7 @@ fn agree(one: &Estimate, other: &Estimate) -> bool {
 }
 
 #[test]
-fn a_study_over_two_hosts_gives_the_ratios_of_one_machine() {
+fn a_study_over_two_hosts_gives_single_machine_ratios() {
     let Some(lan) = Lan::new("hosts-ratios") else { return };
     let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));
     let hosts = lan.hosts("fw", "fw");
@@ -315,7 +315,7 @@ fn a_study_over_two_hosts_gives_the_ratios_of_one_machine() {
 }
 
 #[test]
-fn what_is_wrong_with_a_host_is_said_with_its_line() {
+fn host_errors_name_the_line_of_the_hosts_file() {
     let Some(lan) = Lan::new("hosts-wrong") else { return };
     let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));
     let cases = [
@@ -339,7 +339,7 @@ fn what_is_wrong_with_a_host_is_said_with_its_line() {
 }
 
 #[test]
-fn a_killed_run_gives_the_interfaces_back() {
+fn interfaces_are_returned_after_a_killed_run() {
     let Some(lan) = Lan::new("hosts-killed") else { return };
     let hosts = lan.hosts("fw", "fw");
     let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));

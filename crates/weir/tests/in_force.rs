@@ -38,7 +38,7 @@ fn load(inside: &Namespace, program: &str, text: &str) {
 }
 
 #[test]
-fn live_reads_the_variant_that_holds_rules_and_says_which() {
+fn live_reads_and_reports_the_variant_that_has_rules() {
     if skip_without_root() {
         return;
     }
@@ -80,7 +80,7 @@ fn each_family_is_read_from_its_own_variant() {
 }
 
 #[test]
-fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
+fn rules_in_both_variants_are_refused_without_a_variant_option() {
     if skip_without_root() {
         return;
     }
@@ -125,7 +125,7 @@ fn rules_in_both_variants_are_refused_and_one_of_them_is_read_when_named() {
 }
 
 #[test]
-fn tables_of_nft_that_are_not_read_are_named() {
+fn native_nft_tables_that_are_not_read_are_named() {
     if skip_without_root() {
         return;
     }
@@ -170,7 +170,7 @@ fn tables_of_nft_that_are_not_read_are_named() {
 }
 
 #[test]
-fn live_refuses_where_an_nft_artefact_stands_for_rules() {
+fn live_refuses_if_an_nft_artefact_replaces_the_rules() {
     if skip_without_root() {
         return;
     }
@@ -204,7 +204,7 @@ fn live_refuses_where_an_nft_artefact_stands_for_rules() {
 }
 
 #[test]
-fn a_tool_that_fails_is_no_empty_ruleset() {
+fn a_failing_tool_is_not_an_empty_ruleset() {
     if skip_without_root() {
         return;
     }

@@ -94,7 +94,7 @@ fn study_above(limits: [u64; 2], folder: &Path) {
 }
 
 #[test]
-fn limits_that_a_killed_lab_raised_are_put_back_by_the_next_start() {
+fn limits_raised_by_a_killed_lab_are_restored_at_next_start() {
     if skip_without_root() {
         return;
     }

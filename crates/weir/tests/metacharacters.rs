@@ -49,7 +49,7 @@ fn text(out: &Output) -> String {
 }
 
 #[test]
-fn shell_metacharacters_in_names_are_loaded_as_names() {
+fn shell_metacharacters_in_names_are_loaded_literally() {
     if skip_without_root() {
         return;
     }

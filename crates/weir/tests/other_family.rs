@@ -6,7 +6,7 @@ use std::process::Command;
 use weir_testkit::TempFolder;
 
 #[test]
-fn a_line_for_the_other_family_is_noted_and_kept() {
+fn a_line_for_the_other_family_is_reported_and_preserved() {
     let folder = TempFolder::new("other-family");
     let rules = folder.path().join("a.rules");
     let skipped = "-A INPUT -6 -s 2001:db8::1 -j ACCEPT";

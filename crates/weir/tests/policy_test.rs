@@ -96,7 +96,7 @@ fn junit_counts_and_escapes_what_it_reports() {
 }
 
 #[test]
-fn tap_numbers_its_tests_and_a_name_is_no_directive() {
+fn tap_output_numbers_tests_and_escapes_directives_in_names() {
     let text = printed(&test(&format!("{HOLDS}{FAILS}"), &["--format", "tap"]));
     assert!(
         text.starts_with("TAP version 13\n1..2\nok 1 - ssh\nnot ok 2 - a < b \\# c\n"),
@@ -106,7 +106,7 @@ fn tap_numbers_its_tests_and_a_name_is_no_directive() {
 }
 
 #[test]
-fn a_region_without_packets_is_drawn_with_its_place() {
+fn a_region_without_packets_is_an_error_with_its_span() {
     let output = test(&format!("{HOLDS}{INVALID}"), &[]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("no packet is in the region"), "{errors}");

@@ -29,7 +29,7 @@ fn readme(entry: &StudyStatements) -> String {
 }
 
 #[test]
-fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
+fn readmes_and_registry_have_the_same_statement_numbers() {
     let entries = claims_registry::evaluate_statements_of_all_studies(&studies()).unwrap();
     assert!(entries.len() > 15, "the studies are there");
     for entry in &entries {
@@ -40,7 +40,7 @@ fn each_number_of_a_readme_is_in_the_list_and_the_other_way_round() {
 }
 
 #[test]
-fn no_number_of_a_paper_is_left_out() {
+fn statement_numbers_of_a_paper_have_no_gaps() {
     let entries = claims_registry::evaluate_statements_of_all_studies(&studies()).unwrap();
     for letter in ["K", "H", "B", "S", "R"] {
         let mut counts: Vec<u32> = entries
@@ -55,7 +55,7 @@ fn no_number_of_a_paper_is_left_out() {
 }
 
 #[test]
-fn every_readme_shows_the_list_as_it_is_now() {
+fn every_readme_contains_the_current_statement_list() {
     let stale: Vec<String> = claims_registry::evaluate_statements_of_all_studies(&studies())
         .unwrap()
         .iter()
@@ -72,7 +72,7 @@ fn every_readme_shows_the_list_as_it_is_now() {
 }
 
 #[test]
-fn what_is_reproduced_has_a_run_and_a_number() {
+fn every_reproduced_statement_has_a_run_and_an_estimate() {
     for entry in claims_registry::evaluate_statements_of_all_studies(&studies()).unwrap() {
         for item in entry.items.iter().chain(&entry.own) {
             let seen = matches!(

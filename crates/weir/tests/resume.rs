@@ -68,7 +68,7 @@ fn settled(trials: &[Trial]) -> Vec<&Trial> {
 }
 
 #[test]
-fn a_killed_run_goes_on_where_it_was() {
+fn a_killed_run_resumes_where_it_stopped() {
     if skip_without_root() {
         return;
     }
@@ -121,7 +121,7 @@ fn a_killed_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn another_run_is_not_gone_on_with() {
+fn a_run_of_a_changed_study_is_not_resumed() {
     let study = study("other");
     let out = study.join("run");
     fs::create_dir_all(&out).unwrap();

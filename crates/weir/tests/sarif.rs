@@ -118,7 +118,7 @@ const RULES: &str = "\
 ";
 
 #[test]
-fn the_log_has_the_shape_of_the_standard() {
+fn the_log_conforms_to_the_sarif_schema() {
     let log = sarif(RULES);
     let mut wrong = Vec::new();
     judge(&log, "sarifLog", "log", &mut wrong);
@@ -135,7 +135,7 @@ fn the_log_has_the_shape_of_the_standard() {
 }
 
 #[test]
-fn a_log_of_another_shape_is_caught() {
+fn a_log_that_violates_the_schema_is_caught() {
     let mut log = sarif(RULES);
     let result = &mut log["runs"][0]["results"][0];
     result["levle"] = "note".into();
@@ -148,7 +148,7 @@ fn a_log_of_another_shape_is_caught() {
 }
 
 #[test]
-fn nothing_found_is_an_empty_list() {
+fn no_findings_give_an_empty_result_list() {
     let log = sarif("-A FORWARD -s 192.0.2.0/24 -j DROP\n");
     assert_eq!(log["runs"][0]["results"], Value::Array(Vec::new()));
 }

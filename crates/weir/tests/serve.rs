@@ -63,7 +63,7 @@ fn kept() -> std::path::PathBuf {
 }
 
 #[test]
-fn a_run_is_shown_and_nothing_else() {
+fn only_the_page_of_the_run_is_served() {
     let server = Server::of(&kept());
     let page = server.asked("GET", "/");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{}", &page[..60.min(page.len())]);
@@ -78,7 +78,7 @@ fn a_run_is_shown_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_get_of_this_machine_is_refused() {
+fn requests_other_than_local_get_are_refused() {
     let server = Server::of(&kept());
     assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "));
     assert!(server.asked("POST", "/").starts_with("HTTP/1.1 405 "));
@@ -90,7 +90,7 @@ fn what_is_no_get_of_this_machine_is_refused() {
 }
 
 #[test]
-fn the_index_leads_to_the_reports_and_their_trials() {
+fn the_index_links_reports_and_trials() {
     let server = Server::of(&studies());
     let index = server.asked("GET", "/");
     assert!(index.contains("href=\"hagtheil-empty-tables.html\""));
@@ -101,7 +101,7 @@ fn the_index_leads_to_the_reports_and_their_trials() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_shown_as_it_grows() {
+fn a_run_in_progress_is_served_as_it_grows() {
     let dir = std::env::temp_dir().join(format!("weir-serve-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
@@ -123,7 +123,7 @@ fn a_run_that_goes_on_is_shown_as_it_grows() {
 }
 
 #[test]
-fn a_client_that_stalls_keeps_no_other_one_waiting() {
+fn a_stalled_client_does_not_block_other_clients() {
     let server = Server::of(&kept());
     let mut stalled = TcpStream::connect(&server.address).expect("it listens");
     stalled.write_all(b"G").expect("it takes a byte");
@@ -141,7 +141,7 @@ fn a_client_that_stalls_keeps_no_other_one_waiting() {
 }
 
 #[test]
-fn clients_that_go_on_stalling_are_left() {
+fn clients_that_keep_stalling_are_disconnected() {
     let server = Server::of(&kept());
     // As many as are served at once.
     let stall = |_| {
@@ -158,7 +158,7 @@ fn clients_that_go_on_stalling_are_left() {
 }
 
 #[test]
-fn ctrl_c_ends_it() {
+fn ctrl_c_stops_the_server() {
     let mut server = Server::of(&kept());
     assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "));
     let pid = Pid::from_raw(server.child.id() as i32).expect("it has a number");

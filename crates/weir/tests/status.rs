@@ -135,7 +135,7 @@ fn several_firewalls_are_all_named_in_the_order_in_which_packets_meet_them() {
 }
 
 #[test]
-fn looking_puts_no_table_in_use() {
+fn status_does_not_load_any_iptables_table() {
     if skip_without_root() {
         return;
     }
@@ -164,7 +164,7 @@ fn looking_puts_no_table_in_use() {
 }
 
 #[test]
-fn without_root_it_says_what_it_does_not_see() {
+fn without_root_status_reports_what_it_cannot_read() {
     if skip_without_root() {
         return;
     }

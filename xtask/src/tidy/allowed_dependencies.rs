@@ -231,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn arrows_of_the_table_are_content() {
+    fn dependencies_in_the_table_are_accepted() {
         let (packet, model) = good();
         assert_eq!(messages(TABLE, &packet, &model), Vec::<String>::new());
     }
 
     #[test]
-    fn an_arrow_that_the_table_lacks_is_refused() {
+    fn a_dependency_missing_from_the_table_is_refused() {
         let (_, model) = good();
         for section in ["dependencies", "build-dependencies"] {
             let packet = cargo("weir-packet", &format!("[{section}]\nweir-model = \"1\"\n"));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_any_library_but_no_program() {
+    fn dev_dependencies_may_be_any_library_but_no_program() {
         let (_, model) = good();
         let library = cargo("weir-packet", "[dev-dependencies]\nweir-model = \"1\"\n");
         assert!(messages(TABLE, &library, &model).is_empty());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_in_a_circle_are_refused() {
+    fn dependency_cycles_are_refused() {
         let (packet, model) = good();
         let table = TABLE.replace("| x | – | forbidden |", "| x | model | forbidden |");
         let found = messages(&table, &packet, &model);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_code_has_is_refused() {
+    fn a_comment_name_that_does_not_exist_is_refused() {
         for good in [
             "/// [`PacketView`], `PacketView::read_field()`, `packet_view`.",
             "/// `-m tcp`, `IPv4`, `x`, `NF_ACCEPT`, `a b_c`, `ip:old_filter`, read_fields.",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_program_is_listed_as_long_as_a_comment_cites_it() {
+    fn external_names_must_be_listed_while_comments_cite_them() {
         let list = "kernel = [\"ip_packet_match\"]\n";
         assert_eq!(messages("/// As `ip_packet_match`.", "").len(), 1);
         assert_eq!(messages("/// As `ip_packet_match`.", list), [""; 0]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_link_is_the_name_of_its_target() {
+    fn the_text_of_a_link_must_name_its_target() {
         let same = "/// [`read_field`](PacketView::read_field), [`PacketView`](crate::PacketView).";
         assert_eq!(messages(same, ""), [""; 0]);
         let other = "/// [`read_field`](crate::PacketView).";

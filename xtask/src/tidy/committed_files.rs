@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_run_has_no_page_and_no_plain_record() {
+    fn a_committed_run_has_no_page_and_no_uncompressed_records() {
         let run = |name: &str| format!("studies/a/runs/2026-01-01-vm/{name}");
         for name in ["report.html", "trials.jsonl", "search.jsonl"] {
             assert!(refused(&run(name)), "{name}");
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_is_small() {
+    fn a_repository_over_the_size_limit_is_refused() {
         let large = "a".repeat(REPOSITORY_LIMIT_BYTES as usize / 2);
         let tree = |more: &str| {
             check_committed_files(&WorkingTreeFiles::from_texts(&[

@@ -137,7 +137,7 @@ fn check_semantics_test_names(tree: &WorkingTreeFiles) -> Vec<TidyFinding> {
     found
 }
 
-/// A name that is a sentence: `a_name_that_no_code_has_is_refused`.
+/// A name that is a sentence: `a_comment_name_that_does_not_exist_is_refused`.
 fn is_test_name(word: &str) -> bool {
     let is_snake = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     word.matches('_').count() >= 3 && word.chars().all(is_snake)
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_is_refused() {
+    fn a_dead_link_is_refused() {
         let other = ("docs/b.md", "");
         let good = "[b](b.md) [top](../README.md#x) [web](https://example.net/) [here](#x)";
         assert!(messages(&[("docs/a.md", good), other, ("README.md", "")]).is_empty());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_bears_its_number() {
+    fn a_decision_must_have_its_own_number() {
         let first = ("docs/decisions/0001-a.md", "# 0001 A\n");
         assert!(messages(&[first, ("docs/decisions/0002-b.md", "# 0002 B\n")]).is_empty());
         assert_eq!(messages(&[first, ("docs/decisions/0002-b.md", "# B\n")]).len(), 1);

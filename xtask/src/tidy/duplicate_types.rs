@@ -65,12 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn two_types_of_one_name_are_refused() {
+    fn two_types_with_the_same_name_are_refused() {
         assert_eq!(messages(""), ["Way is also a type at crates/b/src/lib.rs:1: rename one"]);
     }
 
     #[test]
-    fn a_reason_allows_them_and_must_be_one() {
+    fn a_nonempty_reason_allows_a_duplicate_type_name() {
         assert!(messages("Way = \"both are what the kernel calls so\"\n").is_empty());
         assert_eq!(messages("Way = \"\"\n").len(), 1);
         assert!(messages("B = \"only once in the workspace\"\n")[1].starts_with("B is no longer"));

@@ -62,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn c_may_name_its_licence_first() {
+    fn a_c_file_may_begin_with_its_licence() {
         assert!(is_content("a.bpf.c", "// SPDX-License-Identifier: MIT\n/* Counts. */\n"));
         assert!(!is_content("a.bpf.c", "// SPDX-License-Identifier: MIT\n#include <a.h>\n"));
     }
 
     #[test]
-    fn a_script_says_what_it_does_after_its_first_line() {
+    fn a_script_must_have_a_comment_after_its_first_line() {
         assert!(is_content("a.sh", "#!/bin/sh\n# Does it.\nset -eu\n"));
         assert!(is_content("a.sh", "# A part of it.\nset -eu\n"));
         assert!(!is_content("a.sh", "#!/bin/sh\nset -eu\n"));

@@ -99,7 +99,7 @@ mod tests {
     const ROOT: (&str, &str) = ("crates/c/src/lib.rs", "mod a; mod b; mod d;");
 
     #[test]
-    fn modules_in_one_direction_are_content() {
+    fn acyclic_imports_are_accepted() {
         let files = [
             ROOT,
             ("crates/c/src/a.rs", "use crate::b::B;"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_refused_once_with_the_names_that_tie_it() {
+    fn a_cycle_is_reported_once_with_its_imports() {
         let files = [
             ROOT,
             ("crates/c/src/a.rs", "use crate::b::B;"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_and_its_child_are_a_cycle_like_others() {
+    fn mutual_imports_of_parent_and_child_are_a_cycle() {
         let files = [
             ("crates/c/src/lib.rs", "mod a; struct Root; fn f() { a::g() }"),
             ("crates/c/src/a.rs", "use super::Root; pub fn g() {}"),

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_machines_are_refused() {
+    fn machine_specific_paths_are_refused() {
         for place in MACHINE_FOLDERS {
             assert!(!is_content(&format!("see {place}somebody/file")), "{place}");
             assert!(!is_content(&format!("\"{place}x\"")), "{place}");
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_other_paths_and_words_are_content() {
+    fn parts_of_other_paths_and_words_are_accepted() {
         let inner = concat!("x/ho", "me/y");
         assert!(is_content(inner) && is_content("teamwork/play") && is_content("/run/weir"));
     }

@@ -59,13 +59,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_told() {
+    fn a_long_file_is_reported() {
         assert!(messages(&"\n".repeat(MAX_CODE_FILE_LINES)).is_empty());
         assert!(messages(&"\n".repeat(MAX_CODE_FILE_LINES + 1))[0].starts_with("501 lines"));
     }
 
     #[test]
-    fn a_long_function_is_told_by_its_name() {
+    fn a_long_function_is_reported_by_name() {
         let function = |lines: usize| format!("fn long() {{\n{}}}\n", "x;\n".repeat(lines - 2));
         assert!(messages(&function(MAX_FUNCTION_CODE_LINES)).is_empty());
         assert_eq!(
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_told() {
+    fn a_long_line_is_reported() {
         assert!(messages(&"x".repeat(MAX_CODE_LINE_COLUMNS)).is_empty());
         let long = "ä".repeat(MAX_CODE_LINE_COLUMNS + 1);
         assert_eq!(messages(&long), ["101 columns, more than 100"]);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_words_and_a_reader_is_content() {
+    fn a_documented_folder_that_a_test_reads_is_accepted() {
         assert!(messages(&[CASE, WORDS, READER]).is_empty());
         let joined = ("crates/a/tests/v.rs", "folder(\"testdata\").join(\"verdicts\")");
         assert!(messages(&[CASE, WORDS, joined]).is_empty());
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_words_is_refused() {
+    fn an_undocumented_folder_is_refused() {
         assert!(messages(&[CASE, READER])[0].contains("does not say what `verdicts` holds"));
     }
 }

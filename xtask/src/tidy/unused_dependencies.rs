@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_build_script_uses_belongs_to_it() {
+    fn dependencies_only_for_build_rs_are_checked_against_it() {
         let manifest = "[build-dependencies]\nlibbpf-cargo = \"1\"\n";
         let unused = messages(manifest, "use libbpf_cargo::X;");
         assert_eq!(unused, ["nothing in build.rs uses libbpf-cargo"]);

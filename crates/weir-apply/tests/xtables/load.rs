@@ -22,12 +22,12 @@ fn assert_rules_load_alike(role: &str, family: Family, table: &str, rules: &[&st
 }
 
 #[test]
-fn rules_of_every_known_module_load_to_the_bytes_of_the_tool() {
+fn every_known_module_loads_identically_to_iptables_restore() {
     assert_rules_load_alike("apply4", Family::V4, "filter", filter_rules::FILTER_RULES);
 }
 
 #[test]
-fn rules_with_bytes_that_ipv4_does_not_use_load_to_the_listing_of_the_tool() {
+fn rules_with_unused_bytes_list_identically_to_iptables_restore() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -40,12 +40,12 @@ fn rules_with_bytes_that_ipv4_does_not_use_load_to_the_listing_of_the_tool() {
 }
 
 #[test]
-fn ipv6_rules_load_to_the_bytes_of_the_tool() {
+fn ipv6_rules_load_identically_to_ip6tables_restore() {
     assert_rules_load_alike("apply6", Family::V6, "filter", filter_rules::FILTER_RULES_V6);
 }
 
 #[test]
-fn rules_of_the_other_tables_load_to_the_bytes_of_the_tool() {
+fn mangle_raw_and_nat_rules_load_identically_to_iptables_restore() {
     assert_rules_load_alike("applymangle", Family::V4, "mangle", table_rules::MANGLE_RULES);
     assert_rules_load_alike("applyraw", Family::V4, "raw", table_rules::RAW_RULES);
     assert_rules_load_alike("applynat", Family::V4, "nat", table_rules::NAT_RULES);
@@ -53,7 +53,7 @@ fn rules_of_the_other_tables_load_to_the_bytes_of_the_tool() {
 }
 
 #[test]
-fn chains_policies_and_their_counters_load_to_the_bytes_of_the_tool() {
+fn chains_policies_and_counters_load_identically_to_iptables_restore() {
     if weir_testkit::skip_without_root() {
         return;
     }

@@ -9,7 +9,7 @@ use crate::tool_tables::{ToolTables, parse_ruleset};
 use crate::{filter_rules, table_rules};
 
 #[test]
-fn chains_rules_policies_and_counters_are_where_the_tool_put_them() {
+fn chains_rules_policies_and_counters_are_read_as_loaded() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -105,7 +105,7 @@ fn assert_rules_are_decoded(role: &str, family: Family, table: &str, rules: &[&s
 }
 
 #[test]
-fn rules_of_every_known_module_are_decoded_to_the_model_of_their_listing() {
+fn rules_of_every_known_module_decode_to_their_parsed_listing() {
     let rules = filter_rules::FILTER_RULES;
     assert_rules_are_decoded("decode4", Family::V4, "filter", rules);
     let rules = filter_rules::RULES_WITH_UNUSED_BYTES;
@@ -127,7 +127,7 @@ fn devices_of_any_name_are_decoded() {
 }
 
 #[test]
-fn a_test_of_no_device_is_decoded_though_the_listing_omits_it() {
+fn a_negated_any_device_test_omitted_in_listings_is_decoded() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -142,7 +142,7 @@ fn a_test_of_no_device_is_decoded_though_the_listing_omits_it() {
 }
 
 #[test]
-fn a_module_that_the_decoder_does_not_know_is_named_with_its_revision() {
+fn an_undecodable_module_is_reported_with_its_rule_and_revision() {
     if weir_testkit::skip_without_root() {
         return;
     }

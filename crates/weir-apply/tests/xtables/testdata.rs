@@ -74,7 +74,7 @@ impl ToolTables {
 }
 
 #[test]
-fn rulesets_of_testdata_are_read_as_listed_and_loaded_as_the_tool_loads_them() {
+fn testdata_rulesets_decode_as_listed_and_load_like_iptables_restore() {
     if weir_testkit::skip_without_root() {
         return;
     }

@@ -43,7 +43,7 @@ fn append(table: &mut Transaction, chain: &str, words: &str) {
 }
 
 #[test]
-fn changed_tables_are_those_of_the_tool_and_keep_their_counts() {
+fn edited_tables_equal_those_of_iptables_and_keep_counters() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -96,7 +96,7 @@ fn compare_random_changes(tables: &ToolTables, family: Family, seed: u64) {
 }
 
 #[test]
-fn random_changes_are_those_of_restore_without_flush() {
+fn random_changes_equal_those_of_iptables_restore_noflush() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -131,7 +131,7 @@ fn rules_of_unknown_modules_are_listed_by_name_and_keep_their_bytes() {
 }
 
 #[test]
-fn a_table_that_was_changed_meanwhile_is_refused_with_the_chains() {
+fn a_commit_to_a_concurrently_changed_table_names_changed_chains() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -165,7 +165,7 @@ fn a_table_that_was_changed_meanwhile_is_refused_with_the_chains() {
 }
 
 #[test]
-fn a_loop_is_refused_by_the_kernel_and_the_table_stays() {
+fn a_chain_loop_is_refused_and_changes_nothing() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -181,7 +181,7 @@ fn a_loop_is_refused_by_the_kernel_and_the_table_stays() {
 }
 
 #[test]
-fn operations_on_what_there_is_not_are_refused_by_name() {
+fn operations_on_missing_or_invalid_objects_are_refused_by_name() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -220,7 +220,7 @@ fn operations_on_what_there_is_not_are_refused_by_name() {
 }
 
 #[test]
-fn without_changes_nothing_is_replaced() {
+fn a_commit_without_changes_does_not_replace_the_table() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -286,7 +286,7 @@ fn packets_during_commits_are_counted_once() {
 }
 
 #[test]
-fn rules_name_sets_that_are_looked_up_again_at_the_commit() {
+fn set_names_in_rules_are_resolved_again_at_commit() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -320,7 +320,7 @@ fn rules_name_sets_that_are_looked_up_again_at_the_commit() {
 }
 
 #[test]
-fn ipv6_rules_name_sets() {
+fn ipv6_rules_refer_to_sets_by_name() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -345,7 +345,7 @@ fn count_of_output_rule(socket: &XtablesSocket, number: usize) -> u64 {
 }
 
 #[test]
-fn lists_of_recent_stay_and_quotas_begin_anew_with_a_commit() {
+fn a_commit_preserves_recent_lists_and_resets_quotas() {
     if weir_testkit::skip_without_root() {
         return;
     }

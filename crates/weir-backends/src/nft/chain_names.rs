@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keywords_and_strange_names_are_changed_and_kept_apart() {
+    fn keywords_and_invalid_names_become_unique_nft_names() {
         let chains: Vec<SharedName> =
             ["INPUT", "reject", "dynamic", "a:b", "a~b", "reject_", "9to5", "cali-fw"]
                 .map(SharedName::from)

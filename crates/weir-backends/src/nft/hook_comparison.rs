@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn only_packets_of_the_deviations_of_the_form_are_not_compared() {
+    fn only_packets_with_known_deviations_are_excluded_from_comparison() {
         let packets = [
             "tcp dport 22",
             "tcp dport 22 truncated 10",

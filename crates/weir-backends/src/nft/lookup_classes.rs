@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_looked_up_by_hash_and_equal_prefixes_under_a_mask() {
+    fn hosts_use_hash_keys_and_equal_length_prefixes_a_mask() {
         let hosts = [place(&[(1, 1)]), place(&[(2, 2)]), place(&[(1, 1)])];
         let refs: Vec<_> = hosts.iter().collect();
         let c = divide_rule_run_into_classes(&refs, &[true; 3], Family::V4).unwrap();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_ends_a_stretch() {
+    fn an_interval_may_end_at_the_highest_address() {
         let places = [place(&[(0, u128::MAX)]), place(&[(5, u128::MAX)])];
         let refs: Vec<_> = places.iter().collect();
         let c = divide_rule_run_into_classes(&refs, &[false, true], Family::V6).unwrap();

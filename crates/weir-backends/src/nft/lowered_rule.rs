@@ -299,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn flags_never_become_a_span() {
+    fn tcp_flags_are_never_lowered_to_a_span() {
         let flags = lower_masked_value(Field::TcpFlags, 2, 0xff, 0xff);
         assert_eq!(flags, Comparand::Masked { mask: 0xff, wanted: 2 });
     }
 
     #[test]
-    fn not_dnat_holds_without_an_entry() {
+    fn a_negated_dnat_state_holds_without_a_conntrack_entry() {
         let mut out = Vec::new();
         lower_ct_state(&mut out, rule_match::ct_state::DNAT, true);
         assert!(matches!(&out[..], [NftCondition::UnlessStatement(_)]));

@@ -18,7 +18,7 @@ fn span(log: &str) -> u64 {
 }
 
 #[test]
-fn no_change_of_form_loses_an_allowed_packet_or_delivers_a_forbidden_one() {
+fn changing_forms_neither_drops_allowed_nor_delivers_forbidden_packets() {
     let Some(world) = World::new("changes") else { return };
     let flows = world.flows(6);
     let bare = world.snapshot();

@@ -10,7 +10,7 @@ use crate::stub::{Stub, run_with};
 use crate::world::World;
 
 #[test]
-fn edited_files_cannot_touch_what_is_not_saved() {
+fn edited_files_cannot_change_tables_or_sets_outside_the_save() {
     let Some(world) = World::new("edited-more") else { return };
     world.load_bare();
     let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
@@ -99,7 +99,7 @@ fn a_script_loads_only_the_files_that_were_compiled_with_it() {
 }
 
 #[test]
-fn rules_that_could_not_be_put_back_are_refused() {
+fn loading_over_rules_that_cannot_be_restored_is_refused() {
     let Some(world) = World::new("unreadable") else { return };
     let odd = [
         &["-m", "comment", "--comment", "a\nb"][..],

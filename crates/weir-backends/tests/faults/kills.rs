@@ -240,7 +240,7 @@ fn report(kills: &Kills<'_>, trials: u64, flows: &Flows) {
 }
 
 #[test]
-fn a_kill_at_any_command_leaves_the_old_or_the_new_ruleset_to_the_next_script() {
+fn after_a_kill_the_next_script_recovers_old_or_new_ruleset() {
     let Some(world) = World::new("kills") else { return };
     let flows = world.flows(6);
     let seed = number("WEIR_SEED", 1);

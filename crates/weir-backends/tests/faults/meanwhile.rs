@@ -7,7 +7,7 @@ use crate::stub::{KILL, RESTORE, Stub, run_with};
 use crate::world::World;
 
 #[test]
-fn what_is_set_aside_is_kept_each_time() {
+fn each_set_aside_state_gets_a_folder_of_its_own() {
     let Some(world) = World::new("aside") else { return };
     let folder =
         |suffix: &str| -> PathBuf { world.path(&format!("state/net-{}{suffix}", world.number())) };
@@ -44,7 +44,7 @@ fn copies_of_unknown_origin_are_refused() {
 }
 
 #[test]
-fn counters_that_count_meanwhile_are_no_obstacle() {
+fn counters_that_increase_during_a_load_do_not_abort_it() {
     let Some(world) = World::new("counting") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -65,7 +65,7 @@ fn counters_that_count_meanwhile_are_no_obstacle() {
 }
 
 #[test]
-fn a_rule_that_somebody_adds_meanwhile_leaves_earlier_loads_alone() {
+fn a_rule_changed_during_unload_does_not_affect_earlier_loads() {
     let Some(world) = World::new("meanwhile") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -100,7 +100,7 @@ fn a_rule_that_somebody_adds_meanwhile_leaves_earlier_loads_alone() {
 }
 
 #[test]
-fn a_rule_that_comes_after_the_save_is_not_overwritten() {
+fn a_rule_added_after_the_save_is_not_overwritten() {
     let Some(world) = World::new("after-save") else { return };
     world.load_bare();
     // The save of IPv4 is tested when it is whole.

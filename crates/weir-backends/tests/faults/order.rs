@@ -52,7 +52,7 @@ fn after_each_change(world: &World, before: &[&str], line: &str) -> Vec<String> 
 }
 
 #[test]
-fn what_comes_is_in_force_before_what_is_in_force_goes() {
+fn new_rules_take_effect_before_old_rules_are_removed() {
     let Some(world) = World::new("order") else { return };
     assert!(!is_guarded(&world.snapshot()), "without rules nothing is guarded");
     world.load_bare();
@@ -74,7 +74,7 @@ fn what_comes_is_in_force_before_what_is_in_force_goes() {
 }
 
 #[test]
-fn an_undo_that_is_interrupted_is_ended_as_well() {
+fn an_interrupted_rollback_is_completed_by_the_next_unload() {
     let Some(world) = World::new("undo") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -103,7 +103,7 @@ fn an_undo_that_is_interrupted_is_ended_as_well() {
 }
 
 #[test]
-fn nft_tables_of_a_family_that_the_next_artefact_lacks_do_not_go() {
+fn load_refuses_an_artefact_without_a_loaded_nft_family() {
     let Some(world) = World::new("family") else { return };
     world.load_bare();
     let bare = world.snapshot();

@@ -58,7 +58,7 @@ fn race(world: &World, lines: [&str; 2]) -> (usize, [Ended; 2]) {
 }
 
 #[test]
-fn of_two_scripts_one_wins_and_the_other_names_it() {
+fn of_two_concurrent_scripts_one_succeeds_and_is_named() {
     let Some(world) = World::new("pairs") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -101,7 +101,7 @@ fn of_two_scripts_one_wins_and_the_other_names_it() {
 }
 
 #[test]
-fn a_killed_holder_does_not_keep_the_lock() {
+fn a_killed_lock_holder_releases_the_lock() {
     let Some(world) = World::new("holder") else { return };
     world.load_bare();
     let gate = world.path("gate");

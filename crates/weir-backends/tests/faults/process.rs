@@ -9,7 +9,7 @@ use crate::stub::{RESTORE, Stub, run_with};
 use crate::world::{Ended, World};
 
 #[test]
-fn streams_that_are_closed_or_full_change_no_status() {
+fn closed_or_full_streams_do_not_change_the_exit_status() {
     let Some(world) = World::new("streams") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -32,7 +32,7 @@ fn streams_that_are_closed_or_full_change_no_status() {
 }
 
 #[test]
-fn without_root_tables_are_not_taken_for_missing() {
+fn without_root_unreadable_tables_are_not_treated_as_missing() {
     let Some(world) = World::new("no-root") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -54,7 +54,7 @@ fn without_root_tables_are_not_taken_for_missing() {
 }
 
 #[test]
-fn a_second_signal_does_not_end_the_undo() {
+fn a_second_signal_does_not_interrupt_the_rollback() {
     let Some(world) = World::new("signals") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -81,7 +81,7 @@ fn a_missing_proc_is_named() {
 }
 
 #[test]
-fn options_that_a_shell_inherits_change_no_answer() {
+fn inherited_shell_options_do_not_change_the_result() {
     let Some(world) = World::new("shell-options") else { return };
     world.load_bare();
     // A list of tables that is longer than a pipe, with one to refuse in front.

@@ -27,7 +27,7 @@ fn help_and_unknown_arguments_change_nothing() {
 }
 
 #[test]
-fn check_says_what_would_be_replaced_and_changes_nothing() {
+fn check_reports_what_would_be_replaced_and_changes_nothing() {
     let Some(world) = World::new("check") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -90,7 +90,7 @@ fn files_edited_after_compilation_are_refused_by_name() {
 }
 
 #[test]
-fn exported_variables_do_not_lead_to_another_folder() {
+fn exported_variables_do_not_change_the_artefact_folder() {
     let Some(world) = World::new("cdpath") else { return };
     world.load_bare();
     let elsewhere = world.path("elsewhere");
@@ -117,7 +117,7 @@ fn exported_variables_do_not_lead_to_another_folder() {
 }
 
 #[test]
-fn links_and_folders_of_others_are_no_place_for_the_state() {
+fn symlinks_and_foreign_folders_are_refused_as_state_folder() {
     let Some(world) = World::new("links") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -161,7 +161,7 @@ fn links_and_folders_of_others_are_no_place_for_the_state() {
 }
 
 #[test]
-fn a_place_for_the_state_that_cannot_be_written_is_refused_with_the_cure() {
+fn an_unwritable_state_folder_is_refused_with_a_remedy() {
     let Some(world) = World::new("no-place") else { return };
     world.load_bare();
     let before = world.snapshot();

@@ -19,7 +19,7 @@ fn rules(world: &World) -> String {
 }
 
 #[test]
-fn neither_a_reload_nor_an_unload_overwrites_the_rules_of_others() {
+fn reload_and_unload_do_not_overwrite_foreign_rules() {
     let Some(world) = World::new("replaced") else { return };
     for name in ["linear", "tree", "ipset", "nft", "nft-kept-input"] {
         world.load_bare();
@@ -43,7 +43,7 @@ fn neither_a_reload_nor_an_unload_overwrites_the_rules_of_others() {
 }
 
 #[test]
-fn nft_tables_that_were_flushed_are_loaded_again_and_the_first_save_is_kept() {
+fn flushed_nft_tables_are_reloaded_and_the_first_save_preserved() {
     let Some(world) = World::new("flushed") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -81,7 +81,7 @@ fn nft_tables_that_were_flushed_are_loaded_again_and_the_first_save_is_kept() {
 }
 
 #[test]
-fn what_lies_below_an_artefact_that_was_replaced_is_not_forgotten() {
+fn saves_below_a_replaced_artefact_are_preserved() {
     let Some(world) = World::new("below") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -100,7 +100,7 @@ fn what_lies_below_an_artefact_that_was_replaced_is_not_forgotten() {
 }
 
 #[test]
-fn a_rollback_keeps_what_was_loaded_since_the_kill() {
+fn a_rollback_preserves_rules_loaded_since_the_kill() {
     let Some(world) = World::new("since") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -123,7 +123,7 @@ fn a_rollback_keeps_what_was_loaded_since_the_kill() {
 }
 
 #[test]
-fn a_state_that_was_removed_is_told() {
+fn a_removed_state_folder_is_reported() {
     let Some(world) = World::new("removed") else { return };
     world.load_bare();
     for name in ["tree", "ipset", "nft"] {

@@ -19,7 +19,7 @@ fn recompile(world: &World, folder: &str, like: &str) {
 }
 
 #[test]
-fn recompiling_into_the_folder_of_what_is_loaded_keeps_the_rollback() {
+fn recompiling_into_the_loaded_artefacts_folder_preserves_its_rollback() {
     let Some(world) = World::new("recompiled") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -42,7 +42,7 @@ fn recompiling_into_the_folder_of_what_is_loaded_keeps_the_rollback() {
 }
 
 #[test]
-fn unload_names_what_to_run_where_another_artefact_is_in_force() {
+fn unload_names_the_command_if_another_artefact_is_loaded() {
     let Some(world) = World::new("names") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -64,7 +64,7 @@ fn unload_names_what_to_run_where_another_artefact_is_in_force() {
 }
 
 #[test]
-fn what_was_saved_before_a_reboot_is_not_put_back() {
+fn a_ruleset_saved_before_a_reboot_is_not_restored() {
     let Some(world) = World::new("reboot") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -85,7 +85,7 @@ fn what_was_saved_before_a_reboot_is_not_put_back() {
 }
 
 #[test]
-fn unload_refuses_where_its_rules_are_not_in_force_unless_it_is_forced() {
+fn unload_refuses_unless_forced_if_its_rules_are_not_loaded() {
     let Some(world) = World::new("forced") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -104,7 +104,7 @@ fn unload_refuses_where_its_rules_are_not_in_force_unless_it_is_forced() {
 }
 
 #[test]
-fn an_interrupted_unload_of_the_latest_is_completed_and_no_more() {
+fn an_interrupted_unload_latest_is_completed_and_unloads_nothing_else() {
     let Some(world) = World::new("latest") else { return };
     world.load_bare();
     world.done("linear/load.sh");
@@ -120,7 +120,7 @@ fn an_interrupted_unload_of_the_latest_is_completed_and_no_more() {
 }
 
 #[test]
-fn a_table_that_was_replaced_by_hand_is_not_overwritten_unless_it_is_forced() {
+fn a_manually_replaced_table_is_overwritten_only_if_forced() {
     let Some(world) = World::new("by-hand") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -136,7 +136,7 @@ fn a_table_that_was_replaced_by_hand_is_not_overwritten_unless_it_is_forced() {
 }
 
 #[test]
-fn an_unload_that_fails_names_the_saved_ruleset_and_goes_on_later() {
+fn a_failed_unload_names_the_save_and_can_be_retried() {
     let Some(world) = World::new("fails") else { return };
     let set = "create theirs hash:ip\n";
     let with_set = BARE.replace("COMMIT", "-A INPUT -m set --match-set theirs src -j DROP\nCOMMIT");
@@ -158,7 +158,7 @@ fn an_unload_that_fails_names_the_saved_ruleset_and_goes_on_later() {
 }
 
 #[test]
-fn a_saved_ruleset_that_was_edited_is_not_put_back_in_silence() {
+fn unload_refuses_an_edited_save() {
     let Some(world) = World::new("save-edited") else { return };
     world.load_bare();
     world.done("tree/load.sh");
@@ -174,7 +174,7 @@ fn a_saved_ruleset_that_was_edited_is_not_put_back_in_silence() {
 }
 
 #[test]
-fn a_set_that_somebody_uses_is_left_and_named_and_the_rest_is_put_back() {
+fn unload_keeps_and_names_sets_in_use_and_restores_rest() {
     let Some(world) = World::new("used") else { return };
     world.load_bare();
     let bare = world.snapshot();

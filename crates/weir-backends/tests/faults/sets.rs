@@ -26,7 +26,7 @@ pub fn with_sets(world: &World, name: &str) {
 }
 
 #[test]
-fn sets_of_the_artefact_hold_what_it_says_after_every_load() {
+fn every_load_restores_the_elements_of_the_artefacts_sets() {
     let Some(world) = World::new("own-sets") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -67,7 +67,7 @@ fn sets_of_the_artefact_hold_what_it_says_after_every_load() {
 }
 
 #[test]
-fn of_several_sets_only_those_in_use_are_left_and_named() {
+fn unload_keeps_and_names_only_sets_in_use() {
     let Some(world) = World::new("in-use") else { return };
     with_sets(&world, "sets");
     world.done("sets/load.sh");
@@ -81,7 +81,7 @@ fn of_several_sets_only_those_in_use_are_left_and_named() {
 }
 
 #[test]
-fn check_refuses_a_set_of_another_type_as_the_load_does() {
+fn check_and_load_refuse_an_existing_set_of_different_type() {
     let Some(world) = World::new("other-type") else { return };
     with_sets(&world, "sets");
     world.done("sets/load.sh --check");
@@ -94,7 +94,7 @@ fn check_refuses_a_set_of_another_type_as_the_load_does() {
 }
 
 #[test]
-fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
+fn sets_in_a_namespace_with_a_reused_number_are_unchanged() {
     let Some(world) = World::new("same-number") else { return };
     with_sets(&world, "sets");
     let killing = Stub::of(RESTORE).instead(" -c ", KILL).write(&world, "kills");
@@ -111,7 +111,7 @@ fn sets_of_a_namespace_with_the_number_of_a_dead_one_are_left_alone() {
 }
 
 #[test]
-fn a_set_with_the_name_of_one_of_the_artefacts_own_is_never_lost() {
+fn a_user_set_with_an_artefact_set_name_is_preserved() {
     let Some(world) = World::new("same-name") else { return };
     world.load_bare();
     let file = std::fs::read_to_string(world.path("ipset/weir.ipset")).expect("its sets");

@@ -50,7 +50,7 @@ fn element(line: &str) -> String {
 }
 
 #[test]
-fn snapshots_leave_out_counters_and_empty_tables_and_nothing_else() {
+fn snapshots_omit_only_counters_and_empty_tables() {
     let save = |packets| {
         format!(
             "# on\n*filter\n:FORWARD DROP [{packets}:9]\n[{packets}:9] -A FORWARD -j x\nCOMMIT\n"

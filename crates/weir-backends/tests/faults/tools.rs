@@ -7,7 +7,7 @@ use crate::stub::{KILL, RESTORE, Stub, run_with};
 use crate::world::{Ended, World, tools};
 
 #[test]
-fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
+fn a_script_without_the_loaded_forms_tools_changes_nothing() {
     let Some(world) = World::new("tools-gone") else { return };
     world.load_bare();
     let bare = world.snapshot();
@@ -35,7 +35,7 @@ fn a_script_that_lacks_the_tools_of_what_is_loaded_changes_nothing() {
 }
 
 #[test]
-fn saves_of_iptables_nft_are_refused() {
+fn iptables_nft_save_programs_are_refused() {
     let Some(world) = World::new("save-nft") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -54,7 +54,7 @@ fn saves_of_iptables_nft_are_refused() {
 }
 
 #[test]
-fn a_tool_that_fails_before_it_changes_anything_is_told_as_that() {
+fn a_tool_failure_before_any_change_is_reported_as_such() {
     let Some(world) = World::new("tool-fails") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -69,7 +69,7 @@ fn a_tool_that_fails_before_it_changes_anything_is_told_as_that() {
 }
 
 #[test]
-fn tools_that_do_nothing_and_say_that_all_is_well_are_not_believed() {
+fn tools_that_report_success_without_effect_are_detected() {
     let Some(world) = World::new("idle-tools") else { return };
     world.load_bare();
     let before = world.snapshot();
@@ -93,7 +93,7 @@ fn tools_that_do_nothing_and_say_that_all_is_well_are_not_believed() {
 }
 
 #[test]
-fn a_reload_that_fails_puts_sets_and_counters_back() {
+fn a_failed_reload_restores_sets_and_counters() {
     let Some(world) = World::new("reload-fails") else { return };
     world.load_bare();
     world.done("ipset/load.sh");
@@ -124,7 +124,7 @@ const PROGRAMS: &str = "awk basename cat cmp comm cp cut date dd diff dirname du
     timeout touch tr uniq wc xargs";
 
 #[test]
-fn without_any_one_of_the_tools_nothing_is_changed() {
+fn scripts_change_nothing_if_any_tool_is_missing() {
     let Some(world) = World::new("no-tool") else { return };
     world.load_bare();
     let path = std::env::var_os("PATH").expect("a path");

@@ -7,7 +7,7 @@ const DROPS: &str = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPU
     -A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n";
 
 #[test]
-fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
+fn iptables_nft_rules_in_the_same_table_are_refused() {
     let Some(world) = World::new("variants") else { return };
     world.load_bare();
     let refuses = |line: &str| {
@@ -46,7 +46,7 @@ fn rules_of_iptables_nft_in_the_same_table_are_refused_with_the_cure() {
 }
 
 #[test]
-fn rules_of_iptables_nft_without_the_other_chains_can_be_moved() {
+fn iptables_nft_tables_lacking_built_in_chains_can_be_moved() {
     let Some(world) = World::new("few-chains") else { return };
     world.tool(&["iptables-nft", "-A", "INPUT", "-s", "192.0.2.9", "-j", "DROP"], "");
     world.tool(&["iptables-nft", "-N", "DOCKER"], "");
@@ -60,7 +60,7 @@ fn rules_of_iptables_nft_without_the_other_chains_can_be_moved() {
 }
 
 #[test]
-fn what_iptables_cannot_say_of_an_nft_table_is_not_moved_to_it() {
+fn nft_rules_that_iptables_cannot_express_are_not_moved() {
     let Some(world) = World::new("native") else { return };
     let table = |rules: &str| {
         format!(
@@ -82,7 +82,7 @@ fn what_iptables_cannot_say_of_an_nft_table_is_not_moved_to_it() {
 }
 
 #[test]
-fn tables_of_iptables_nft_that_do_nothing_are_no_obstacle() {
+fn iptables_nft_tables_without_effect_do_not_block_loading() {
     let Some(world) = World::new("idle") else { return };
     world.load_bare();
     // Empty, and a chain that nothing jumps to.
@@ -112,7 +112,7 @@ fn tables_of_iptables_nft_that_do_nothing_are_no_obstacle() {
 }
 
 #[test]
-fn iptables_nft_in_the_place_of_iptables_legacy_is_refused() {
+fn iptables_nft_instead_of_iptables_legacy_is_refused() {
     let Some(world) = World::new("programs") else { return };
     world.load_bare();
     let before = world.snapshot();

@@ -110,7 +110,7 @@ fn fill(
 }
 
 #[test]
-fn on_a_full_disk_the_old_ruleset_stays_in_force_and_unloading_needs_no_room() {
+fn a_full_disk_preserves_the_old_ruleset_and_unload_works() {
     let Some(world) = World::new("full") else { return };
     world.load_bare();
     // At length, at every size; otherwise at some, which the seed chooses.
@@ -128,7 +128,7 @@ fn on_a_full_disk_the_old_ruleset_stays_in_force_and_unloading_needs_no_room() {
 }
 
 #[test]
-fn a_save_that_ends_early_is_not_taken_for_whole() {
+fn a_truncated_save_is_detected() {
     let Some(world) = World::new("cut") else { return };
     world.load_bare();
     let (mut refused, mut whole) = (0, 0);

@@ -95,8 +95,16 @@ fn masks_if_filters_form_one_set(
             let of = &filters.schema().words()[word];
             let mask = find_prefix_mask(of.max_value(), *test)
                 .ok_or_else(|| refuse(&filter, format!("it tests {} not by a prefix", of.name)))?;
-            if mask != 0 && *word_of_set.get_or_insert(word) != word {
-                return Err(refuse(&filter, format!("it tests {} as well", of.name)));
+            if mask != 0 {
+                let first = *word_of_set.get_or_insert(word);
+                if first != word {
+                    let first = &filters.schema().words()[first].name;
+                    let reason = format!(
+                        "a set holds one field: the rule tests {}, others {first}",
+                        of.name
+                    );
+                    return Err(refuse(&filter, reason));
+                }
             }
             entry_mask[word] = mask;
         }
@@ -152,7 +160,7 @@ mod tests {
     use crate::key::{KeySchema, KeyWord};
 
     #[test]
-    fn a_rule_that_is_no_entry_is_named() {
+    fn a_rule_that_is_not_a_set_entry_is_named() {
         let words = vec![KeyWord::interval("saddr", 32), KeyWord::interval("dport", 16)];
         let mut filters = FilterSet::new(KeySchema::new(words));
         filters.push_rule(1, true, &[WordTest::prefix(0x0a00_0000, 8), WordTest::ANY]);
@@ -169,7 +177,11 @@ mod tests {
         };
         let any = WordTest::ANY;
         let error = refusal(3, true, [any, WordTest::exactly(80)]);
-        assert_eq!(error, "ipset cannot represent rule 3 (counted from 0): it tests dport as well");
+        assert_eq!(
+            error,
+            "ipset cannot represent rule 3 (counted from 0): a set holds one field: \
+             the rule tests dport, others saddr"
+        );
         let error = refusal(4, true, [WordTest::Within { lo: 1, hi: 2 }, any]);
         assert_eq!(
             error,

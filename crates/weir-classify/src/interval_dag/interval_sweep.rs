@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_one_piece_while_their_filters_fit() {
+    fn adjacent_intervals_merge_while_their_filters_fit() {
         let bounds = [(5, 9), (7, u32::MAX), (20, 30)];
         let apart = [
             (0, vec![]),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_all_filters_test_alike_tells_nothing_apart() {
+    fn a_word_tested_identically_by_all_filters_gives_no_split() {
         let column =
             IntervalColumn { lo: vec![3, 3], hi: vec![9, 9], bits: Some(32), is_masked: false };
         assert_eq!(sum_n_log_n_over_intervals(&column, &[0, 1], 1), None);

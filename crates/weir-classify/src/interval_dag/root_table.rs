@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_leads_to_the_piece_of_every_value() {
+    fn a_root_table_finds_the_piece_of_every_value() {
         for (bits, step) in [(8, 1), (16, 1), (16, 300), (32, 1), (32, 50_000_000)] {
             let max = u32::MAX >> (32 - bits);
             let starts: Vec<u32> = (0..80).map(|piece| piece * step).collect();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn more_classes_than_bits_are_a_number() {
+    fn classes_beyond_the_bit_count_are_encoded_as_a_number() {
         let sets: Vec<CodeSet> = (0..100).map(|code| CodeSet::from_codes([code])).collect();
         let classes = AxisClasses::of_sets(CodeAxis::Iif, &sets);
         assert_eq!(classes.class_count(), 101);

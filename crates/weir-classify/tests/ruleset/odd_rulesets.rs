@@ -36,7 +36,7 @@ fn compare_with_sets(name: &str, text: &str, sets: &str) -> ComparisonCounts {
 }
 
 #[test]
-fn return_and_goto_skip_what_they_skip_in_the_kernel() {
+fn return_and_goto_skip_the_same_rules_as_the_kernel() {
     compare(
         "return and goto",
         &filter_table(
@@ -97,7 +97,7 @@ fn devices_are_told_apart_by_name_prefix_and_negation() {
 }
 
 #[test]
-fn a_written_field_divides_a_chain_only_where_it_is_tested() {
+fn a_written_field_splits_a_chain_only_if_tested_later() {
     let mangle = |rules: &str| {
         format!(
             "*mangle\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n\
@@ -141,7 +141,7 @@ fn a_written_field_divides_a_chain_only_where_it_is_tested() {
 }
 
 #[test]
-fn stateful_and_unknown_rules_are_evaluated_at_their_place() {
+fn stateful_and_unknown_rules_are_evaluated_in_rule_order() {
     let counts = compare(
         "barriers",
         &filter_table(
@@ -163,7 +163,7 @@ fn stateful_and_unknown_rules_are_evaluated_at_their_place() {
 }
 
 #[test]
-fn sets_are_tested_as_they_are() {
+fn set_matches_agree_with_the_interpreter() {
     let sets = "create lasting hash:net family inet\nadd lasting 10.0.0.0/8\n\
                 add lasting 10.1.0.0/16 nomatch\nadd lasting 10.1.2.0/24\n\
                 create ports hash:ip,port family inet\nadd ports 192.0.2.1,tcp:80\n\
@@ -253,7 +253,7 @@ fn chains_nested_a_thousand_deep_are_flattened() {
 }
 
 #[test]
-fn chains_that_nest_too_deep_to_be_copied_are_called() {
+fn chains_nested_too_deeply_to_inline_are_called() {
     let nested = |depth: u32| {
         let (mut chains, mut rules) = (String::new(), String::from("-A FORWARD -j c0\n"));
         for index in 0..depth {

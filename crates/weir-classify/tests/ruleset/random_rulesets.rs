@@ -9,7 +9,7 @@ use weir_testkit::random_ruleset::{
 use crate::ruleset_comparison::{ComparisonCounts, RulesetComparison, read_firewall};
 
 #[test]
-fn random_rulesets_are_looked_up_as_the_interpreter_evaluates_them() {
+fn lookups_agree_with_the_interpreter_on_random_rulesets() {
     let mut counts = ComparisonCounts::default();
     for seed in 0..120 {
         let mut rng = TestRng::new(seed);

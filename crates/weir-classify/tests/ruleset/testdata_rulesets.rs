@@ -10,7 +10,7 @@ use weir_testkit::verdict_cases::read_verdict_cases;
 use crate::ruleset_comparison::{ComparisonCounts, RulesetComparison, read_firewall};
 
 #[test]
-fn rulesets_of_testdata_are_looked_up_as_the_interpreter_evaluates_them() {
+fn lookups_agree_with_the_interpreter_on_testdata_rulesets() {
     let mut counts = ComparisonCounts::default();
     let mut rulesets = 0;
     let comparison = RulesetComparison::with_all_engines(300, 7);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_the_kernels_sentence_with_and_without_the_request_in_it() {
+    fn a_refusal_has_the_kernel_message_capped_or_not() {
         for is_capped in [true, false] {
             let Ok(ReplyStatus::Refused(refusal)) = answer(&refusal(is_capped)) else { panic!() };
             let text = "File exists (os error 17): it is there (byte 24 of the request)";
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_is_a_refusal_with_the_number_0() {
+    fn an_error_message_with_errno_0_is_an_acknowledgement() {
         let payload = [&0i32.to_ne_bytes()[..], &raw(7, 0, &[])].concat();
         assert_eq!(answer(&raw(NLMSG_ERROR, NLM_F_CAPPED, &payload)), Ok(ReplyStatus::Done));
         assert_eq!(answer(&raw(NLMSG_DONE, 0, &[])), Ok(ReplyStatus::Done));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_malformed_message_is_not_read() {
+    fn parsing_stops_after_a_malformed_message() {
         let mut bytes = raw(0x10, 0, &[1, 2, 3, 4]);
         bytes.extend_from_slice(&[200, 0, 0, 0]);
         bytes.extend_from_slice(&[0; 12]);
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_no_panic(
+        fn parsing_messages_from_any_bytes_does_not_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..100),
             kind in prop::sample::select(vec![NLMSG_ERROR, NLMSG_DONE, 0x10]),
             flags: u16,
@@ -229,7 +229,7 @@ mod tests {
         }
 
         #[test]
-        fn a_refusal_with_a_changed_byte_is_no_panic(at: prop::sample::Index, to: u8) {
+        fn a_refusal_with_a_changed_byte_does_not_panic(at: prop::sample::Index, to: u8) {
             let mut bytes = refusal(false);
             let at = at.index(bytes.len());
             bytes[at] = to;

@@ -26,7 +26,7 @@ use crate::LabError;
 use crate::frames::{
     self, Frame, LARGE_FRAME_TABLE_SLOT_BYTES, SMALL_FRAME_TABLE_SLOT_BYTES, build_tagged_frame,
 };
-use crate::observe::core_noise::raise_priority_above_generator;
+use crate::observe::core_pinning::raise_priority_above_generator;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]
 mod bpf_skeleton {

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_one_another_without_a_gap() {
+    fn histogram_buckets_are_contiguous() {
         let mut last = 0;
         for units in 0..200_000 {
             let now = bucket_index(units);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_known_to_three_percent() {
+    fn a_bucket_midpoint_is_within_three_percent() {
         for units in [1, 31, 32, 100, 4711, 1 << 20, u32::MAX] {
             let known = compute_bucket_midpoint_in_units(bucket_index(units));
             assert!((known / f64::from(units) - 1.0).abs() < 0.03, "{units} is {known}");

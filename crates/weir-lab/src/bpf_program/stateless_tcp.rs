@@ -64,7 +64,7 @@ use crate::LabError;
 use crate::bpf_program::client_server_tally::{ClientOrServerTally, ClientServerTallies};
 use crate::bpf_program::latency_histogram::{self, BUCKET_COUNT};
 use crate::bpf_program::per_endpoint_counts;
-use crate::observe::core_noise::raise_priority_above_generator;
+use crate::observe::core_pinning::raise_priority_above_generator;
 use weir_study::Endpoints;
 
 #[allow(missing_docs, clippy::all, clippy::too_many_lines)]

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_mix_has_its_share() {
+    fn every_prefix_of_a_mix_has_the_drop_percentage() {
         for percent in [0, 1, 10, 50, 90, 100] {
             let mix = mix_by_drop_percent(&frames(7, 3), Some(percent)).unwrap();
             assert_eq!(mix.len(), 100);
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_keeps_its_order() {
+    fn accepted_and_dropped_frames_each_keep_their_order() {
         let mix = mix_by_drop_percent(&frames(3, 2), Some(50)).unwrap();
         let numbers: Vec<u8> = mix[..8].iter().map(|frame| frame.bytes[0]).collect();
         assert_eq!(numbers, [0, 3, 1, 4, 2, 3, 0, 4]);
     }
 
     #[test]
-    fn a_kind_that_is_not_there_cannot_be_mixed_in() {
+    fn a_mix_requires_frames_of_both_kinds() {
         assert!(
             mix_by_drop_percent(&frames(5, 0), Some(10)).unwrap_err().contains("to be dropped")
         );

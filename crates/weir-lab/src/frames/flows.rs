@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn imix_is_seven_four_and_one_of_each_flow() {
+    fn imix_has_seven_four_and_one_frames_per_flow() {
         let frames = flows(FrameSize::Imix, 1, FlowPopularity::Uniform).generate_frames(1).unwrap();
         let mut lengths = lengths(&frames);
         lengths.sort_unstable();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_zipf_has_twice_the_frames_of_the_second() {
+    fn the_first_zipf_flow_has_twice_the_seconds_frames() {
         let frames =
             flows(FrameSize::Fixed(64), 1000, FlowPopularity::Zipf).generate_frames(1).unwrap();
         let of = |flow: u8| {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_refused() {
+    fn unsupported_frame_sizes_and_flow_counts_are_refused() {
         let refused =
             |size, count| flows(size, count, FlowPopularity::Uniform).generate_frames(1).is_err();
         assert!(!refused(FrameSize::Fixed(64), 1));

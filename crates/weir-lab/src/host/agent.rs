@@ -25,7 +25,7 @@ use crate::host::host_trait::{
 };
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{self, set_router_sysctls};
-use crate::observe::core_noise::last_allowed_core;
+use crate::observe::core_pinning::last_allowed_core;
 use crate::observe::environment;
 use crate::observe::proc_net_file::{ProcNetFile, open_namespace_proc_net};
 

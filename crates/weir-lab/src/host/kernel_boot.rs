@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_does_not_end_is_waited_for_no_longer_than_its_limit() {
+    fn waiting_for_a_process_stops_at_its_deadline() {
         let start = |program: &str, argument: &str| Command::new(program).arg(argument).spawn();
         let mut quick = start("true", "").unwrap();
         let far = Instant::now() + Duration::from_secs(60);

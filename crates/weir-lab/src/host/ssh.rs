@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_taken_from_the_line_and_the_rest_left_to_it() {
+    fn the_copied_agent_reads_only_its_program_from_stdin() {
         // In place of weir a script that prints what is left of its input.
         let program = b"#!/bin/sh\necho \"$@\"; exec cat\n";
         let size = program.len().to_string();

@@ -1,93 +1,9 @@
-//! The core on which a trial runs, and how much it is disturbed.
+//! How much the core on which a trial runs is disturbed.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use weir_stats::TrialNoise;
-
-use crate::LabError;
-
-/// Longest trial with real-time priority: the kernel throttles such threads after 0.95 s of a
-/// second, and a burst must not starve what else the machine does.
-pub const MAX_REALTIME_TRIAL: Duration = Duration::from_millis(600);
-
-/// While it lives, the current thread runs on one core only, before everything else where that
-/// was allowed.
-pub(crate) struct CorePinGuard {
-    previous_affinity: CpuSet,
-    realtime: bool,
-}
-
-impl CorePinGuard {
-    /// Pins the current thread.
-    pub(crate) fn pin_to_core(core: u32, realtime: bool) -> Result<CorePinGuard, LabError> {
-        let failed = |source: rustix::io::Errno| LabError::SystemCall {
-            action: "pin the generator to a core",
-            source: source.into(),
-        };
-        let before = sched_getaffinity(None).map_err(failed)?;
-        let mut only = CpuSet::new();
-        only.set(core as usize);
-        sched_setaffinity(None, &only).map_err(failed)?;
-        Ok(CorePinGuard { previous_affinity: before, realtime: realtime && set_fifo_priority(1) })
-    }
-
-    /// Whether it runs before everything else.
-    pub(crate) fn is_realtime(&self) -> bool {
-        self.realtime
-    }
-}
-
-impl Drop for CorePinGuard {
-    fn drop(&mut self) {
-        if self.realtime {
-            set_scheduling_policy(libc::SCHED_OTHER, 0);
-        }
-        // The mask was the thread's own a moment ago.
-        let _ = sched_setaffinity(None, &self.previous_affinity);
-    }
-}
-
-/// Puts the current thread before everything else; false where the system does not allow it.
-pub(crate) fn set_fifo_priority(priority: libc::c_int) -> bool {
-    set_scheduling_policy(libc::SCHED_FIFO, priority)
-}
-
-/// Puts a thread that ends the generator's calls before the generator.
-pub(crate) fn raise_priority_above_generator() {
-    set_fifo_priority(2);
-}
-
-/// Sets the policy of the current thread; false where the system does not allow it.
-fn set_scheduling_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
-    // SAFETY: a plain C struct, read by the call only; 0 is the current thread.
-    unsafe {
-        let mut parameters: libc::sched_param = std::mem::zeroed();
-        parameters.sched_priority = priority;
-        libc::sched_setscheduler(0, policy, &parameters) == 0
-    }
-}
-
-/// The last core that this process may use: the first ones do more of the system's work.
-///
-/// # Errors
-/// Where the system does not say.
-pub fn last_allowed_core() -> Result<u32, LabError> {
-    let allowed = sched_getaffinity(None).map_err(|source| LabError::SystemCall {
-        action: "read the allowed cores",
-        source: source.into(),
-    })?;
-    let is_set = |core: &u32| allowed.is_set(*core as usize);
-    Ok((0..CpuSet::MAX_CPU as u32).rfind(is_set).unwrap_or(0))
-}
-
-/// A core that this process may use and that is not `core`; `core` if there is no other.
-pub(crate) fn pick_other_core_or_same(core: u32) -> u32 {
-    let allowed = sched_getaffinity(None).unwrap_or_default();
-    let is_other = |other: &u32| *other != core && allowed.is_set(*other as usize);
-    (0..CpuSet::MAX_CPU as u32).find(is_other).unwrap_or(core)
-}
 
 /// What a trial's noise is made of, at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_is_that_of_the_core() {
+    fn steal_time_is_read_per_core() {
         let text =
             "cpu  1 2 3 4 5 6 7 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 1 2 3 4 5 6 7 3 0 0\n";
         assert_eq!(parse_steal_time(text, 1), Duration::from_millis(30));
@@ -194,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_pins_and_lets_go() {
+    fn a_pin_guard_pins_the_thread_and_restores_its_affinity() {
         let before = sched_getaffinity(None).unwrap();
         let core = last_allowed_core().unwrap();
         {

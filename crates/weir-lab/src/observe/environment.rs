@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn utc_dates_are_formatted_correctly() {
         let at = |seconds| format_utc(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_has_no_name_in_its_record() {
+    fn the_recorded_environment_does_not_contain_the_host_name() {
         let name = read_trimmed_file_or_empty("/proc/sys/kernel/hostname");
         let text = serde_json::to_string(&capture_environment(0, "other".to_owned())).unwrap();
         assert!(name.is_empty() || !text.contains(&format!("\"{name}\"")));

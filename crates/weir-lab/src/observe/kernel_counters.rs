@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_directions_of_the_named_device_are_counted() {
+    fn drops_of_one_device_are_summed_over_both_directions() {
         let text = "Inter-|   Receive\n face |bytes packets\n\
                     \u{20} eth0: 10 1 0 3 0 0 0 0 20 2 0 4 0 0 0 0\n\
                     eth01: 10 1 0 90 0 0 0 0 20 2 0 90 0 0 0 0\n";
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn discards_are_found_by_name() {
+    fn ip_discards_are_summed_by_counter_name() {
         let v4 = "Ip: Forwarding InReceives InHdrErrors InDiscards OutNoRoutes\nIp: 1 900 2 3 4\n\
                   Icmp: InMsgs\nIcmp: 7\n";
         assert_eq!(sum_ipv4_discards(v4), 9);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_table_is_summed_over_cores() {
+    fn conntrack_counters_are_summed_over_cores() {
         let text = "entries  clashres drop early_drop invalid\n\
             0000000a  00000000 00000001 00000002 00000000\n\
             0000000a  00000000 00000010 00000000 00000003\n";
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_named_by_their_part() {
+    fn snmp_counters_are_named_by_protocol_and_field() {
         let text = "Ip: Forwarding InReceives\nIp: 1 42\nIcmp: InMsgs\nIcmp: 3\n";
         let values: BTreeMap<String, u64> = parse_snmp_counters(text).collect();
         assert_eq!((values["Ip.InReceives"], values["Icmp.InMsgs"]), (42, 3));

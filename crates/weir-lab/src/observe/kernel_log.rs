@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_of_the_log_is_its_text() {
+    fn a_kmsg_record_is_parsed_to_its_message() {
         assert_eq!(
             parse_kmsg_message("6,1,2,-;eth0: up\n SUBSYSTEM=net\n").as_deref(),
             Some("eth0: up")

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interrupts_are_summed_and_keep_what_they_are_for() {
+    fn interrupts_are_summed_over_cores_and_keep_their_description() {
         let text = "      CPU0  CPU1\n  24:  5  7  PCI-MSI-0000 virtio0-input.0\n\
                     LOC: 1 2 Local timer\nERR: 0\n";
         let counts = parse_interrupts_summed_over_cores(text);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn softirqs_are_those_of_the_core() {
+    fn softirqs_are_read_per_core_or_summed() {
         let text = "        CPU0   CPU1\n NET_RX:   10   20\n TIMER:  1  2\n";
         assert_eq!(parse_softirqs_of_core_or_all(text, Some(1))["NET_RX"], 20);
         assert_eq!(parse_softirqs_of_core_or_all(text, None)["NET_RX"], 30);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_core_is_told_by_its_own_line() {
+    fn core_numbers_are_read_from_the_softnet_lines() {
         let zeros = "0 ".repeat(9);
         let softnet = format!("0000000a 0 0 {zeros}00000001\n00000014 0 0 {zeros}00000003\n");
         let softirqs = "        CPU1   CPU3\n NET_RX:   5   7\n";
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn slabs_are_read_by_name() {
+    fn slab_sizes_and_meminfo_values_are_found_by_name() {
         let text = "nf_conntrack_expect 1 2 9 4\nnf_conntrack 160 240 256 16 1 : tunables\n";
         assert_eq!(parse_conntrack_entry_bytes(text), 256);
         assert_eq!(

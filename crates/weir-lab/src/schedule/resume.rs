@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_goes_on_where_it_was_cut_short() {
+    fn an_interrupted_step_resumes_at_its_next_repeat() {
         let trials = [
             trial(0, 0, TrialState::Warmup),
             trial(0, 0, TrialState::Accepted),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_validation_that_failed_is_not_taken_for_the_first_step() {
+    fn a_failed_validation_is_not_counted_as_first_step() {
         let done = FinishedTrials::from_records(&[trial(0, 0, TrialState::Failed)], 1, 2);
         assert_eq!(done.next_repeat_unless_settled(&step(0)), Some(0));
         assert_eq!(trial_plan::list_grid_points(&BTreeMap::new()).len(), 1);

@@ -16,7 +16,7 @@ use weir_stats::{Coordinate, RunRecord, Scenario, run_folder};
 use crate::LabError;
 use crate::host::host_trait::Host;
 use crate::host::study_command::StudyCommandEnv;
-use crate::observe::core_noise::last_allowed_core;
+use crate::observe::core_pinning::last_allowed_core;
 use crate::observe::environment;
 use crate::schedule::generated_files::GeneratedRunFiles;
 use crate::schedule::record;

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn many_cores_may_lose_a_few_counts_of_losses_and_no_more() {
+    fn racy_loss_counters_may_miss_a_few_packets() {
         let tolerance = LeakAndMiscountTolerance {
             has_racy_counters: true,
             ..LeakAndMiscountTolerance::default()
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_add_up_count_and_others_do_not() {
+    fn a_trial_is_unbalanced_unless_its_packets_add_up() {
         assert_eq!(state(&trial(100, 60, 30, 30, 10)), None);
         assert_eq!(state(&trial(100, 59, 30, 30, 10)), Some(TrialState::Unbalanced));
         assert_eq!(state(&trial(100, 61, 30, 30, 10)), Some(TrialState::Unbalanced));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_the_kernel_does_not_know_is_caught() {
+    fn rule_drops_without_matching_kernel_drop_reasons_are_unbalanced() {
         let mut trial = trial(100, 70, 30, 30, 0);
         assert_eq!(
             judge_rule_drops_against_kernel(&trial).map(|(state, _)| state),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_noise_disturbs() {
+    fn each_kind_of_noise_disturbs_a_trial() {
         let limits = NoiseLimits::default();
         let disturbed = |change: fn(&mut TrialNoise), realtime| {
             let mut trial = trial(1, 1, 0, 0, 0);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::LabError;
 use crate::bpf_program::stateless_tcp::{CompletedConnectionCounter, StatelessTcpEndpoints};
-use crate::observe::core_noise::MAX_REALTIME_TRIAL;
+use crate::observe::core_pinning::MAX_REALTIME_TRIAL;
 
 /// Looks in one trial, about.
 const SAMPLES_PER_TRIAL: u32 = 120;

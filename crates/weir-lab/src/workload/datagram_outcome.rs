@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_and_had_to_be_dropped_is_a_leak() {
+    fn arriving_packets_that_should_be_dropped_are_leaks() {
         let counts = DatagramCounts { sent: 10, received: 4, seconds: 0.5 };
         let accepted = counts.to_workload_outcome(false);
         assert_eq!((accepted.send_result.offered, accepted.send_result.to_drop), (10, 0));

@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_complete_is_waited_for_and_no_longer() {
+    fn waiting_ends_when_the_expected_count_is_reached() {
         assert_eq!(settled(LONG, LONG, &[1, 2, 2, 5], 5), (5, 4));
         assert_eq!(settled(LONG, LONG, &[7], 5), (7, 1));
     }
 
     #[test]
-    fn lost_packets_end_the_wait_when_nothing_moves_or_the_time_is_over() {
+    fn waiting_for_lost_packets_ends_when_idle_or_timed_out() {
         assert_eq!(settled(LONG, Duration::ZERO, &[1, 2, 3], 5).0, 3);
         assert!(settled(Duration::ZERO, LONG, &[1, 2, 3], 5).1 < 3, "the time is over");
     }

@@ -35,7 +35,7 @@ use weir_study::{ClientKind, ConnectionLoad, KernelSocketClients};
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
 use crate::bpf_program::sink::SinkPacketCounts;
-use crate::observe::core_noise::pick_other_core_or_same;
+use crate::observe::core_pinning::pick_other_core_or_same;
 use crate::topology::FirewallWithCounters;
 use crate::workload::connection_planning::{
     choose_connection_trial_kind, plan_connections_and_set_endpoints,

@@ -200,7 +200,7 @@ mod tests {
     use weir_stats::{ConnectionClose, ConnectionFailureCount};
 
     #[test]
-    fn packets_are_missing_that_did_not_arrive_or_were_not_sent() {
+    fn packets_not_arrived_or_not_sent_are_missing() {
         let dropped = [DropCount { counter: "device".to_owned(), packets: 1 }];
         let missing = |sent, received, min_packets| {
             let counts = DatagramCounts { sent, received, seconds: 0.1 };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_are_missing_are_not_called_packets() {
+    fn an_error_about_missing_connections_does_not_mention_packets() {
         let failed = ConnectionFailureCount { at: "SYN".to_owned(), connections: 2 };
         let record = ConnectionCounts {
             started: 5,

@@ -83,8 +83,8 @@ impl IndexedBounds {
                 .all(|(a, b)| b.and(a.complement()).is_empty())
     }
 
-    /// Which fields it leaves open: boxes with the same ones are in one tree.
-    fn unconstrained_field_bits(&self, widest: &IndexedBounds) -> u32 {
+    /// A bit for each field that it leaves open: boxes with the same ones are in one tree.
+    fn unconstrained_fields_mask(&self, widest: &IndexedBounds) -> u32 {
         let numbers = self.intervals.iter().zip(&widest.intervals).map(|(a, b)| a == b);
         let code_sets = self.code_sets.iter().zip(&widest.code_sets).map(|(a, b)| a == b);
         numbers.chain(code_sets).fold(0, |bits, open| bits << 1 | u32::from(open))
@@ -105,7 +105,7 @@ impl OverlapIndex {
         let Some(widest) = enclosing_bounds(&boxes) else { return index };
         let mut trees: BTreeMap<u32, Vec<(IndexedBounds, usize)>> = BTreeMap::new();
         for entry in boxes {
-            trees.entry(entry.0.unconstrained_field_bits(&widest)).or_default().push(entry);
+            trees.entry(entry.0.unconstrained_fields_mask(&widest)).or_default().push(entry);
         }
         for mut boxes in trees.into_values() {
             let root = index.add_subtree(&mut boxes);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_nothing_finds_nothing() {
+    fn an_empty_index_finds_nothing() {
         let index = OverlapIndex::new(&[], &|_| true);
         assert_eq!(index.rules_covering(&numbered_box(1), &Counter::new(0)).next(), None);
     }

@@ -101,7 +101,7 @@ fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
 }
 
 #[test]
-fn nothing_further_is_reported_after_too_much_work() {
+fn reporting_stops_at_the_work_limit() {
     let rules: Vec<String> = distinct_source_address_rules(50)
         .into_iter()
         .chain(distinct_source_address_rules(50))

@@ -94,7 +94,7 @@ fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
             _ => None,
         };
         match test.and_then(|test| apply_or_return_u32_replacement(&mut rule.base, test)) {
-            Some(U32Replacement::HeaderTest) => {
+            Some(U32Replacement::AddedToBaseMatch) => {
                 rule.matches.remove(i);
             }
             Some(U32Replacement::Match(m)) => {
@@ -108,7 +108,7 @@ fn replace_u32_by_header_test(rule: &mut Rule, family: Family) {
 
 /// Where a cheaper test went.
 enum U32Replacement {
-    HeaderTest,
+    AddedToBaseMatch,
     Match(Match),
 }
 
@@ -144,7 +144,7 @@ fn apply_or_return_u32_replacement(
         }
         _ => return None,
     }
-    Some(U32Replacement::HeaderTest)
+    Some(U32Replacement::AddedToBaseMatch)
 }
 
 fn set_string_match_algorithm_to_boyer_moore(rule: &mut Rule) {

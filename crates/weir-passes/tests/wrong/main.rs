@@ -205,7 +205,7 @@ fn a_pass_that_loses_counters_runs_only_where_that_is_allowed() {
 }
 
 #[test]
-fn what_is_trusted_is_not_compared_and_says_so() {
+fn a_trusted_pass_is_not_compared_and_reported_as_trusted() {
     let firewall = read(&forward(HOSTS));
     let wrong = Wrong { of: "chain_tree", spoil: |made| chain(made, "FORWARD").clear() };
     let trust = CheckedPassesOptions { skip_equivalence_checks: true, ..options() };

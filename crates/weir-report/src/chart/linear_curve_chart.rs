@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_one_line_and_its_points_are_markers_where_asked() {
+    fn a_curve_is_one_line_with_optional_markers() {
         let points = [(0.0, 0.0), (1.0, 5.0), (2.0, 5.0)];
         let (plain, marked) = (drawn(&points, false), drawn(&points, true));
         assert_eq!(plain.matches("class=\"line").count(), 1);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_value_there_is_no_plot_but_words() {
+    fn a_curve_without_values_is_replaced_by_a_message() {
         for points in [&[][..], &[(0.0, f64::NAN), (1.0, f64::INFINITY)]] {
             let text = drawn(points, true);
             assert!(!text.contains("<svg") && text.contains("no values: title"), "{text}");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_left_out() {
+    fn values_without_a_position_are_omitted() {
         for points in [&[][..], &[(0.0, f64::NAN), (1.0, f64::INFINITY)], &[(0.0, 0.0)]] {
             let text = drawn(points, true);
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn few_points_are_drawn_and_none_too() {
+    fn few_points_are_drawn_and_no_points_give_a_message() {
         for points in [&[][..], &[(0.0, 5.0)], &[(16.0, 5.0)], &[(0.0, 5.0), (16.0, 6.0)]] {
             let text = drawn(&[series(points)]);
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_axis_holds_are_left_out() {
+    fn values_outside_a_log_axis_are_omitted() {
         let text = drawn(&[series(&[(16.0, f64::NAN), (32.0, 0.0), (64.0, 7.0)])]);
         assert_eq!(text.matches("class=\"point\"").count(), 1);
         assert!(!text.contains("NaN"), "{text}");

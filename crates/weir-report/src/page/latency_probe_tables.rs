@@ -181,7 +181,7 @@ mod tests {
     use weir_stats::{DurationDistribution, ProbeResult, TrialKind};
 
     #[test]
-    fn echoes_are_shown_with_what_was_lost() {
+    fn echo_probes_are_shown_with_their_losses() {
         let mut record = sample_records::sample_record();
         assert!(
             render_section(&ReportModel::new(&record)).into_string().is_empty(),

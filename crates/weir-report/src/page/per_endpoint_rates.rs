@@ -105,7 +105,7 @@ mod tests {
     use weir_stats::{ArrivedTraffic, ConnectionClose, ConnectionCounts, TrialKind, TrialResults};
 
     #[test]
-    fn members_are_summed_and_both_sides_have_a_total() {
+    fn endpoint_rates_are_listed_with_a_total_per_side() {
         let member = |connections, bytes| EndpointCounts {
             connections,
             arrived_from_endpoint: ArrivedTraffic { packets: 4 * connections, frame_bytes: bytes },

@@ -124,7 +124,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn a_search_is_drawn_with_each_trial_and_its_bounds() {
+    fn a_rate_search_is_drawn_with_all_trials_and_bounds() {
         let mut record = sample_records::sample_record();
         assert!(render_section(&ReportModel::new(&record)).into_string().is_empty());
         let mut steps = Vec::new();

@@ -73,7 +73,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn a_figure_goes_no_further_than_the_paper() {
+    fn a_figure_ends_at_the_last_axis_value_of_the_paper() {
         let mut record = sample_records::sample_record();
         let count = |record: &_| {
             let text = render_section(&ReportModel::new(record)).into_string();

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_of_every_run_is_a_line_told_by_dash_and_shape() {
+    fn each_subject_of_each_run_has_its_own_line_style() {
         let text = drawn(&[("old", run(&SIZES, "5.10")), ("new", run(&SIZES, "6.12"))]);
         // Two facets, drawn wide and narrow, three subjects.
         let lines = |class: &str| text.matches(&format!("<path class=\"{class}\" d=\"M")).count();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_made_within_a_run() {
+    fn ratios_are_computed_within_each_run() {
         let (slow, mut fast) = (run(&SIZES, "1"), run(&SIZES, "1"));
         fast.trials.iter_mut().for_each(|trial| trial.correct_verdict_pps *= 3.0);
         let text = drawn(&[("slow", slow.clone()), ("fast", fast.clone())]);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_drawn_where_nothing_was_played() {
+    fn load_times_are_drawn_if_there_is_no_traffic() {
         let loads = |kernel| {
             let mut record = run(&SIZES, kernel);
             record.trials.retain(|trial| trial.kind == TrialKind::Load);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_name_are_numbered() {
+    fn runs_with_the_same_name_are_numbered() {
         assert_eq!(make_names_unique(["a", "b"].into_iter()), ["a", "b"]);
         let names = make_names_unique(["a", "a", "a (2)", ""].into_iter());
         assert_eq!(names, ["a", "a (2)", "a (2) (2)", "run"]);
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "runs of one study")]
-    fn runs_of_two_studies_have_no_axes_in_common() {
+    fn drawing_runs_of_two_studies_panics() {
         let mut other = run(&SIZES, "2");
         other.run.study = "another".to_owned();
         drawn(&[("a", run(&SIZES, "1")), ("b", other)]);

@@ -72,7 +72,7 @@ fn text_of_records_and_extras_is_shown_as_text() {
 }
 
 #[test]
-fn a_page_needs_nothing_from_elsewhere() {
+fn a_page_loads_no_external_resources() {
     let record = sample_records::sample_record();
     let page = render_page(&record, &[]);
     for outside in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
@@ -86,7 +86,7 @@ fn a_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn few_records_still_make_a_page() {
+fn a_page_is_rendered_from_incomplete_records() {
     let full = sample_records::sample_record();
     let mut lone = full.clone();
     lone.trials.truncate(1);
@@ -106,7 +106,7 @@ fn few_records_still_make_a_page() {
 }
 
 #[test]
-fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
+fn plots_without_values_are_replaced_by_a_message() {
     for axes in [1, 2] {
         let mut record = sample_records::sample_record();
         record.run.axes.drain(..2 - axes);
@@ -123,7 +123,7 @@ fn a_plot_without_values_is_not_drawn_and_the_page_says_what_is_missing() {
 }
 
 #[test]
-fn numbers_that_are_none_do_not_reach_the_page() {
+fn nan_and_infinity_do_not_appear_in_the_page() {
     let mut record = sample_records::sample_record();
     for trial in record.trials.iter_mut().step_by(3) {
         trial.correct_verdict_pps = f64::NAN;
@@ -181,7 +181,7 @@ fn tags_are_closed_in_order() {
 }
 
 #[test]
-fn the_page_of_a_tiny_run_is_the_known_one() {
+fn the_page_of_a_tiny_run_matches_its_snapshot() {
     let record = sample_records::build_record_with_sizes(
         &[16, 32],
         &[

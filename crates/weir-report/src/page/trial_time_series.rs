@@ -149,7 +149,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn trials_that_were_followed_are_drawn_and_others_are_not() {
+    fn only_trials_with_time_series_are_drawn() {
         let plain = sample_records::sample_record();
         assert!(render_section(&ReportModel::new(&plain)).into_string().is_empty());
         let followed = sample_records::sample_connections_record();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_halves_is_seen_to() {
+    fn a_halved_connection_rate_is_visible_in_the_series() {
         let trial = &sample_records::sample_connections_record().trials[0];
         let course = connection_rate_series(trial);
         let (first, last) = (course[0].1, course[course.len() - 1].1);

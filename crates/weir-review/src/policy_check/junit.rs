@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_and_control_characters_of_names_do_not_reach_the_document() {
+    fn markup_and_control_characters_are_escaped_in_xml() {
         assert_eq!(escape_xml("a<b> & \"c\"\n"), "a&lt;b&gt; &amp; &quot;c&quot;\n");
         assert_eq!(escape_xml("\u{1b}[2J\u{0}"), "\u{fffd}[2J\u{fffd}");
     }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_counts_that_a_person_reads() {
+    fn region_sizes_are_formatted_as_readable_counts() {
         let of = |field, values, max| {
             field_size_words(RegionFieldSize { field, value_count: values, field_max: max })
         };

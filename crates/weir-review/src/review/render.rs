@@ -316,7 +316,7 @@ fn push_counter_differences(out: &mut String, counters: &CounterComparison) {
 
 fn push_change_regions_table(out: &mut String, change: &TreatmentChange) {
     let _ = writeln!(out, "## {}\n", capitalize(&change_title(change, "→")));
-    out.push_str("| packets | size | before | after |\n|---|---|---|---|\n");
+    out.push_str("| packets | addresses and ports | before | after |\n|---|---|---|---|\n");
     for region in &change.regions {
         let first = region.decided_by.first();
         let by = |decision: Option<&RulesetDecision>| {
@@ -365,13 +365,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_becomes_markup() {
+    fn markup_in_names_is_escaped() {
         assert_eq!(escape_markdown("a|b<i>"), "a\\|b\\<i\\>");
         assert_eq!(to_markdown_code_span("x`|y"), "`x'\\|y`");
     }
 
     #[test]
-    fn long_rules_are_cut_to_their_column() {
+    fn long_rules_are_truncated_to_their_column() {
         assert_eq!(truncate_to_column("short"), "short");
         assert_eq!(
             truncate_to_column(&"x".repeat(PATH_COLUMN_WIDTH + 1)).chars().count(),

@@ -166,8 +166,8 @@ impl LocatedRuleOrPolicy {
 /// A corner case that a change also has.
 #[derive(Clone, Debug, Serialize)]
 pub struct CornerCaseReview {
-    /// `truncated headers`, `later fragments`, `invalid packets`, `repeated packets of new,
-    /// translated connections`.
+    /// `truncated headers`, `later fragments`, `invalid packets`, `repeated first
+    /// packets of translated connections`.
     pub packets: &'static str,
     /// Which part of all packets they are.
     pub share: f64,

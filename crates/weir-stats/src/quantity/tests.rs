@@ -7,7 +7,7 @@ use crate::trial::TrialResults;
 use crate::trial::tests::trial;
 
 #[test]
-fn runs_are_compared_and_drawn_by_the_quantities_whose_rows_say_so() {
+fn compared_and_drawn_quantities_are_those_of_the_table() {
     let all = Quantity::list_traffic_first();
     assert_eq!(all.len(), Quantity::ALL.len());
     let compared: Vec<Quantity> =

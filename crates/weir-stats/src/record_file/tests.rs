@@ -26,7 +26,7 @@ fn list_file_names(file: &RecordFile) -> Vec<String> {
 }
 
 #[test]
-fn either_form_is_read() {
+fn a_plain_or_compressed_record_file_is_read() {
     let file = create_temp_record_file("either");
     fs::write(&file.plain_path, TEXT).unwrap();
     assert_eq!(file.read_sole_form().unwrap().text, TEXT);
@@ -42,7 +42,7 @@ fn either_form_is_read() {
 }
 
 #[test]
-fn a_kill_while_a_file_is_compressed_loses_nothing() {
+fn a_kill_during_compression_loses_no_data() {
     let whole = gzip(TEXT.as_bytes());
     let partial = |file: &RecordFile| path_with_suffix(&file.compressed_path, ".partial");
     // What is there after a kill: before, within and after the write; after the rename.
@@ -66,7 +66,7 @@ fn a_kill_while_a_file_is_compressed_loses_nothing() {
 }
 
 #[test]
-fn two_different_files_are_kept_and_the_cure_is_named() {
+fn two_differing_record_files_are_kept_and_reported_with_remedy() {
     let file = create_temp_record_file("both");
     fs::write(&file.plain_path, TEXT).unwrap();
     file.compress().unwrap();
@@ -117,7 +117,7 @@ fn no_more_is_decompressed_than_a_run_can_hold() {
 }
 
 #[test]
-fn what_is_behind_the_last_line_is_cut_off() {
+fn a_partial_last_line_is_truncated() {
     let file = create_temp_record_file("cut");
     for (text, whole) in [(TEXT, TEXT), ("{}\n{\"num", "{}\n"), ("{", "")] {
         fs::write(&file.plain_path, text).unwrap();

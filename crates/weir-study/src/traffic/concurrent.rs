@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_open_connections_is_refused() {
+    fn invalid_concurrent_traffic_is_refused() {
         let cases = [
             (
                 "",

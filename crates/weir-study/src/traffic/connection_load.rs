@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_no_one_can_have_are_refused() {
+    fn unusable_endpoint_addresses_are_refused() {
         let fields = |client: [u8; 4], clients: u32| EndpointFields {
             client: Some(client.into()),
             clients: Some(clients),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_new_connections_is_refused() {
+    fn invalid_connections_traffic_is_refused() {
         let cases = [
             ("at_once = 9", "takes no `at_once`"),
             ("ports = 9", "takes no `ports`"),

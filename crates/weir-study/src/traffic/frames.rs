@@ -84,7 +84,7 @@ mod tests {
     use crate::traffic::tests::{assert_refused, read};
 
     #[test]
-    fn mixed_frames_depend_on_their_share() {
+    fn the_drop_axis_is_an_axis_of_the_frames() {
         let text = "axes = [\"rules\"]\ncommand = \"true\"\ndrop_axis = \"illegal\"";
         let traffic = read(text).unwrap();
         let frames = traffic.frames().expect("frames are the usual kind");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frames_is_refused() {
+    fn invalid_frames_traffic_is_refused() {
         let own = "it takes `axes`, `command`, `drop_axis`";
         assert_refused(
             "axes = []\ncommand = \"true\"\nport = 80",

@@ -61,13 +61,13 @@ mod tests {
     use crate::traffic::tests::{assert_refused, read};
 
     #[test]
-    fn loopback_has_its_own_devices() {
+    fn loopback_traffic_uses_device_lo() {
         let devices = read("kind = \"loopback\"").unwrap().required_devices().unwrap();
         assert_eq!((devices.input.as_str(), devices.output.as_str()), ("lo", "lo"));
     }
 
     #[test]
-    fn what_is_no_datagram_is_refused() {
+    fn invalid_loopback_traffic_is_refused() {
         let cases = [
             ("flood_axis = \"x\"", "no `flood_axis`; it takes `bytes`, `port`"),
             ("verify = true", "takes no `verify`"),

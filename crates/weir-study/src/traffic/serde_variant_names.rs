@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_serde_reads() {
+    fn variant_and_field_names_are_those_of_serde() {
         assert_eq!(list_variant_names::<Shape>(), ["circle", "square", "point"]);
         assert_eq!(list_field_names_of_variant::<Shape>("circle"), ["r"]);
         assert_eq!(list_field_names_of_variant::<Shape>("square"), ["side"]);

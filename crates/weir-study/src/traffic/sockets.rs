@@ -89,7 +89,7 @@ mod tests {
     use crate::traffic::tests::assert_refused;
 
     #[test]
-    fn what_sockets_cannot_do_is_refused() {
+    fn invalid_sockets_traffic_is_refused() {
         let own = "`rate_axis`, `client`, `clients`, `clients_axis`, `server`, `servers`, `port`, \
                    `ports`, `at_once`";
         let cases = [

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_devices_are_those_that_the_kernel_accepts() {
+    fn device_names_follow_the_rules_of_the_kernel() {
         for good in ["eth0", "eth0.101", "-x", "ü", "123456789012345"] {
             assert_eq!(check_device_name(good), Ok(()), "{good}");
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_name_needs_no_quoting() {
+    fn file_names_that_need_quoting_are_refused() {
         for good in ["6.1", "6.12.8-rt+", "no_mitigations"] {
             assert_eq!(check_file_name(good), Ok(()), "{good}");
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_axes_are_variables_of_their_own() {
+    fn axis_names_must_be_unreserved_variable_names() {
         let check = |names: &[&str]| check_axis_names(names).map_err(|wrong| wrong.index);
         assert_eq!(check(&["rules", "time_wait", "rules2"]), Ok(()));
         for (names, index) in [

@@ -8,7 +8,7 @@ use weir_model::ipset::SetStorage;
 use weir_model::{Counters, Element, ElementPart, IpSet, SetOption, SharedName, Span};
 
 use super::{create_line, element_expansion};
-use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::diagnostic::{Diagnostic, ParseResult, refuse_byte_order_mark};
 use crate::iptables::word_splitting::{self, Word};
 use crate::strtoul;
 
@@ -19,7 +19,7 @@ pub(super) fn read_ipset_save(text: &str) -> Result<Vec<IpSet>, Vec<Diagnostic>>
     }
     let mut reader = IpsetSaveReader::default();
     let mut words = Vec::new();
-    let mut start = 0;
+    let mut start = refuse_byte_order_mark(text, &mut reader.errors);
     while start < text.len() {
         let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
         if let Err(d) = reader.read_line(&text[start..end], start, &mut words) {

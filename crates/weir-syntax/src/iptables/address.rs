@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_addresses_are_filled_up_with_zeros() {
+    fn short_addresses_are_padded_with_zeros() {
         assert_eq!(parse_xtables_numeric_addr("10.1", Family::V4), Some(Addr(0x0a01_0000)));
         assert_eq!(parse_xtables_numeric_addr("0x7f.0.0.010", Family::V4), Some(Addr(0x7f00_0008)));
         assert_eq!(parse_xtables_numeric_addr("10.1.2.300", Family::V4), None);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_above_a_byte_are_read_as_the_resolver_reads_them() {
+    fn numbers_above_255_are_parsed_like_the_resolver() {
         let read =
             |text| parse_xtables_unmasked_addr_and_mask(text, Family::V4).map(|(addr, _)| addr);
         assert_eq!(read("255"), Ok(Addr(0xff00_0000)));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_lengths_or_bits_in_any_order() {
+    fn masks_are_prefix_lengths_or_arbitrary_bits() {
         assert_eq!(parse_mask("24", Family::V4), Some(Addr(0xffff_ff00)));
         assert_eq!(parse_mask("255.0.255.0", Family::V4), Some(Addr(0xff00_ff00)));
         assert_eq!(parse_mask("33", Family::V4), None);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_modules_tell_the_family() {
+    fn addresses_and_modules_determine_the_guessed_family() {
         assert_eq!(guess_family_or_v4("*filter\n-A INPUT -s 2001:db8::/32 -j DROP\n"), Family::V6);
         assert_eq!(guess_family_or_v4("*filter\n-A INPUT -p ipv6-icmp -j ACCEPT\n"), Family::V6);
         assert_eq!(guess_family_or_v4("*filter\n-A INPUT -j ACCEPT\n"), Family::V4);

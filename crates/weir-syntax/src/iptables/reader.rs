@@ -7,7 +7,7 @@ use super::parser_settings::ParserSettings;
 use super::scan::{ScanContext, scan_rule_line};
 use super::table_draft::{RuleLineContext, TableDraft};
 use super::word_splitting::{self, Word};
-use crate::diagnostic::{Diagnostic, DiagnosticSeverity, ParseResult};
+use crate::diagnostic::{Diagnostic, DiagnosticSeverity, ParseResult, refuse_byte_order_mark};
 use crate::intern::Interner;
 
 /// Reads a whole text; with the ruleset come notes on lines that have no effect.
@@ -33,7 +33,7 @@ pub(super) fn read_iptables_save(
         nft_or_ipset_text_reported: false,
     };
     let mut words = Vec::new();
-    let mut start = 0;
+    let mut start = refuse_byte_order_mark(text, &mut reader.errors);
     while start < text.len() {
         let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
         if let Err(d) = reader.read_line(&text[start..end], start, &mut words) {
@@ -71,15 +71,6 @@ impl<'a> IptablesSaveReader<'a, '_> {
         words: &mut Vec<Word<'a>>,
     ) -> ParseResult<()> {
         let span = Span { start: start as u32, end: (start + line.len()) as u32 };
-        const BYTE_ORDER_MARK: char = '\u{feff}';
-        if let (0, Some(rest)) = (start, line.strip_prefix(BYTE_ORDER_MARK)) {
-            let mark = Span { start: 0, end: BYTE_ORDER_MARK.len_utf8() as u32 };
-            self.errors.push(
-                Diagnostic::new("the text begins with a byte order mark", mark)
-                    .with_help("remove it, e.g. with sed -i '1s/^\\xEF\\xBB\\xBF//'"),
-            );
-            return self.read_line(rest, BYTE_ORDER_MARK.len_utf8(), words);
-        }
         if line.ends_with('\r') {
             return self.refuse_first_carriage_return(line, span);
         }

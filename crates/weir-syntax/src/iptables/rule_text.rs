@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_single_rule_are_refused() {
+    fn text_that_is_not_a_single_rule_is_refused() {
         for words in
             ["-A INPUT -j DROP", "-D INPUT 1", "-j DROP\n-j ACCEPT", "-s 192.0.2.1,192.0.2.2"]
         {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_place_in_the_words() {
+    fn an_error_has_its_span_in_the_rule_text() {
         let words = "-p tcp --dport none -j DROP";
         let (_, Span { start, end }) = error_of(words);
         assert_eq!(&words[start as usize..end as usize], "none");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_separate_and_quotes_hold_together() {
+    fn blanks_separate_words_and_quotes_join_them() {
         assert_eq!(words(" -A  INPUT\t-j X "), ["-A", "INPUT", "-j", "X"]);
         assert_eq!(words(r#"--comment "a b""#), ["--comment", "a b"]);
     }
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_noticed() {
+    fn an_unclosed_quote_is_detected() {
         let mut out = Vec::new();
         assert!(!split_words(r#"--comment "a b"#, 0, &mut out));
         assert!(split_words(r#"--comment "a b""#, 0, &mut out));
     }
 
     #[test]
-    fn spans_hold_the_quotes() {
+    fn spans_include_the_quotes() {
         let mut out = Vec::new();
         split_words(r#"x "y z""#, 10, &mut out);
         assert_eq!(out[1].span, Span { start: 12, end: 17 });

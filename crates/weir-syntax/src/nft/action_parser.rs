@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spellings_of_a_changed_mark_are_one() {
+    fn both_spellings_of_a_mark_change_are_parsed_equally() {
         let given = effect("meta mark set mark & 0xfffffff0 ^ 0x12");
         let listed = effect("meta mark set meta mark & 0xfffffff2 ^ 0x00000010 | 0x00000002");
         assert_eq!(given, Effect::Mark { xor_value: 0x12, clear_mask: 0xf });

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_inside_of_words_stay_and_those_behind_are_marks() {
+    fn commas_inside_words_are_kept_and_trailing_ones_are_tokens() {
         let mut c = NftTokenCursor::new("@th,0,24 { fin,syn, \"a;b\" }; # x");
         let mut all = Vec::new();
         while c.peek() != NftToken::TextEnd {

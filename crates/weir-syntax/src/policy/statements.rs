@@ -2,7 +2,7 @@
 
 use weir_model::Span;
 
-use crate::diagnostic::{Diagnostic, ParseResult};
+use crate::diagnostic::{Diagnostic, ParseResult, refuse_byte_order_mark};
 
 /// A statement: the words of a line, and of the indented lines below it.
 #[derive(Clone, Debug)]
@@ -48,8 +48,8 @@ pub(super) fn split_statements(text: &str) -> Result<Vec<PolicyStatement<'_>>, V
         let message = "the policy is longer than 4 GB";
         return Err(vec![Diagnostic::new(message, Span { start: 0, end: 0 })]);
     }
-    let mut line_start = 0;
-    for (index, line) in text.split_inclusive('\n').enumerate() {
+    let mut line_start = refuse_byte_order_mark(text, &mut errors);
+    for (index, line) in text[line_start..].split_inclusive('\n').enumerate() {
         let tokens = match split_tokens(line, line_start) {
             Ok(tokens) => tokens,
             Err(error) => {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn indented_lines_continue_and_comments_end_a_line() {
+    fn indented_lines_continue_a_statement_and_comments_are_skipped() {
         let text = "a b # c\n\n  d \"e # f\" # g\n# h\ni{j,k}!=l\n";
         assert_eq!(
             words(text),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_and_a_first_line_that_is_indented_are_refused() {
+    fn unclosed_quotes_and_an_indented_first_line_are_refused() {
         let errors = split_statements("  a\nb \"c\n").expect_err("two errors");
         assert_eq!(errors.len(), 2, "{errors:?}");
         assert!(errors.iter().any(|e| e.message.contains("indented line")));

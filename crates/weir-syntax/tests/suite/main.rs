@@ -36,7 +36,7 @@ const ROWS: [(&str, &[Outcome]); 2] = [
 ];
 
 #[test]
-fn cases_of_the_suite_load_as_they_were_or_are_refused_as_the_tool_refuses_them() {
+fn suite_cases_load_unchanged_or_are_refused_like_iptables() {
     let folder = std::env::var_os("WEIR_IPTABLES_SUITE").map(PathBuf::from);
     let folder = folder.expect("WEIR_IPTABLES_SUITE names the folder extensions of iptables");
     if weir_testkit::skip_without_root() {

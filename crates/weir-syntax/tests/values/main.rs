@@ -125,7 +125,7 @@ fn check(kernel: &Kernel, s: &Subject, family: Family, rng: &mut TestRng) -> Vec
 }
 
 #[test]
-fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
+fn printed_values_load_to_the_same_bytes() {
     if weir_testkit::skip_without_root() {
         return;
     }
@@ -149,7 +149,7 @@ fn what_is_printed_of_a_value_loads_to_the_bytes_of_the_value() {
 
 /// A misspelt file or option would be a value that no test reads.
 #[test]
-fn files_of_options_name_modules_and_options_that_there_are() {
+fn option_sample_files_name_existing_modules_and_options() {
     let modules = describe_extensions();
     for (is_target, name, samples) in read_all_option_samples() {
         let own = modules.iter().filter(|m| (m.is_target, m.name) == (is_target, &*name));
@@ -163,7 +163,7 @@ fn files_of_options_name_modules_and_options_that_there_are() {
 
 /// The control: a rate that is another one in the kernel is found, where the text differs little.
 #[test]
-fn two_rates_that_the_kernel_tells_apart_are_told_apart() {
+fn two_rates_distinct_in_the_kernel_are_distinguished() {
     if weir_testkit::skip_without_root() {
         return;
     }

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn disjoint_is_said_of_prefixes_that_are() {
+    fn only_disjoint_prefixes_are_reported_as_disjoint() {
         let rule = |net: &str| format!("-A c -s {net} -j DROP");
         assert!(are_rule_addresses_disjoint(&rule("10.0.0.0/9"), &rule("10.128.0.0/9")));
         assert!(!are_rule_addresses_disjoint(&rule("10.0.0.0/8"), &rule("10.128.0.0/9")));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_edit_comes_by() {
+    fn every_kind_of_edit_is_generated() {
         let text = super::super::generate_ruleset(
             3,
             &super::super::RulesetShape {

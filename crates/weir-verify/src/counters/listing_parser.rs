@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_marks_are_held_as_the_kernel_holds_them() {
+    fn key_parts_are_encoded_as_in_the_kernel() {
         assert_eq!(encode_key_part("ifname", "\"eth0\"", false).unwrap()[..5], *b"eth0\0");
         assert_eq!(encode_key_part("mark", "0x00000001", true), Some(vec![0, 0, 0, 1]));
         assert_eq!(encode_key_part("ether_addr", "02:00:00:00:00:0a", false).unwrap()[5], 10);

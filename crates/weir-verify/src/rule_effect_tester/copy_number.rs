@@ -60,7 +60,7 @@ mod tests {
     use weir_packet::{Addr, Packet};
 
     #[test]
-    fn a_number_leaves_the_other_bits_and_can_be_taken_out() {
+    fn a_copy_number_preserves_other_bits_and_can_be_removed() {
         for family in [Family::V4, Family::V6] {
             for ident in [0, 1, 0x8000, 0xffff] {
                 let packet = Packet { ident, ..Packet::new(family, Addr(1), Addr(2), 59) };

@@ -120,7 +120,7 @@ pub fn states(family: Family) -> Vec<Flips> {
 }
 
 #[test]
-fn every_field_of_the_table_is_flipped_unless_it_cannot_change_alone() {
+fn every_independently_changeable_field_is_flipped() {
     for family in [Family::V4, Family::V6] {
         let all = || flips(family).into_iter().chain(states(family));
         for field in FIELDS.iter().map(|row| row.field) {

@@ -385,7 +385,7 @@ pub fn match_mutants(rows: &[MatchRow]) -> Vec<(String, Vec<MatchRow>)> {
 }
 
 /// The opposite in whether fragments are reassembled. What tracks and what only defragments are
-/// distinguished by `socket_and_tproxy_do_not_bring_the_nat_table_into_play` of `facts`.
+/// distinguished by `socket_and_tproxy_do_not_enable_the_nat_table` of `facts`.
 fn other_fragments(conntrack: ConntrackDemand) -> ConntrackDemand {
     match conntrack {
         ConntrackDemand::Nothing => ConntrackDemand::Defragmentation,

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_and_the_host_are_read() {
+    fn the_request_line_and_host_are_parsed() {
         let text = request("GET /a.html?b", "localhost:80");
         let read = HttpRequest::parse(&text).unwrap();
         assert_eq!((read.method, read.path, read.host), ("GET", "/a.html", "localhost:80"));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_answered() {
+    fn only_loopback_host_names_are_local() {
         let is_local =
             |host| HttpRequest::parse(&request("GET /", host)).unwrap().is_loopback_host();
         assert!(is_local("127.0.0.1:8080") && is_local("localhost"));

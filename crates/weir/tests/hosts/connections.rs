@@ -119,7 +119,7 @@ fn has_course(trial: &Trial) -> bool {
 }
 
 #[test]
-fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
+fn tracking_cost_over_two_hosts_equals_that_on_one() {
     let Some(lan) = Lan::new("hosts-connections") else { return };
     let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));
     lan.study(CONNECTIONS, SUBJECTS);
@@ -175,7 +175,7 @@ fn tracking_costs_over_two_hosts_what_it_costs_on_one_machine() {
 }
 
 #[test]
-fn a_ruleset_takes_as_much_memory_there_as_here() {
+fn ruleset_memory_on_a_remote_host_equals_local_memory() {
     let Some(lan) = Lan::new("hosts-memory") else { return };
     lan.study(MEMORY, MEMORY_SUBJECTS);
     let records = lan.both();
@@ -198,7 +198,7 @@ fn a_ruleset_takes_as_much_memory_there_as_here() {
 }
 
 #[test]
-fn what_works_on_one_machine_only_is_refused_with_its_line() {
+fn features_not_supported_over_hosts_are_refused_with_line() {
     let Some(lan) = Lan::new("hosts-refused") else { return };
     let kind = "kind = \"connections\"\nclients = 64\nservers = 4";
     let sockets = "kind = \"sockets\"\nrate_axis = \"rate\"";
@@ -232,7 +232,7 @@ fn table_limit() -> Option<u64> {
 }
 
 #[test]
-fn limits_of_the_firewalls_host_are_named_as_its_own() {
+fn errors_about_limits_name_the_firewalls_host() {
     let Some(lan) = Lan::new("hosts-limits") else { return };
     let before = table_limit();
     let held = "kind = \"concurrent\"\nconnections = 2000000000\nclients = 64";
@@ -275,7 +275,7 @@ impl Agent {
 }
 
 #[test]
-fn a_limit_that_was_raised_there_is_put_back_also_after_a_kill() {
+fn a_limit_raised_remotely_is_restored_even_after_a_kill() {
     if skip_without_root() {
         return;
     }

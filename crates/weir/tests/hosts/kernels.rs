@@ -117,7 +117,7 @@ fn a_study_is_run_once_for_each_kernel() {
 }
 
 #[test]
-fn a_host_that_is_not_booted_is_told_from_one_that_is() {
+fn a_host_that_did_not_reboot_is_detected() {
     let Some((lan, boot)) = Lan::with_boots("hosts-not-booted") else { return };
     // The other test shows that this command boots.
     let stops = boot.replace("sh ", r"sed /^exec/,\$d ") + " | sh";
@@ -139,7 +139,7 @@ fn a_host_that_is_not_booted_is_told_from_one_that_is() {
 }
 
 #[test]
-fn what_is_wrong_with_kernels_is_said_before_anything_is_booted() {
+fn kernel_list_errors_are_reported_before_any_reboot() {
     let Some((lan, boot)) = Lan::with_boots("hosts-kernels-wrong") else { return };
     let boot = boot.as_str();
     let refused = |kernels: &[(&str, &str)], preset: &str, more: &[&str], why: &str| {

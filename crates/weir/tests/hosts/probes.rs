@@ -42,7 +42,7 @@ loads = 0
 "#;
 
 #[test]
-fn what_is_asked_comes_back_through_a_firewall_on_another_host() {
+fn probes_are_answered_through_a_firewall_on_another_host() {
     let Some(lan) = Lan::new("hosts-probes") else { return };
     let before = (Lan::devices(&lan.ends), Lan::devices(&lan.firewall));
     lan.study(PROBES, SUBJECTS);

@@ -69,14 +69,14 @@ fn read_every_attribute(bytes: &[u8], depth: u32) {
 
 proptest! {
     #[test]
-    fn what_is_built_is_read_back(trees in trees()) {
+    fn encoded_attributes_are_read_back(trees in trees()) {
         let bytes = encode_trees(&trees);
         prop_assert_eq!(bytes.len() % ATTRIBUTE_ALIGNMENT_BYTES, 0);
         assert_reads_back(NetlinkAttributes::parse(&bytes).unwrap(), &trees);
     }
 
     #[test]
-    fn a_list_that_is_cut_is_refused_or_ends_before_the_cut(
+    fn a_truncated_attribute_list_is_refused_or_ends_early(
         trees in trees(),
         at: prop::sample::Index,
     ) {
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_list_with_a_changed_byte_is_no_panic(trees in trees(), at: prop::sample::Index, to: u8) {
+    fn an_attribute_list_with_a_changed_byte_does_not_panic(trees in trees(), at: prop::sample::Index, to: u8) {
         let mut bytes = encode_trees(&trees);
         if !bytes.is_empty() {
             let at = at.index(bytes.len());
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn reading_attributes_from_any_bytes_does_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         read_every_attribute(&bytes, 4);
     }
 }
@@ -131,7 +131,7 @@ fn a_value_of_another_size_is_refused() {
 }
 
 #[test]
-fn an_attribute_of_64_kib_is_refused_not_cut() {
+fn an_attribute_of_64_kib_is_refused_not_truncated() {
     let mut writer = AttributeWriter::default();
     writer.put(3, &vec![0; 0xffff - ATTRIBUTE_HEADER_BYTES]);
     assert!(writer.bytes_unless_too_long().is_ok());

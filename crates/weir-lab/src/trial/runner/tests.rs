@@ -9,7 +9,7 @@ use weir_stats::Scenario;
 use super::*;
 use crate::bpf_program::frame_generator::SendPlan;
 use crate::frames::flows::{FlowPopularity, FlowProtocol, FlowSpec, FrameSize};
-use crate::observe::core_noise::last_allowed_core;
+use crate::observe::core_pinning::last_allowed_core;
 use weir_study::FirewallDevices;
 
 /// Trials that run at once would measure each other.
@@ -78,7 +78,7 @@ fn build_total_loss_result(counter: &str) -> (u64, Vec<(String, u64)>) {
 }
 
 #[test]
-fn each_kind_of_loss_is_found_under_its_name() {
+fn each_kind_of_loss_is_attributed_to_its_counter() {
     let mut pipeline = RunnerFixture::new(FrameSize::Fixed(64));
     assert_eq!(
         pipeline.run_and_list_losses(DropCountSource::NotCounted),

@@ -14,7 +14,7 @@ use weir_stats::BulkTcpStreamResult;
 
 use crate::LabError;
 use crate::host::router_config::SINK_ADDRESS;
-use crate::observe::core_noise::CorePinGuard;
+use crate::observe::core_pinning::CorePinGuard;
 use crate::topology::probe_routes::ProbeLinks;
 
 /// The port of ttcp.

@@ -165,14 +165,14 @@ mod tests {
     };
 
     #[test]
-    fn every_answer_is_counted_once() {
+    fn every_response_is_counted_once() {
         let found = run_open_loop_probe(&mut Mirror::new(|_| false, None), &PLAN).unwrap();
         assert_eq!((found.planned, found.answered, found.lost_requests()), (40, 40, 0));
         assert_eq!(found.latency_from_planned_time.count, 40);
     }
 
     #[test]
-    fn what_is_not_answered_is_lost() {
+    fn requests_without_a_response_are_counted_as_lost() {
         let found =
             run_open_loop_probe(&mut Mirror::new(|number| number % 4 == 0, None), &PLAN).unwrap();
         assert_eq!((found.answered, found.lost_requests()), (30, 10));
@@ -186,7 +186,7 @@ mod tests {
     /// A closed loop would show one slow response; the requests that were due in the meantime
     /// waited as well.
     #[test]
-    fn a_stall_counts_for_every_question_that_was_due() {
+    fn a_stall_delays_every_request_due_during_it() {
         let stall = Duration::from_millis(20);
         let found =
             run_open_loop_probe(&mut Mirror::new(|_| false, Some((10, stall))), &PLAN).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_makes_questions() {
+    fn a_rate_and_duration_determine_the_request_count() {
         let plan = PeriodicProbeSchedule::new(1000, Duration::from_millis(300), Duration::ZERO);
         assert_eq!((plan.request_count, plan.period), (300, Duration::from_millis(1)));
         assert_eq!(

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_echo_has_a_number() {
+    fn only_probe_echoes_have_a_number() {
         let mut frame = vec![0; 60];
         assert_eq!(parse_echo_number(&frame), None);
         frame.extend_from_slice(&ECHO_MAGIC.to_ne_bytes());

@@ -16,7 +16,7 @@ use weir_study::ProbeKindAndLoad;
 
 use crate::LabError;
 use crate::bpf_program::frame_generator::SendResult;
-use crate::observe::core_noise::{
+use crate::observe::core_pinning::{
     CorePinGuard, MAX_REALTIME_TRIAL, pick_other_core_or_same, set_fifo_priority,
 };
 use crate::observe::kernel_counters::RxPacketCounterReader;

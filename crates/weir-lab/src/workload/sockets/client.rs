@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_names_that_users_give_them() {
+    fn socket_errors_are_classified_by_readable_names() {
         let kind = |error: Errno| classify_socket_error(&error.into());
         assert_eq!(kind(Errno::CONNREFUSED), "refused");
         assert_eq!(kind(Errno::ADDRNOTAVAIL), "address not available");

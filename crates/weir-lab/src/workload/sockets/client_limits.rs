@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_the_paper_come_out() {
+    fn rate_limits_equal_those_of_the_paper() {
         let minute = ClientResources { time_wait_seconds: 60.0, ..paper() };
         assert_eq!((rate(&paper(), "ports"), rate(&minute, "ports")), (Some(268), Some(1075)));
         assert_eq!(rate(&paper(), "descriptors"), Some(204));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_binds_first_is_said_first() {
+    fn the_tightest_client_limit_is_listed_first() {
         let said = paper().describe_limits(1000);
         assert!(said.starts_with("limits of the clients may bind at 1000"), "{said}");
         let (first, second) = (said.find("descriptors at 205"), said.find("ports at 269"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_namespace_does_not_show_is_no_limit() {
+    fn an_unreadable_sysctl_gives_no_limit() {
         assert_eq!(parse_sysctl_numbers("287832\t383779\t575664\n"), [287_832, 383_779, 575_664]);
         assert!(parse_sysctl_numbers("").is_empty());
         assert_eq!(rate(&ClientResources { tcp_memory_bytes: None, ..paper() }, "buffers"), None);

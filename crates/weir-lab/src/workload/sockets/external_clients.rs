@@ -174,7 +174,7 @@ mod tests {
     use weir_study::ConnectionLoad;
 
     #[test]
-    fn what_a_program_did_not_open_was_given_up() {
+    fn connections_that_a_program_did_not_open_are_not_started() {
         let endpoints = ConnectionLoad::default().endpoints;
         let plan = made_up_socket_plan(&endpoints);
         let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];

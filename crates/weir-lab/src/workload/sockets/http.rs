@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_answered_when_it_is_whole() {
+    fn only_a_complete_request_gets_a_reply() {
         let text = format_numbered_request(0x1234);
         assert_eq!(
             reply_to_complete_request(text.as_bytes()),

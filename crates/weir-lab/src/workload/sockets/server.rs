@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use slab::Slab;
 
 use super::http::reply_to_complete_request;
-use crate::observe::core_noise::CorePinGuard;
+use crate::observe::core_pinning::CorePinGuard;
 use weir_kernel::set_socket_option;
 
 /// Connections that may wait to be accepted; the kernel takes `somaxconn` if that is less.

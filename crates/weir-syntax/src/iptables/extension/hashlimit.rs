@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cost_is_printed_as_a_rate_that_is_read_back_as_it() {
+    fn every_cost_round_trips_through_its_printed_rate() {
         let all = u64::from(u32::MAX);
         let costs = std::iter::successors(Some(all), |cost| {
             let next = all / (all / cost + 1);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn every_burst_is_printed_as_one_that_is_read_back_as_it() {
+    fn every_burst_round_trips_through_its_printed_form() {
         for stored_byte_rate in [16, 1024, 2_096_176, 1 << 31, 1 << 33] {
             let most = u64::from(u32::MAX) / stored_byte_rate + 1;
             for seconds in (1..=most.min(1000)).chain([most]) {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_period_is_printed_as_a_rate_that_is_read_back_as_it() {
+    fn every_period_round_trips_through_its_printed_rate() {
         for scale in [LIMIT_TICKS_PER_SECOND, 1_000_000] {
             let mut count = 0;
             for period in periods(scale) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_would_be_read_back_otherwise_has_a_larger_unit() {
+    fn a_rate_that_would_not_round_trip_uses_a_larger_unit() {
         assert_eq!(compute_rate_count_and_unit_millis(125, LIMIT_TICKS_PER_SECOND), (80, 1000));
         assert_eq!(compute_rate_count_and_unit_millis(124, LIMIT_TICKS_PER_SECOND), (4838, 60_000));
     }

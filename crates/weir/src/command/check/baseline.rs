@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_finding_is_known_once_wherever_its_rule_stands() {
+    fn a_baseline_line_covers_one_finding_wherever_its_rule_is() {
         let twice = "-A INPUT -s 192.0.2.1/32 -j DROP\n-A INPUT -s 192.0.2.1/32 -j DROP\n";
         let (findings, firewall) = checked(twice);
         assert_eq!(findings.len(), 1, "{findings:?}");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_finding_is_refused_with_its_number() {
+    fn an_invalid_baseline_line_is_refused_with_its_number() {
         let error = known("# known\nshadowed iptables/filter/INPUT x\n").err().expect("refused");
         assert!(error.to_string().contains(":2: `shadowed` is not a kind of finding"), "{error}");
     }

@@ -144,7 +144,7 @@ mod tests {
     use super::percent_encode_uri;
 
     #[test]
-    fn names_become_references() {
+    fn file_names_are_percent_encoded_in_uris() {
         assert_eq!(percent_encode_uri("a/b.rules"), "a/b.rules");
         assert_eq!(percent_encode_uri("<stdin>"), "%3Cstdin%3E");
         assert_eq!(percent_encode_uri("c:d e"), "c%3Ad%20e");

@@ -129,7 +129,7 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     }
 
     #[test]
-    fn replies_errors_and_times_are_read() {
+    fn replies_errors_and_times_of_httperf_are_parsed() {
         let report = parse_output(PRINTED).unwrap();
         assert_eq!((report.seconds, report.completed), (1.25, 2390));
         let of = |kind| {
@@ -142,7 +142,7 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     }
 
     #[test]
-    fn what_is_cut_short_or_of_another_program_is_refused() {
+    fn truncated_or_unknown_httperf_output_is_refused() {
         let cut = PRINTED.find("Errors: total").unwrap();
         let error = parse_output(&PRINTED[..cut]).unwrap_err();
         assert_eq!(error, format!("the line `{ERRORS_LINE}` is missing"));
@@ -155,7 +155,7 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     }
 
     #[test]
-    fn sums_have_to_hold() {
+    fn inconsistent_sums_are_refused() {
         let error = refused("connreset 3", "connreset 4");
         assert_eq!(error, "its errors by kind add up to 306, but the total is 305");
         let error = refused("2xx=2390", "2xx=2391");
@@ -163,7 +163,7 @@ Errors: fd-unavail 197 addrunavail 0 ftab-full 0 other 2
     }
 
     #[test]
-    fn connections_are_planned() {
+    fn arguments_contain_the_planned_rate_and_connection_count() {
         let endpoints = ConnectionLoad::default().endpoints;
         let line = build_arguments(&made_up_socket_plan(&endpoints)).join(" ");
         assert!(line.contains("--rate=1500 --num-conns=2250 --num-calls=1"), "{line}");

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_hold_what_is_between() {
+    fn gaps_capture_the_text_between_words() {
         let values = |form, line| match_line_pattern(form, line).map(|values| values.join("|"));
         assert_eq!(values("a {} b {} s", "a 1 b 2.5 s").as_deref(), Some("1|2.5"));
         assert_eq!(values("took {}", "took 5 ms").as_deref(), Some("5 ms"));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_known_and_comes_once() {
+    fn unknown_and_duplicate_lines_are_refused() {
         let forms = ["in {} s", "errors {}"];
         let lines = OutputLines::parse("\n  in   5 s\nerrors  7\n", &forms).unwrap();
         assert_eq!(lines.parse_counts_of_required_line("errors {}"), Ok([7]));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_no_number_is_told() {
+    fn missing_lines_and_invalid_numbers_are_reported() {
         let forms = ["in {} s", "errors {}"];
         let lines = OutputLines::parse("errors -nan", &forms).unwrap();
         assert_eq!(

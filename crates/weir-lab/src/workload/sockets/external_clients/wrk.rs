@@ -138,7 +138,7 @@ Transfer/sec:    858.89KB
 ";
 
     #[test]
-    fn replies_errors_and_times_are_read() {
+    fn replies_errors_and_times_of_wrk_are_parsed() {
         let report = parse_output(PRINTED).unwrap();
         assert!((report.seconds - 1.1).abs() < 1e-9, "{report:?}");
         assert_eq!(report.completed, 14_200, "without those that were late or wrong");
@@ -150,7 +150,7 @@ Transfer/sec:    858.89KB
     }
 
     #[test]
-    fn what_did_not_happen_is_not_printed() {
+    fn missing_error_lines_mean_zero_errors() {
         let is_good = |line: &&str| !line.contains("errors") && !line.contains("xx");
         let good: Vec<&str> = PRINTED.lines().filter(is_good).collect();
         let report = parse_output(&good.join("\n")).unwrap();
@@ -170,7 +170,7 @@ Transfer/sec:    858.89KB
     }
 
     #[test]
-    fn what_is_cut_short_or_of_another_program_is_refused() {
+    fn truncated_or_unknown_wrk_output_is_refused() {
         let cut = PRINTED.find("  14230 requests").unwrap();
         let error = parse_output(&PRINTED[..cut]).unwrap_err();
         assert_eq!(error, format!("the line `{REQUESTS_LINE}` is missing"));
@@ -185,7 +185,7 @@ Transfer/sec:    858.89KB
     }
 
     #[test]
-    fn a_server_that_does_not_answer_ends_it() {
+    fn a_failed_start_is_one_failed_connection() {
         let failed = |why| {
             parse_startup_failure_as_report(&format!("unable to connect to 198.19.128.0:80 {why}"))
         };
@@ -198,7 +198,7 @@ Transfer/sec:    858.89KB
     }
 
     #[test]
-    fn a_trial_lasts_whole_seconds() {
+    fn arguments_round_the_duration_up_to_whole_seconds() {
         let endpoints = ConnectionLoad::default().endpoints;
         let plan = made_up_socket_plan(&endpoints);
         let line = build_arguments(&plan, false).join(" ");

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_that_iptables_saves() {
+    fn rateest_times_are_those_printed_by_iptables_save() {
         let saved = |interval_us, average_us| {
             times_printed_by_save_us(interval_us, average_us)
                 .map(|times| times.map(format_saved_time))
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_is_the_one_that_iptables_stores() {
+    fn the_ewma_weight_is_the_one_stored_by_iptables() {
         // Measured: iptables-save prints the interval, rounded up to a power of two of 250 ms,
         // times 2^log.
         assert_eq!(find_ewma_log(250_000, 500_000), 1);
