@@ -167,7 +167,7 @@ fn run_calls(socket: &XtablesSocket, calls: &[Call], names: &[String], lock: &Pa
     let calls = start.elapsed();
     let start = Instant::now();
     let lock = XtablesLock::acquire(lock, Duration::from_secs(10)).expect("a free lock");
-    table.commit(&lock).expect("the kernel takes the table");
+    table.commit(&lock).expect("the kernel accepts the table");
     RoundTimes { init, calls, commit: start.elapsed() }
 }
 

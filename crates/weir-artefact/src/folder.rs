@@ -393,7 +393,11 @@ mod tests {
         assert_eq!(read_manifest(&dir).unwrap().files.len(), 3);
         let mode = fs::metadata(dir.join("load.sh")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "no leftovers next to the artefact"
+        );
     }
 
     #[test]

@@ -149,7 +149,7 @@ fn every_form_loads_as_printed_and_unload_restores_previous_state() {
         let said = place.script(&dir, "load.sh").expect("it loads");
         assert!(said.starts_with(&format!("loaded {form} ")), "{said}");
         assert_eq!(rules_in(&place.saved(false)), rules_of(&artefact), "{form}");
-        // Once more, over itself: what unload.sh knows is what was there before.
+        // Load it again over itself: unload.sh still restores the original state.
         place.script(&dir, "load.sh").expect("it loads over itself");
         place.script(&dir, "unload.sh").expect("it unloads");
         assert_eq!(place.saved(true), tables, "{form}");
@@ -208,7 +208,7 @@ fn nft_forms_replace_each_other_and_unload_in_reverse_order() {
     assert!(in_force[1].contains("table ip weir_mangle"), "{}", in_force[1]);
     assert!(in_force[2].contains("table ip weir_filter"), "{}", in_force[2]);
     assert!(!in_force[2].contains("weir_mangle"), "a table of the last artefact stayed");
-    assert_eq!(in_force[3], in_force[0], "the tree stands in iptables");
+    assert_eq!(in_force[3], in_force[0], "the tree form is loaded into iptables");
     for dir in [&tree, &one, &two] {
         assert_eq!(Some(place.nft()), in_force.pop());
         place.script(dir, "unload.sh").expect("it unloads");
@@ -241,7 +241,7 @@ fn a_load_that_fails_changes_nothing() {
     let tables = place.saved(true);
     for form in FORMS {
         let dir = place.write(&made(&example(), form), form.as_str());
-        // The first family and the sets are in the kernel when the second fails.
+        // The first family and the sets are loaded before the second family fails.
         let path = dir.join("ip6tables.rules");
         let broken =
             fs::read_to_string(&path).unwrap().replace("COMMIT", "-A nowhere -j DROP\nCOMMIT");
@@ -270,7 +270,7 @@ fn user_sets_are_created_if_missing_and_never_changed() {
     place.script(&dir, "load.sh").expect("it loads where the set is there");
     assert!(!place.sets().contains("192.0.2.0"), "a set that is there keeps its elements");
     place.script(&dir, "unload.sh").expect("it unloads");
-    assert!(place.sets().contains("198.51.100.0/24"), "and is not taken away");
+    assert!(place.sets().contains("198.51.100.0/24"), "and is not destroyed");
 
     place.run(&["ipset", "restore"], "destroy lan\ncreate lan hash:ip\n");
     let refused = place.script(&dir, "load.sh").expect_err("another type");
@@ -348,7 +348,7 @@ fn an_nft_form_leaves_docker_chains_in_iptables() {
     assert!(place.saved(false).contains("-A DOCKER -d 172.17.0.2/32"));
     place.script(&dir, "unload.sh").expect("it unloads");
 
-    // Where somebody asks for it they go, and Docker does not find them.
+    // With this option, the rules are moved to nft, and Docker cannot find its chains.
     let options = CompileOptions {
         check_packets_per_family: 2000,
         programs_with_rewritable_chains: vec![

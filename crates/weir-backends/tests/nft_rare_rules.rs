@@ -17,7 +17,7 @@ fn nft_text(rule: &str) -> Result<String, String> {
 
 #[test]
 fn dccp_port_rules_compile_like_udp_port_rules() {
-    // The control: the header of UDP is a truncated one if anything is missing.
+    // The control: a UDP header is truncated if any byte is missing.
     for rule in ["-p udp -m udp --dport 5 -j ACCEPT", "-p dccp -m dccp --dport 5 -j ACCEPT"] {
         let text = nft_text(rule).unwrap_or_else(|error| panic!("{rule}: {error}"));
         assert!(text.contains("dport == 5"), "{rule}: {text}");

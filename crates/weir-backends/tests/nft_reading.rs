@@ -77,13 +77,13 @@ fn golden_cases_read_back_as_written_and_as_listed() {
     }
 }
 
-/// Every match and target that the form has words for.
+/// Every match and target that the nft form can express.
 #[test]
 fn every_match_and_target_of_the_nft_form_reads_back() {
     let mut read = 0;
     for v6 in [false, true] {
         let rules = words(v6);
-        // All at once, and each alone: a rule must not lean on its neighbour.
+        // All together, and each alone: no rule may depend on its neighbours.
         let with = |rules: &[&str]| {
             let rules: String = rules.iter().map(|r| format!("-A {r}\n")).collect();
             format!(
@@ -92,7 +92,7 @@ fn every_match_and_target_of_the_nft_form_reads_back() {
                 if v6 { "-A FORWARD -s 2001:db8::1/128 -j DROP\n" } else { "" }
             )
         };
-        let all = compiled(&with(&rules)).expect("nft can say all of these");
+        let all = compiled(&with(&rules)).expect("nft can express all of these");
         assert!(all.barriers.is_empty(), "{:?}", all.barriers);
         assert_reads_back("all", &all);
         read += rules.len();

@@ -228,7 +228,7 @@ fn notrack_may_be_spelled_in_two_ways_in_one_file() {
 
 #[test]
 fn a_test_of_a_conntrack_entry_fails_for_packets_without_one() {
-    // The control: rules that ask nothing of the entry.
+    // The control: rules that do not test the entry.
     for asks in [
         "",
         "-m conntrack --ctorigsrc 192.0.2.1/32",
@@ -259,7 +259,7 @@ fn an_unreachable_reassembling_rule_keeps_its_table_in_iptables() {
         let form = compiled(&text, Family::V4);
         form.moved_tables.iter().map(|m| m.table).collect::<Vec<_>>()
     };
-    // The control: another rule that nft cannot say.
+    // The control: another rule that nft cannot express.
     assert_eq!(of("-m string --string a --algo bm"), [TableName::Mangle, TableName::Filter]);
     assert_eq!(of("-m socket"), [TableName::Filter]);
 }
@@ -307,7 +307,7 @@ fn returns_on_alternatives_or_negations_do_not_deepen_chain_nesting() {
     assert_eq!(depth(&ports), depth(&plain));
     compiled(&text("-m owner ! --uid-owner N", 13), Family::V4);
     compiled(&text("-m multiport --ports N,77 -m owner ! --uid-owner N", 6), Family::V4);
-    // The control of the depth: each needs the rest of the chain as a chain.
+    // The control for the depth: each rule needs the rest of the chain as a separate chain.
     let deep = firewall(&text("-m owner ! --uid-owner N", 16), Family::V4);
     assert!(nft::compile_nft_form_without_passes(&deep, &options(), &mut |_, _| {}).is_err());
 }
@@ -326,8 +326,8 @@ const LETTERS: [&str; 10] = [
     "-j MARK --set-mark 1",
 ];
 
-/// Small scope, whole: up to three rules out of a few amid a run that is long enough for a map,
-/// every packet by diagrams.
+/// Exhaustive in a small scope: up to three rules out of a few, within a run that is long enough
+/// for a map, compared by diagrams for every packet.
 #[test]
 fn any_three_rules_within_a_run_are_proven_equal_in_nft() {
     let options = CompileOptions { check_packets_per_family: 60, ..CompileOptions::default() };

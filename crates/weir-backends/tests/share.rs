@@ -42,11 +42,11 @@ fn nft_rule_share_of_each_hook_is_reported_with_reasons() {
         (5, 5, 0),
         "no hook enters `idle`"
     );
-    // Two rules that nft cannot say, one of them in a chain of both hooks.
+    // Two rules that nft cannot express, one of them in a chain that both hooks enter.
     let recent = "-A own -m recent --name a --set\n";
     let text = whole.replace("-A idle", &format!("{recent}-A INPUT -m recent --rcheck\n-A idle"));
     let form = nft_form(&text);
-    assert_eq!(form.moved_tables.len(), 1, "OUTPUT goes to nft");
+    assert_eq!(form.moved_tables.len(), 1, "OUTPUT is moved to nft");
     assert_eq!(
         shares(&form.share),
         [
@@ -57,7 +57,7 @@ fn nft_rule_share_of_each_hook_is_reported_with_reasons() {
     assert_eq!((form.share.hook_entered_rules, form.share.in_form, form.share.left), (7, 0, 7));
     let moved = form.equality_check.passes.iter().map(|step| step.rules_before);
     assert_eq!(moved.collect::<Vec<_>>(), [0], "rules that stay are not counted as rewritten");
-    // One hook of two: the chain of both is evaluated by both.
+    // Only one of the two hooks stays in iptables: both iptables and nft evaluate the shared chain.
     let text = whole.replace("-A idle", "-A INPUT -m recent --rcheck\n-A idle");
     let share = nft_form(&text).share;
     assert_eq!(
@@ -144,7 +144,7 @@ fn an_uncalled_chain_with_load_effects_keeps_its_table_in_iptables() {
              *filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n"
         ))
     };
-    // A budget is gone with its rule: nft takes both tables.
+    // The control: a rule without load effects. Both tables are moved to nft.
     let nft = form("-m string --string a --algo bm");
     assert_eq!(names(&nft), ["weir_mangle", "weir_filter"]);
     for rule in [

@@ -17,7 +17,7 @@ fn every_available_rte_acl_method_agrees_with_linear() {
             "@10.{}.3.4/{len} 192.0.2.0/24 0 : 65535 {port} : 3000 0x{proto:02x}/0xFF",
             n % 256
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text += "@10.0.0.0/8 0.0.0.0/0 1024 : 65535 0 : 65535 0x00/0x00\n";
     let filters = parse_filter_set(&text, true).expect("filters of the format");

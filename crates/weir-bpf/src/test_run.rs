@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(
             count_pages_for_trial(second, 5, 1000),
             100_000_000,
-            "pages go by between packets"
+            "at a rate, some pages send no packet"
         );
         assert_eq!(count_pages_for_trial(Duration::from_secs(1 << 20), 0, 0), i32::MAX as u64);
     }

@@ -343,7 +343,7 @@ fn diagrams_agree_with_the_interpreter_on_random_rulesets() {
         let text = generate_random_ruleset(seed);
         let options = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
         if parse(&text, &options).is_err() {
-            // A target where the kernel does not take it; the next seed is as good.
+            // The kernel does not accept this target here; use the next seed.
             skipped += 1;
             continue;
         }
@@ -403,8 +403,7 @@ fn diagrams_agree_with_the_interpreter_on_address_lists() {
     let mut compared = 0;
     for seed in 0..60 {
         let mut rng = TestRng::new(seed);
-        // Few addresses, so that prefixes repeat and lie in one another; in every second ruleset
-        // none does.
+        // Few addresses, so that prefixes repeat and nest; in every second ruleset they do not.
         let apart = seed % 2 == 0;
         let mut list = String::new();
         for n in 0..24 {

@@ -522,7 +522,7 @@ pub(crate) mod tests {
             store.node_count()
         );
         assert_eq!(roots[1], old);
-        // Made again, the same diagrams are found, not made again.
+        // Building the same diagrams again finds the existing nodes.
         let len = store.node_count();
         assert_eq!(
             build_diagram_of_truth_table(&mut store, &random_truth_table(16, 4), 0),

@@ -132,7 +132,7 @@ fn a_mark_is_seen_by_later_tables() {
     let (one, same) = (text("0x1/0xff", "0x1/0xff"), text("0x1/0xff", "0x1/0xf"));
     assert!(compared(&one, &one, &verdict).is_equal());
     let found = differs(&one, &same, &verdict);
-    // A mark such as 0x11 of another source is what tells the two masks apart.
+    // A packet from another source address with a mark such as 0x11 distinguishes the two masks.
     assert_ne!(found.witness.packet.saddr.0 >> 24, 10);
     let other = text("0x3/0xff", "0x1/0xff");
     let found = differs(&one, &other, &verdict);
@@ -178,7 +178,7 @@ fn stateful_tests_are_paired_by_rule_number_or_text() {
     let limit = |n: u32| format!("-A FORWARD -p tcp -m limit --limit {n}/sec -j ACCEPT\n");
     let one = filter(&format!("{}{}", limit(1), limit(2)));
     let swapped = filter(&format!("{}{}", limit(2), limit(1)));
-    // By their numbers, the rules are others; by their texts, they are in another order.
+    // By number, the rules differ; by text, their order differs.
     for options in [CompareOptions::default(), by_text()] {
         assert!(compared(&one, &one, &options).is_equal());
         assert!(!compared(&one, &swapped, &options).is_equal());
@@ -319,7 +319,7 @@ fn a_comparison_stops_at_its_step_limit_as_undecided() {
         let forward = &comparison.parts[0];
         let why = match &forward.verdict {
             ComparisonVerdict::Undecided { why } => why,
-            // A changed rule matches one.
+            // A packet that matches the changed rule shows a difference.
             ComparisonVerdict::DiffersOnPacket { why, example } => {
                 assert_ne!(example.verdicts.0, example.verdicts.1);
                 why
@@ -330,7 +330,7 @@ fn a_comparison_stops_at_its_step_limit_as_undecided() {
         assert!(forward.statistics.steps <= steps_max, "{} steps", forward.statistics.steps);
         assert!(!comparison.is_equal());
     }
-    // The same question within the same steps has the same answer.
+    // The same comparison with the same step limit has the same result.
     let small = filter("-A FORWARD -s 10.0.0.0/8 -j DROP");
     let halves = filter("-A FORWARD -s 10.0.0.0/9 -j DROP\n-A FORWARD -s 10.128.0.0/9 -j DROP");
     // One path may use all steps but those for choosing the order of fields.
@@ -344,7 +344,7 @@ fn a_comparison_stops_at_its_step_limit_as_undecided() {
     let steps = forward.statistics.steps;
     assert!(at_forward(steps + steps / 7 + 1).is_equal());
     assert!(!at_forward(steps - 1).is_equal());
-    // What says the same needs none.
+    // Identical rulesets need no steps.
     assert!(compared(&small, &small, &within(0)).is_equal());
 }
 
@@ -416,7 +416,7 @@ fn dropping_all_fragments_is_recognized_in_any_chain() {
         assert_eq!(found.difference, OutcomeDifference::Verdict);
         differs(&list, &chains(""), &by_text());
     }
-    // Of a datagram whose fragments are dropped, nothing gets to INPUT.
+    // If the fragments of a datagram are dropped, nothing reaches INPUT.
     let both = |raw: &str, input: &str| {
         v4(&format!(
             "*raw\n:PREROUTING ACCEPT [0:0]\n{raw}COMMIT\n\
@@ -440,7 +440,7 @@ fn a_mark_written_by_a_match_is_part_of_the_packet() {
     let mark = "-A PREROUTING -j MARK --set-xmark 0x5/0xffffffff\n";
     let both = |first: &str, second: &str| mangle(&format!("{first}{second}"));
     assert_equal(&mangle(socket), &mangle(socket));
-    // What is overwritten is not seen.
+    // An overwritten mark is not observable.
     assert_equal(&both(socket, mark), &mangle(mark));
     let differs = |a: &Firewall, b: &Firewall| {
         let found = compare_firewalls(a, b, &by_text()).expect("no mistake");

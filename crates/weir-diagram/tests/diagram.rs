@@ -261,7 +261,7 @@ fn regions_are_printed_in_the_packet_language() {
 
 #[test]
 fn region_shares_sum_to_the_share_of_the_set() {
-    // Headers that do not fit their length, and codes of devices that mean nothing, are no packets.
+    // Headers inconsistent with the packet length, and unused device codes, are not packets.
     for rule in [
         "-i eth0 -s 192.0.2.0/24 -p tcp --dport 22",
         "-p icmp --icmp-type 8/0 -m length --length 60:90",

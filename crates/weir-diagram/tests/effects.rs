@@ -42,7 +42,7 @@ fn rule_behind(table: &str, guard: &str, target: &str, tested: &str) -> bool {
 #[test]
 fn a_rule_after_a_write_to_its_tested_field_is_live() {
     let mark = "-m mark --mark 0x1";
-    // The control: nothing is written, and the guard leaves no packet to the last rule.
+    // The control: nothing is written, and the first rule leaves no packets for the last one.
     assert!(rule_behind("mangle", mark, "-j LOG", mark));
     assert!(!rule_behind("mangle", mark, "-j SET --map-set s src --map-mark", mark));
     assert!(rule_behind("mangle", mark, "-j SET --map-set s src --map-prio", mark));
@@ -93,7 +93,7 @@ fn a_rule_whose_match_may_drop_differs_from_no_rule() {
             "{rule}"
         );
     }
-    // Where an earlier rule has looked for the header, nothing is left to drop.
+    // If an earlier rule has already read the header, no truncated packet remains.
     let looked = "-A FORWARD -p tcp -m tcp --dport 1:65535\n";
     let again = format!("{looked}-A FORWARD -p tcp -m tcp --dport 80 -j RETURN\n");
     assert!(equal("filter", &again, looked));
@@ -120,7 +120,7 @@ fn a_full_hashlimit_table_may_drop_packets() {
 #[test]
 fn a_set_modified_by_rules_is_unknown_at_each_match() {
     let dropping = |set: &str| format!("-A FORWARD -m set --match-set {set} src -j DROP\n");
-    // The control: an empty set that nobody fills holds nothing.
+    // The control: an empty set that no rule modifies contains nothing.
     assert!(equal("filter", &dropping("t"), ""));
     for filler in ["-j SET --add-set t src", "-j SET --del-set t src"] {
         let filler = format!("-A FORWARD {filler}\n");
@@ -182,7 +182,7 @@ fn a_ruleset_that_reassembles_fragments_differs_from_one_without_reassembly() {
         let (before, after) = (filter(before), filter(after));
         compare_firewalls(&before, &after, &options).expect("no mistake in weir")
     };
-    // Each is after a rule that leaves it no packet: only its presence counts.
+    // Each is after a rule that leaves it no packets: only its presence matters.
     let accept = "-A PREROUTING -j ACCEPT\n";
     let users = [
         "-m state --state NEW",
@@ -244,7 +244,7 @@ fn reassembly_is_no_difference_for_rules_that_cannot_observe_it() {
     ] {
         assert_eq!(equal(Family::V4, rule), safe, "{rule}");
     }
-    // The protocol of a later fragment is known in IPv4 alone.
+    // Only in IPv4 is the protocol of a later fragment known.
     assert!(equal(Family::V4, "-p udp") && !equal(Family::V6, "-p udp"));
 }
 
@@ -297,7 +297,7 @@ fn a_set_that_changes_without_rules_is_unknown() {
         same(&format!("{first}-A FORWARD -s 10.0.0.1 -j DROP\n"), &first)
     };
     assert!(behind("plain", "src"));
-    assert!(behind("count", "src"), "nobody reads the counters");
+    assert!(behind("count", "src"), "no rule tests the counters");
     assert!(!behind("age", "src"));
     assert!(!behind("mac", "src,src"));
     let reads = "-A FORWARD -m set --match-set count src --packets-gt 5 -j DROP\n";
@@ -346,7 +346,7 @@ fn a_ct_template_is_an_entry_until_conntrack_replaces_it() {
         let (a, b) = (firewall(&raw(a)), firewall(&raw(b)));
         compare_firewalls(&a, &b, &options).expect("no mistake in weir").is_equal()
     };
-    // NOTRACK after CT does nothing; before it, it does.
+    // NOTRACK after CT has no effect; before CT, it has.
     let (ct, notrack) = ("-A PREROUTING -j CT --zone 1\n", "-A PREROUTING -j NOTRACK\n");
     assert!(same(&format!("{ct}{notrack}"), ct));
     assert!(!same(&format!("{notrack}{ct}"), ct));
@@ -371,7 +371,7 @@ fn matches_on_a_conntrack_entry_may_change_after_conntrack() {
         compare_firewalls(&one, &firewall(&both), &options).expect("no mistake in weir").is_equal()
     };
     let (tracked, untracked) = ("-m state --state NEW", "-j LOG");
-    // The control: what the entry does not say.
+    // The control: a match that does not depend on the entry.
     assert!(same(tracked, "-m addrtype --dst-type LOCAL"));
     assert!(!same(tracked, "-m helper --helper tftp"));
     assert!(!same(tracked, "-m socket"));
@@ -435,6 +435,6 @@ fn set_value_lookups_see_the_packet_as_earlier_rules_modified_it() {
         compare_firewalls(&before, &after, &options).expect("no mistake in weir").is_equal()
     };
     assert!(same_behind("-A FORWARD -j LOG\n"));
-    // Where the set has no such element, the mark stays.
+    // If the set has no such element, the mark is unchanged.
     assert!(!same_behind("-A FORWARD -j MARK --set-xmark 0x1/0xffffffff\n"));
 }

@@ -53,7 +53,7 @@ fn diagram_lookup_agrees_with_interpreter_and_detects_different_outcomes() {
     };
     assert!(wrong(&verdict) > 0, "another verdict is not seen");
     assert!(wrong(&effect) > 0, "another effect is not seen");
-    assert_eq!(wrong(&order), 20, "that a budget was not asked for is not seen");
+    assert_eq!(wrong(&order), 20, "a limit that was not evaluated is not detected");
 }
 
 /// Every other question holds.

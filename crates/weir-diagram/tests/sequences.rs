@@ -47,7 +47,7 @@ fn most_steps(comparison: &Comparison) -> u64 {
 #[test]
 fn steps_for_limited_log_rules_grow_almost_linearly() {
     let steps = |count| {
-        // The same as the policy, so that the lists do not say the same.
+        // The last rule does what the policy does, so that the lists are equal but not identical.
         let mut other = rules(count, log);
         other.push("-A FORWARD -j ACCEPT".to_owned());
         let comparison = compared(&rules(count, log), &other);
@@ -117,7 +117,7 @@ fn a_test_that_follows_a_limited_mark_sees_it() {
     one.push(mark(1, "-m limit --limit 5/min"));
     one.push("-A FORWARD -m mark --mark 0x1 -j DROP".to_owned());
     assert!(compared(&one, &one).is_equal());
-    // The mark comes too late.
+    // The mark is set too late.
     let mut late = one.clone();
     late.swap(12, 13);
     assert!(differs(&one, &late));

@@ -87,16 +87,17 @@ fn short_chains_equal_their_reverse_iff_no_packet_distinguishes_them() {
         let reversed: Vec<usize> = chain.iter().rev().copied().collect();
         let other = firewall(&reversed);
         let comparison = compare_firewalls(&one, &other, &options).expect("no mistake in weir");
-        // The order of two effects shows in their list, of which only the length is compared.
+        // The order of two effects is visible only in their list, of which only the length is
+        // compared.
         let differs = some_packet_differs(&one, &other, &sent);
         match &comparison.parts[0].verdict {
             ComparisonVerdict::Equal => {
-                assert!(!differs, "{chain:?} is taken as equal to its reverse");
+                assert!(!differs, "{chain:?} is called equal to its reverse");
                 equal += 1;
             }
             ComparisonVerdict::Differs(found) => {
                 let order = found.difference == weir_semantics::OutcomeDifference::Effects;
-                assert!(differs || order, "{chain:?} is taken as different: {found:?}");
+                assert!(differs || order, "{chain:?} is called different: {found:?}");
                 different += 1;
             }
             ComparisonVerdict::ReassemblyDiffers(by) => panic!("{chain:?}: {by:?}"),

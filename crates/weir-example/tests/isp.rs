@@ -136,7 +136,7 @@ fn the_abuse_set_loads_with_the_network() {
     let before = example.v4;
     assert!(before.contains("-m set --match-set abuse src -j DROP"));
     let text = format!("{sets}#rules\n{before}");
-    // Both texts come on one input: the part before the marker is the sets'.
+    // Both texts are passed on one standard input: the sets come before the marker.
     let line = "cat >all; sed '/^#rules$/,$d' all | ipset restore; sed '1,/^#rules$/d' all | \
                 iptables-legacy-restore; ipset save";
     let line = format!("cd \"$(mktemp -d)\"; {line}; rm all");

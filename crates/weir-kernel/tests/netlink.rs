@@ -75,11 +75,11 @@ fn a_netlink_batch_is_atomic() {
         panic!("it is there")
     };
     assert_eq!((refusal.request_index, refusal.errno), (1, libc_eexist()));
-    assert!(refusal.attribute_offset.is_some(), "the kernel says which attribute: {refusal}");
+    assert!(refusal.attribute_offset.is_some(), "the kernel reports which attribute: {refusal}");
     assert_eq!(tables(&mut socket), ["one", "two"], "nothing of a refused batch is done");
     socket.commit_batch(nft, []).unwrap();
 
-    // Outside of a batch nf_tables takes no change.
+    // nf_tables accepts changes only in a batch.
     let alone = socket.send_and_check(&[table(NEW_TABLE, NLM_F_CREATE, "four")]).unwrap_err();
     assert!(matches!(alone, NetlinkError::Refused(_)), "{alone}");
 }
@@ -95,7 +95,7 @@ fn a_refused_request_reports_the_kernel_message_and_others_succeed() {
     let mut socket = open(&a, NetlinkProtocol::Route);
     let new = NLM_F_CREATE | NLM_F_EXCL;
     socket.send_and_check(&[link("d0", new)]).unwrap();
-    assert!(a.ifindex("d0").is_ok(), "a link that the kernel takes is there");
+    assert!(a.ifindex("d0").is_ok(), "a link that the kernel accepts exists");
 
     let mut wrong = link("d1", new);
     // A MAC address of two bytes.
@@ -110,7 +110,7 @@ fn a_refused_request_reports_the_kernel_message_and_others_succeed() {
     wrong.attributes.put_nested(18, |info| info.put(1, b"no_such_kind"));
     let said = socket.send_and_check(&[wrong]).unwrap_err();
     assert!(said.to_string().contains(": Unknown device type"), "{said}");
-    // The socket is as good as before.
+    // The socket is still usable.
     socket.send_and_check(&[link("d5", new | NLM_F_ACK)]).unwrap();
 }
 
@@ -243,7 +243,7 @@ fn requests_for_missing_objects_fail_with_not_found() {
     let session = session();
     let a = session.create_namespace("a").unwrap();
     let mut socket = open(&a, NetlinkProtocol::Netfilter);
-    // A chain without a table is refused, and a table that is requested alone comes back.
+    // A chain without a table is refused, and a request for one table returns it.
     let chain = NetfilterSubsystem::NfTables.new_request(NEW_CHAIN, NLM_F_CREATE, INET, 0);
     assert!(socket.commit_batch(NetfilterSubsystem::NfTables, [chain]).is_err());
     socket

@@ -218,7 +218,7 @@ fn twenty_kills_at_any_moment_leave_nothing() {
     for round in 0..20u64 {
         let (mut owner, lines) = start_owner("run ");
         runs.push(run_of(&lines));
-        // A moment that differs from round to round, through all of what the owner makes.
+        // The delay differs in each round, so that kills cover all steps of the owner.
         std::thread::park_timeout(Duration::from_millis(round * 6));
         owner.kill().unwrap();
         owner.wait().unwrap();
@@ -244,7 +244,7 @@ fn a_borrowed_device_is_restored_and_a_used_one_refused() {
         (home.read_ethernet_device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"))
     };
     let (device, index, gro) = seen();
-    // This thread stands for a weir that was started there.
+    // This thread represents a weir process started in the namespace.
     let _inside = home.enter_guarded().unwrap();
     let session = Session::new().unwrap();
     let (room, other) =
@@ -317,7 +317,7 @@ fn a_reaper_skips_sessions_whose_owner_is_not_visible() {
     assert!(owner.try_wait().unwrap().is_none(), "the owner lives");
     owner.kill().unwrap();
     owner.wait().unwrap();
-    // Dead or not, it cannot be judged from there; its own namespace can.
+    // From there, its state cannot be determined; from its own namespace, it can.
     assert_eq!(reaped_in(&["--pid", "--mount-proc"], &run).len(), 1);
     assert_eq!(names("/run/netns", &run).len(), 2);
     let reaped = reaper::reap_dead_sessions();
@@ -392,7 +392,7 @@ fn a_session_file_with_a_path_that_leads_elsewhere_is_not_used() {
         assert!(left.contains("is not a plain path below") && left.contains("remove the file"));
         assert!(folder.join("precious").exists(), "{text}");
         assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "old", "{text}");
-        assert!(path.exists(), "it is left for a person to look at");
+        assert!(path.exists(), "it is left for manual inspection");
     }
     fs::remove_file(&path).unwrap();
     fs::write(folder.join("linked"), &plain).unwrap();

@@ -92,7 +92,7 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
     let mut shares = Vec::new();
     for trial in of(&record, "strict", TrialKind::Rate) {
         assert_eq!(trial.state, TrialState::Accepted, "{trial:?}");
-        // Even to one frame, wherever the trial ended.
+        // Exact to one frame, at whatever point the trial ended.
         let illegal = trial.scenario.coordinate("illegal").unwrap().as_number().unwrap();
         assert!(trial.expected_drops.abs_diff(trial.offered * illegal / 100) <= 1, "{trial:?}");
         shares.extend(Quantity::LeakedShare.value_in_trial(trial));
@@ -102,7 +102,7 @@ command = 'cp "FOLDER/all.pcap" "$FRAMES"; cp "FOLDER/all.pcap.verdicts" "$FRAME
     let mut leaked = of(&record, "careless", TrialKind::Rate).filter(leaking).peekable();
     assert!(leaked.peek().is_some());
     for trial in leaked {
-        assert_eq!(trial.state, TrialState::Failed, "what it lets through is no merit");
+        assert_eq!(trial.state, TrialState::Failed, "a trial with leaked packets has failed");
         let by_rules = trial.drop_counts.iter().find(|drop| drop.counter == "rules");
         let dropped = by_rules.map_or(0, |drop| drop.packets);
         assert!(trial.leaked > 0 && dropped > 0, "{trial:?}");
@@ -141,6 +141,6 @@ flood_axis = "flood"
                 Quantity::FloodArrivedShare.value_in_trial(trial)
             })
             .collect();
-        assert_eq!(arrived, [share, share], "there and back with a flood, none without");
+        assert_eq!(arrived, [share, share], "both legs with a flood, none without");
     }
 }

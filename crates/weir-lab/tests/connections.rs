@@ -229,14 +229,14 @@ fn a_wrong_checksum_is_detected_if_checksums_are_verified() {
         (300, 0),
         "those of both ends are right"
     );
-    // The checksum is written over with one that does not fit.
+    // The checksum is overwritten with a wrong one.
     pipeline.nft(
         "table ip t { chain f { type filter hook forward priority 0;
            tcp flags == syn tcp checksum set 0x1234 } }",
     );
     pipeline.verify = false;
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
-    assert_eq!(record.completed, 300, "without looking nobody notices");
+    assert_eq!(record.completed, 300, "without verification the error is not detected");
     pipeline.verify = true;
     let (_, _, record) = pipeline.open(ConnectionClose::Fin, 0, 300);
     assert_eq!(pipeline.failed(&record), [("SYN".to_owned(), 300)]);

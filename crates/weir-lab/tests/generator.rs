@@ -95,7 +95,7 @@ fn every_frame_arrives_behind_an_empty_firewall() {
     let arrived = pipeline.arrived(before, played.offered);
     assert!(played.offered > 0 && played.finished);
     assert_eq!(arrived.delivered + arrived.leaked, played.offered);
-    assert_eq!(arrived.leaked, played.to_drop, "marked frames are told from others");
+    assert_eq!(arrived.leaked, played.to_drop, "marked frames are distinguished from others");
     assert_eq!(pipeline.firewall.device_drops.dropped_packets().unwrap(), 0);
 }
 
@@ -163,8 +163,8 @@ fn frames_lost_on_a_link_without_napi_are_not_counted() {
     );
 }
 
-/// One core fills the ring, another one empties it. (Where two cores fill one, the kernel's own
-/// counter of what did not fit loses additions: drivers/net/veth.c, `veth_xdp_xmit`.)
+/// One core fills the ring, another one empties it. (If two cores fill it, the kernel's own counter
+/// of dropped frames loses increments: drivers/net/veth.c, `veth_xdp_xmit`.)
 #[test]
 fn frames_that_overflow_a_ring_are_counted_once() {
     let mut pipeline = Pipeline::new();
@@ -177,7 +177,7 @@ fn frames_that_overflow_a_ring_are_counted_once() {
         let arrived_before = pipeline.topology.sink().read_counts().unwrap();
         let dropped_before = pipeline.firewall.device_drops.dropped_packets().unwrap();
         let offered = pipeline.play(&play(0, 0)).offered;
-        // What is in the ring when the generator ends is on its way for a moment longer.
+        // Frames that are in the ring when the generator ends arrive a moment later.
         let began = Instant::now();
         let (seen, dropped) = loop {
             let arrived = pipeline.topology.sink().read_counts().unwrap().since(arrived_before);

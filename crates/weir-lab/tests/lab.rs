@@ -277,7 +277,7 @@ fn a_disturbed_trial_is_repeated_and_the_last_one_counted() {
     let study = study("disturbed", r#""none""#, axes);
     let path = study.join("study.toml");
     let text = fs::read_to_string(&path).unwrap();
-    // No machine is as quiet as that.
+    // No machine meets this limit.
     fs::write(&path, format!("{text}\n[noise]\nspin_ratio = 0\nrepeats = 1\n")).unwrap();
     let record = run_study(&study).unwrap();
     let states: Vec<TrialState> =
@@ -295,7 +295,7 @@ fn a_search_finds_the_highest_rate_within_the_loss_goal() {
     let axes = r#"{ rules = [8], source = ["far"] }"#;
     let study = study("searched", r#""linear""#, axes);
     let out = study.with_file_name("records");
-    // Wide enough for any machine to come to an end.
+    // Wide enough for the search to end on any machine.
     let goal = SearchGoal { loss_ratio: 0.05, width: 0.3, ..SearchGoal::HALF_PERCENT_MEDIAN_LOSS };
     let options = StudyRunOptions { search: Some(goal), ..options() };
     let record = execute_study(&study, &out, &options, &mut |_| ()).unwrap();
@@ -440,7 +440,7 @@ nft 'add table ip t; add chain ip t f { type filter hook forward priority 0; };
     fs::write(&subjects, format!("{SUBJECTS}{tracking}")).unwrap();
     let path = study.join("study.toml");
     let text = fs::read_to_string(&path).unwrap();
-    // They end when all are open; the length is but a limit.
+    // A trial ends when all connections are open; the duration is only a limit.
     fs::write(&path, text.replace("trial_seconds = 0.05", "trial_seconds = 20.0")).unwrap();
     let record = run_study(&study).unwrap();
     let mut seen = 0;

@@ -89,7 +89,8 @@ fn packets_to_a_port_that_nobody_listens_to_add_up() {
         assert_eq!(trial.state, TrialState::Accepted, "{:?}", trial.rejection_reason);
         assert_eq!(trial.delivered, trial.offered, "answers belong into no sum");
     }
-    // The validation knows the kernel's reasons: rules that drop what they must not.
+    // The validation reads the kernel's drop reasons: these rules drop packets that they must
+    // accept.
     for trial in of(&record, "losing").into_iter().filter(|t| t.state != TrialState::Failed) {
         assert_eq!(trial.state, TrialState::Unbalanced);
         assert_eq!(trial.unaccounted_packets() as u64, trial.offered / 2);

@@ -84,7 +84,7 @@ fn each_path_carries_connections_of_every_client_and_server() {
             for members in [&seen.clients, &seen.servers] {
                 assert_eq!(sum(members, |one| one.connections), seen.completed, "{subject}");
                 let least = members.iter().map(|one| one.connections).min().unwrap();
-                assert!(least > 0, "{subject}: everybody takes part: {members:?}");
+                assert!(least > 0, "{subject}: every endpoint has connections: {members:?}");
             }
             // What came from clients came to servers, packet by packet and byte by byte.
             let from = sum(&seen.clients, |one| one.arrived_from_endpoint.packets);
@@ -123,7 +123,7 @@ fn a_one_armed_gateway_sends_redirects_only_if_enabled() {
     let told: Vec<u64> =
         of(&record, "telling").map(|trial| trial.observations.redirects_sent_since_setup).collect();
     assert!(told.iter().all(|sent| *sent > 0), "{told:?}");
-    // Clients and servers are told, and nobody else: each message arrives at one of them.
+    // Redirects are sent to clients and servers only: each arrives at one of them.
     let heard: u64 = of(&record, "telling").map(|trial| connections(trial).icmp).sum();
     assert_eq!(told.iter().max(), Some(&heard));
 }

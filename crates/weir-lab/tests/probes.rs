@@ -76,7 +76,7 @@ fn asked<'a>(record: &'a RunRecord, subject: &str, probe: &str, load: &str) -> &
             && trial.scenario.coordinate("load") == Some(&load.into())
     };
     let mut there = record.trials.iter().filter(is_it);
-    let trial = there.next().expect("it was asked");
+    let trial = there.next().expect("it was probed");
     assert!(there.next().is_none(), "it was asked once");
     trial
 }
@@ -105,7 +105,7 @@ fn every_probe_gets_a_response_except_dropped_ones() {
             assert_eq!(found.latency_from_planned_time.count, planned);
             assert!(
                 found.latency_from_planned_time.duration_at_quantile(0.0).unwrap() > 0.0,
-                "an answer takes time"
+                "a response takes time"
             );
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
             assert_eq!(trial.unaccounted_packets(), 0);

@@ -89,7 +89,7 @@ fn without_zero(study: &str) -> String {
 fn a_search_without_frames_is_refused_before_the_run() {
     let search =
         StudyRunOptions { search: Some(SearchGoal::ZERO_LOSS), ..StudyRunOptions::default() };
-    // Frames can be searched: what stops this run is that its command makes none.
+    // A search supports frames: this run fails because its command writes none.
     let frames = run_refused("search-frames", STUDY, SUBJECTS, &search);
     assert!(
         !matches!(
@@ -140,7 +140,7 @@ fn the_subject_of_an_aa_test_must_fit_the_study() {
     };
     let other = "[other]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
     let subjects = |more: &str| format!("{SUBJECTS}{other}{more}");
-    // A subject that the study does not list, and that fits.
+    // A valid subject that the study does not list.
     let fits = run_refused("aa-fits", STUDY, &subjects(""), &itself("other"));
     assert!(
         !matches!(

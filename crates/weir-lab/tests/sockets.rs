@@ -107,5 +107,5 @@ fn socket_clients_succeed_or_report_their_failures() {
             "{connections:?}"
         );
     }
-    assert_eq!(seen, 7, "there and back; of those that fail the first trial, too");
+    assert_eq!(seen, 7, "both legs; of points that fail, also the first trial");
 }

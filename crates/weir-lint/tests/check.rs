@@ -139,7 +139,7 @@ fn jumps_to_empty_chains_and_loops_are_found() {
         found(":a - [0:0]\n-A FORWARD -p tcp -j a\n"),
         ["jump-to-empty-chain filter/a/policy"]
     );
-    // No parser lets a loop through; a program may make one.
+    // No parser accepts a loop; a program may create one.
     let text = "*filter\n:a - [0:0]\n:b - [0:0]\n:c - [0:0]\n-A FORWARD -p tcp -j a\n\
         -A a -j b\n-A b -p tcp -g c\n-A c -p tcp -j DROP\nCOMMIT\n";
     let mut looped = firewall(text, "");
@@ -246,7 +246,7 @@ fn a_called_chain_can_shadow_later_rules() {
     let shadowed = ["shadowed-rule filter/FORWARD/1", "redundant-rule filter/FORWARD/2"];
     let drop = |rules: &str| found(&format!("{chains}{rules}"));
     assert_eq!(drop(&format!("{rule}{closed}")), shadowed[..1]);
-    // What returns before is not taken.
+    // Packets that return earlier still reach the rule.
     let open = format!("-A tcp_in -d 192.0.2.1/32 -j RETURN\n{closed}");
     assert_eq!(drop(&format!("{rule}{open}")), shadowed[1..]);
 }
@@ -368,7 +368,7 @@ fn the_last_rule_that_enables_reassembly_is_not_removed() {
             fixed.firewall.v4.as_ref().map_or(0, |r| r.rules_with_table_and_chain().count());
         (rules, fixed.unfixed_findings.iter().map(|(_, why)| *why).collect::<Vec<_>>())
     };
-    // The control: a rule that switches nothing on.
+    // The control: a rule that does not enable reassembly.
     assert_eq!(fixed("-A PREROUTING -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
     assert_eq!(fixed("-A U -m mark --mark 0x1 -j ACCEPT\n"), (2, vec![]));
     for rule in [
@@ -441,7 +441,7 @@ fn an_allow_comment_at_one_place_keeps_the_other_places() {
     let (_, also) = places(&format!("{wide}{comment}{rule}{other}"));
     assert_eq!(also, ["filter/FORWARD/3: no packet reaches this rule"]);
     let text = |rules: &str| format!("*filter\n:FORWARD DROP [0:0]\n{rules}COMMIT\n");
-    // Before the rule to blame it speaks for all.
+    // Before the rule that causes the findings, the comment applies to all places.
     let all = lint_firewall(
         &firewall(&text(&format!("{comment}{wide}{rule}{other}")), ""),
         &LintOptions::default(),
@@ -476,7 +476,7 @@ fn findings_in_program_chains_are_notes_unless_lint_is_named() {
         assert_eq!(severity(&rules, Some("all")), Some(Severity::Note), "{chain}");
         assert_eq!(severity(&rules, Some("shadowed-rule")), Some(Severity::Error), "{chain}");
     }
-    // What people write to DOCKER-USER is theirs.
+    // Rules that users write to DOCKER-USER are attributed to the user.
     assert_eq!(severity(&shadowed("DOCKER-USER"), None), Some(Severity::Warning));
     let user = ":DOCKER-USER - [0:0]\n:DOCKER-X - [0:0]\n-A FORWARD -j DOCKER-USER\n\
         -A FORWARD -j DOCKER-X\n-A DOCKER-X -p tcp -j ACCEPT\n-A DOCKER-USER -j DROP\n";

@@ -174,7 +174,7 @@ fn removing_shadowed_or_redundant_rules_changes_nothing() {
     assert!(taken > 300 && redundant > 100, "{taken} and {redundant}: too few to prove anything");
 }
 
-/// The check can fail: removing rules that are not said to be superfluous is noticed.
+/// The check can fail: removing rules without findings is detected.
 #[test]
 fn removing_rules_without_findings_changes_something() {
     let mut noticed = 0;

@@ -42,7 +42,7 @@ fn found(firewall: &Firewall, lint: &Lint) -> BTreeSet<&'static str> {
 #[test]
 fn lint_pages_show_the_finding_before_and_not_after() {
     for lint in all_lints() {
-        // No parser lets a loop through, and no command a set that is not there.
+        // No parser accepts a loop, and no command a missing set.
         if lint.id == "jump-loop" {
             continue;
         }

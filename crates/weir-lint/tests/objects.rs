@@ -79,7 +79,7 @@ fn removing_a_rule_that_configures_a_named_object_is_a_difference() {
     for (uses, other, alike) in makers() {
         let chain = format!("-A U {uses} -j ACCEPT\n");
         for identity in [StatefulTestPairing::ByRuleText, StatefulTestPairing::ByCredit] {
-            // Rules keep the numbers that they have in the text with the maker.
+            // Rules keep their numbers from the text that contains the creating rule.
             let of = |maker: &str| {
                 let with = firewall(&shadowed(maker, &chain));
                 let mut without = with.clone();
@@ -114,7 +114,7 @@ fn an_uncalled_chain_configures_objects_of_chains_loaded_later() {
     assert!(equal(&a, &b, StatefulTestPairing::ByRuleText));
     let (a, b) = pair("A");
     assert!(!equal(&a, &b, StatefulTestPairing::ByRuleText));
-    // Tables are loaded as the file has them.
+    // Tables are loaded in file order.
     let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:U - [0:0]\n\
                   -A U -m recent --name R --rcheck MASK --rsource\nCOMMIT\n";
     let before = |mask: &str| firewall(&text(&mangle.replace("MASK", mask), "Z", ""));
@@ -219,7 +219,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
             }
         }
     }
-    // A maker after the rule that needs it is too late.
+    // Creating the object after the rule that needs it is too late.
     let late =
         "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -m rateest --rateest1 x -j DROP\n";
     let late = firewall(&format!("{late}{}COMMIT\n", maker("x")));

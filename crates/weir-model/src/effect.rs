@@ -82,7 +82,7 @@ mod tests {
         assert_eq!((targets.len(), matches.len()), (TARGET_ROWS.len(), MATCH_ROWS.len()));
     }
 
-    /// A row that moved from one table to the other is in one of them only.
+    /// A module that was moved from one table to the other is in only one of them.
     #[test]
     fn a_module_with_a_row_is_not_opaque() {
         for opaque in OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS {

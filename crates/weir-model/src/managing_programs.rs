@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(writer(&table, 1, Target::Drop), None);
         let to = |chain: &str| Target::Jump(chain.into());
         assert_eq!(writer(&table, 1, to("LIBVIRT_FWI")), Some(ManagingProgram::Libvirt));
-        // Zones of firewalld have the names that people give them.
+        // Names of firewalld zones are chosen by users.
         table.chains.push(Chain::new("IN_office", None));
         assert_eq!(writer(&table, 2, Target::Accept), None);
         table.chains.push(Chain::new("IN_office_allow", None));

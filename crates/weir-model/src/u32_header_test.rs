@@ -108,7 +108,7 @@ mod tests {
             ("0x4&0x1fff=0x1:0x1fff", Some(U32HeaderTest::IsLaterFragment(true))),
             ("0x0&0xffff=0x64:0xc8", Some(U32HeaderTest::Length(100, 200))),
             ("0x5&0xff=0x40", Some(U32HeaderTest::Ttl(64))),
-            // What no plain match says.
+            // Tests without a plain match.
             ("0xc&0xffffff00=0xc0000201", None),
             ("0xc&0x0=0x0", None),
             ("0x6&0xff=0x0", None),

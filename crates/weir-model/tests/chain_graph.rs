@@ -58,7 +58,7 @@ proptest! {
                 prop_assert_eq!(Some(distance), first(chain));
             }
 
-            // A walk of as many jumps as there are chains meets one of them twice.
+            // A walk of as many jumps as there are chains visits one chain twice.
             let endless = walks[start][CHAINS].contains(&true);
             let longest = (0..=CHAINS).rev().find(|jumps| walks[start][*jumps].contains(&true));
             match graph.max_jump_or_goto_depth(start) {

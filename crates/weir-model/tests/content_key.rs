@@ -59,7 +59,7 @@ proptest! {
         }
         let after: Vec<_> =
             keys(&more).into_iter().filter(|k| before.iter().any(|b| b.2 == k.2)).collect();
-        // Read the other way round: those that were inserted are deleted.
+        // In reverse, the inserted rules are deleted.
         prop_assert_eq!(before, after);
     }
 

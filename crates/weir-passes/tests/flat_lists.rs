@@ -93,7 +93,7 @@ fn a_wrong_rule_of_a_tree_is_found() {
         let at = rng.number_below(verdicts.len());
         let target = &mut verdicts[at].target;
         *target = if *target == Target::Accept { Target::Drop } else { Target::Accept };
-        // A copy for packets that another rule decides before may be changed.
+        // A copy for packets that an earlier rule decides may be changed without effect.
         differing += usize::from(!compare(&list, &wrong).is_equal());
     }
     assert!(differing >= 28, "{differing} of 30");

@@ -290,8 +290,8 @@ fn a_tree_entered_by_jumps_is_caught() {
     assert_eq!(difference(&fw, &tree_of(&fw, None)), None);
 }
 
-/// A set that is tested only after the port test: truncated packets of other addresses would meet
-/// that test, and legacy iptables drops them there.
+/// A set that is tested only after the port test: truncated packets from other addresses would
+/// reach that test, and legacy iptables drops them there.
 #[test]
 fn a_set_tested_only_at_the_end_is_caught() {
     let fw = sample(|fw| {

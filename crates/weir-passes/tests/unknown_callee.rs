@@ -46,7 +46,7 @@ fn a_jump_to_a_chain_that_may_write_the_address_stays_in_place() {
         };
         let unknown = run(&firewall_with_rule_in_callee("-j VENDOR --option"));
         assert_eq!(jumps(&unknown), 2, "{}", pass.name());
-        // The control: a chain that writes no address does not hinder the passes for long lists.
+        // The control: a callee that does not write the address does not prevent these passes.
         let known = run(&firewall_with_rule_in_callee("-j MARK --set-xmark 0x1/0x1"));
         if ["chain_tree", "fold_into_set"].contains(&pass.name()) {
             let [known, unknown] = [&known, &unknown].map(|f| forward_chain(f).len());

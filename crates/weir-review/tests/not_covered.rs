@@ -16,7 +16,7 @@ fn a_review_names_packets_excluded_from_the_proof() {
         let text = format!("*{table}\n:{chain} ACCEPT [0:0]\n-A {rule} -j ACCEPT\nCOMMIT\n");
         describe_uncovered_packets(&[&firewall(&text)]).join("\n")
     };
-    // The controls: nothing of the kind is tested, or where it does not matter.
+    // The controls: no rule tests it, or only at a hook where it does not matter.
     for (table, rule) in [
         ("filter", "FORWARD -s 10.0.0.0/8"),
         ("mangle", "PREROUTING -m ttl --ttl-eq 1"),
@@ -25,7 +25,7 @@ fn a_review_names_packets_excluded_from_the_proof() {
     ] {
         assert_eq!(said(table, rule), "", "{rule}");
     }
-    // A user chain is what the hooks make it that reach it.
+    // A user chain is evaluated at the hooks that enter it.
     let jumps = |chain: &str| {
         let text = format!(
             "*mangle\n:{chain} ACCEPT [0:0]\n:sub - [0:0]\n-A {chain} -j sub\n-A sub -d 10.0.0.1\nCOMMIT\n"

@@ -210,7 +210,7 @@ fn tests_that_depend_on_state_are_undecided_naming_it() {
     }
     let opaque = "-A FORWARD -i lan0 -j NFQUEUE\n";
     let report = check_forward("handed-over all via forward iif lan0", opaque);
-    assert_eq!(report.result, PolicyTestResult::Undecided, "the program may give it back");
+    assert_eq!(report.result, PolicyTestResult::Undecided, "the program may return the packet");
 }
 
 #[test]

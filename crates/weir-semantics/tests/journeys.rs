@@ -205,7 +205,7 @@ fn one_table_or_one_chain_can_be_walked_separately() {
     };
     assert_eq!(chain(&mut ssh), Some(Verdict::Drop));
     assert_eq!(chain(&mut packet("tcp dport 23")), None);
-    // A table that is not there accepts.
+    // A missing table accepts.
     let (verdict, log) =
         interpreter.walk_table(TableName::Raw, Hook::Output, &mut ssh, &mut AlwaysFalseOracle);
     assert_eq!((verdict, log.rules_tried), (Verdict::Accept, 0));

@@ -164,7 +164,7 @@ mod tests {
         let cores = [core(0, 35), core(1, 9), core(2, 9)];
         let cores: Vec<CoreNetworkLoad> =
             cores.iter().filter_map(|one| one.nonzero_delta_since(&before)).collect();
-        assert_eq!(cores, [core(0, 30), core(1, 10)], "a core that was not there is left out");
+        assert_eq!(cores, [core(0, 30), core(1, 10)], "a core without an earlier value is omitted");
         let collected = MachineObservations { cores, ..MachineObservations::default() };
         assert_eq!(collected.busiest_core_packet_share(), Some(0.75));
         assert_eq!(MachineObservations::default().busiest_core_packet_share(), None);

@@ -69,7 +69,7 @@ fn errors_are_rendered_with_span_and_help() {
         Err(errors) => {
             let drawn = render_diagnostics(&errors, name, text, false);
             assert_eq!(drawn.matches("-->").count(), errors.len(), "{name}: each has its place");
-            assert_eq!(drawn.matches("help: ").count(), errors.len(), "{name}: each has its cure");
+            assert_eq!(drawn.matches("help: ").count(), errors.len(), "{name}: each has help");
             drawn
         }
     });

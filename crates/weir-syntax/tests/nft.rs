@@ -28,7 +28,7 @@ fn every_rule_that_is_changed_is_seen() {
     let whole = read("listed.nft", LISTED);
     let mut seen = 0;
     for (i, line) in LISTED.lines().enumerate() {
-        // A rule that does nothing at its chain's end is not missed.
+        // Omitting a rule without effect at the end of its chain is not detected.
         if !line.starts_with("\t\t") || line.contains("type ") && line.contains(" priority ") {
             continue;
         }

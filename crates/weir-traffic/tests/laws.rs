@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn a_policy_is_a_rule_at_the_end(mut before in firewall()) {
-        // The policy counts for what returns in the base chain, a rule does not.
+        // A policy counts packets that return in the built-in chain, a rule does not.
         let base = &mut chains(&mut before)[0];
         base.rules.retain(|r| !matches!(r.target, Target::Return | Target::Goto(_)));
         let mut after = before.clone();

@@ -58,7 +58,7 @@ fn packets_are_generated_on_both_sides_of_prefix_bounds() {
 
 #[test]
 fn no_packet_matches_a_reversed_range() {
-    // The udp match takes it, unlike tcp and multiport; no port is in it.
+    // The udp match accepts the range, unlike tcp and multiport; it contains no port.
     let rule = "-A FORWARD -p udp -m udp --dport 60000:29 -j DROP\n";
     let f = firewall(&format!("*filter\n{rule}-A FORWARD -p udp -j ACCEPT\nCOMMIT\n"));
     let options = TrafficOptions { max_packets: 500, ..TrafficOptions::default() };
@@ -80,7 +80,8 @@ fn a_rule_in_nested_chains_is_reached() {
 
 #[test]
 fn generated_packets_avoid_earlier_rules() {
-    // The device that most rules name drops strangers; known hardware addresses return.
+    // On the device that most rules name, packets without an accepted address are dropped; those
+    // with a known hardware address return from their chain.
     let f = firewall(
         "*filter\n:macs - [0:0]\n:web - [0:0]\n\
          -A FORWARD -s 10.0.0.0/8 -i lan0 -j ACCEPT\n-A FORWARD -i lan0 -j DROP\n\

@@ -303,8 +303,8 @@ mod tests {
         fields.filter(|field| field.read(packet) != field.read(&sent)).collect()
     }
 
-    /// A number that overwrote another field would make the packet another one than was wished for;
-    /// the identification may change as far as no rule tests it.
+    /// If the number overwrote another field, a different packet would be tested; the
+    /// identification may change if no rule tests it.
     #[test]
     fn numbering_a_packet_changes_only_its_identification_field() {
         for family in [Family::V4, Family::V6] {

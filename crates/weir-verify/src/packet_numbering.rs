@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_chosen_number_gives_the_same_test_results() {
-        // Rules ask whether the value is 1000 to 1003, and whether it is odd.
+        // Rules test whether the value is 1000 to 1003, and whether it is odd.
         let answers = |n: u32| ((1000..=1003).contains(&n), n % 2);
         let choose = |next: &mut u32, own: u16, taken: &[u32]| {
             choose_free_number(next, own, taken, |n| answers(n) == answers(own.into()))

@@ -74,7 +74,8 @@ fn the_kernel_agrees_with_the_verdict_cases_in_every_form() {
         sent += case.packet.len() as u64;
         let report = match run(&case, &firewall, &dirs) {
             Ok(report) => report,
-            // What the interpreter has an answer for, although no kernel will ever ask.
+            // The interpreter decides the packets of this case, but the kernel does not load its
+            // ruleset.
             Err(VerifyError::LoadRuleset { way, source }) if way == "linear" => {
                 eprintln!("{}: {source}", case.name);
                 let cause = "a ruleset that iptables does not load".to_owned();

@@ -50,7 +50,7 @@ fn every_modelled_module_and_option_is_measured() {
         if own.is_empty() {
             missing.push(format!("{flag} {}", module.name));
         }
-        // Names of one number are spellings of one option.
+        // Several option names with the same number are spellings of one option.
         let mut ids: Vec<u8> = module.options.iter().map(|o| o.id).collect();
         ids.dedup();
         for id in ids {

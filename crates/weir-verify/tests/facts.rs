@@ -102,7 +102,7 @@ fn recent_list(host: &Host, name: &str) -> String {
 #[test]
 fn the_first_rule_configures_a_named_hashlimit_table_for_all() {
     let Some(host) = Host::new() else { return };
-    // Nothing is sent to port 8: rules that ask for it make tables, and match no packet.
+    // No packet is sent to port 8: rules for it create tables and match nothing.
     let rule = |chain: &str, name: &str, port: u16, burst: u32| {
         format!(
             "-A {chain} -p udp -m udp --dport {port} -m hashlimit --hashlimit-upto 1/hour \
@@ -231,7 +231,7 @@ fn nat_is_traversed_once_per_connection_if_conntrack_is_used() {
     let nat = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -m udp --dport 9\nCOMMIT\n";
     host.load(nat).unwrap();
     host.send(40_000, 9, 10);
-    assert_eq!(host.counted("nat", "OUTPUT"), [0], "nobody uses conntrack");
+    assert_eq!(host.counted("nat", "OUTPUT"), [0], "no rule uses conntrack");
     host.load(&filter("-A OUTPUT -p udp -m conntrack --ctstate NEW\n-A OUTPUT -p udp\n")).unwrap();
     host.send(40_001, 9, 10);
     assert_eq!(host.counted("nat", "OUTPUT"), [1], "one connection");
@@ -295,7 +295,7 @@ fn nat_drops_icmp_redirects_of_a_translated_connection() {
             let error = icmp_error(kind, code, seen);
             let _ = socket.send(&error, &error.to_bytes());
         }
-        // nat stands between mangle and filter.
+        // The nat table is between mangle and filter.
         assert_eq!(host.counted("mangle", "OUTPUT"), if to == 9 { [1, 1] } else { [2, 2] });
         assert_eq!(host.counted("filter", "OUTPUT"), passed, "to port {to}");
     }
@@ -389,7 +389,7 @@ fn nft_merges_two_adjacent_negated_comparisons() {
         host.run("nft delete table ip weir_two").unwrap();
         listed.contains("counter packets 1 ")
     };
-    assert!(counts("th sport != 4001 th dport 7"), "the control: nothing is left out");
+    assert!(counts("th sport != 4001 th dport 7"), "the control: both comparisons are evaluated");
     assert!(!counts("th sport != 4000 th dport & 0xffff != 9"), "its source port is excluded");
     let why = "nft no longer does so: the mask in the nft form may go";
     assert!(counts("th sport != 4000 th dport != 9"), "{why}");

@@ -139,7 +139,7 @@ fn an_uncalled_chain_keeps_conntrack_enabled_in_every_form() {
     }
     let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
                :POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -s 192.0.2.1/32\nCOMMIT\n";
-    // The one chain can be said in nft, the other cannot.
+    // One chain can be expressed in nft, the other cannot.
     for (i, other) in ["-p udp", "-p dccp -m dccp --dccp-option 1"].into_iter().enumerate() {
         let filter = format!(
             "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\

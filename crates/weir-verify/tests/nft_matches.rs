@@ -156,8 +156,8 @@ fn nft_text_of_unmodelled_matches_matches_the_same_packets() {
     }
 }
 
-/// The credits of xt_limit wrap at 32 bits: fewer packets pass than the burst says, and nft has
-/// none of it.
+/// The credits of xt_limit overflow at 32 bits: fewer packets pass than the burst states. nft does
+/// not do this.
 #[test]
 fn a_burst_that_overflows_in_the_kernel_has_no_nft_text() {
     if skip_without_root() {

@@ -71,7 +71,7 @@ mod tests {
         let folder = TempFolder::new("replaced-file");
         let file = folder.write_file("rules", "old");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("a file");
-        // Only root may give a file away; for others the owner is their own.
+        // Only root can change the owner of a file; for other users the owner stays the same.
         let owner = |path: &Path| fs::metadata(path).map(|m| (m.uid(), m.gid())).expect("a file");
         let _ = chown(&file, Some(1), Some(1));
         let owner_before = owner(&file);

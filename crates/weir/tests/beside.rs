@@ -23,7 +23,10 @@ fn a_page_of_several_runs_draws_all_of_them() {
     let folder = TempFolder::new("beside");
     let (ended, alone) = report(&folder, &[RULES]);
     let alone = alone.unwrap();
-    assert!(ended.status.success() && !alone.contains("id=\"beside\""), "a run has no company");
+    assert!(
+        ended.status.success() && !alone.contains("id=\"beside\""),
+        "a single run has no overlay"
+    );
     let (ended, page) = report(&folder, &[RULES, RULES, RULES]);
     let page = page.unwrap();
     assert!(ended.status.success());

@@ -69,7 +69,11 @@ fn a_machine_that_became_slower_as_a_whole_is_no_regression() {
     let slower = changed("machine", "none", 0.8);
     let better = compare(&slower, &["--json"]);
     assert_eq!(better.status.code(), Some(0), "{}", said(&better));
-    assert_eq!(compare(&slower, &["--absolute"]).status.code(), Some(1), "as it is, it is slower");
+    assert_eq!(
+        compare(&slower, &["--absolute"]).status.code(),
+        Some(1),
+        "in absolute numbers, it is slower"
+    );
 }
 
 #[test]

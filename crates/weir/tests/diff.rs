@@ -161,7 +161,7 @@ fn the_written_witness_packet_gets_two_different_verdicts() {
     let (saddr, daddr, proto, sport, dport) = first_frame(&fs::read(&pcap).expect("a file"));
     assert_eq!((proto, dport), (6, 23));
     assert_eq!(saddr.octets()[..3], [192, 0, 2]);
-    // A frame says nothing of the device: that is in the words.
+    // A frame does not contain the device; the words of the packet do.
     let packet =
         format!("iif eth0 ip saddr {saddr} ip daddr {daddr} tcp sport {sport} tcp dport {dport}");
     let verdict = |file: &Path| {
@@ -176,7 +176,7 @@ fn the_written_witness_packet_gets_two_different_verdicts() {
     let (before, after) = (verdict(&a), verdict(&b));
     assert!(before.contains("verdict: drop,"), "{before}");
     assert!(after.contains("verdict: accept,"), "{after}");
-    // Nothing that differs, nothing that is written.
+    // Without a difference, no file is written.
     let none = folder.path().join("none.pcap");
     assert_status(&diff(&["--pcap", none.to_str().expect("a name")], &[&a, &a]), 0);
     assert!(!none.exists() || fs::read(&none).expect("a file").len() == 24, "no frame");

@@ -42,7 +42,7 @@ fn every_command_escapes_control_characters() {
     assert!(way.contains("ACCEPT"), "{way}");
     let other = file("b.rules", &TEXT.replace("-j ACCEPT", "-j DROP"));
     shown(&["diff"], &[&rules, &other]);
-    // With a file as result, the differences are for people.
+    // If the result is a file, the differences are printed for people.
     let optimized = folder.path().join("optimized.rules");
     shown(&["optimize", "--all", "-o"], &[&optimized, &rules]);
     let broken = file("c.rules", &TEXT.replace("-p tcp -m", "-p tcp -s x\u{1b}[2Jy -m"));

@@ -299,7 +299,7 @@ fn a_study_over_two_hosts_gives_single_machine_ratios() {
     for pattern in ["far", "uniform"] {
         let (here, there) = (gain(&local, pattern), gain(&remote, pattern));
         eprintln!("tree to linear, {pattern}: {here:?} on one machine, {there:?} over two hosts");
-        assert!(here.lo > 1.0 && there.lo > 1.0, "a ratio that can be told from none");
+        assert!(here.lo > 1.0 && there.lo > 1.0, "both ratios differ from 1");
         assert!(agree(&here, &there), "{here:?} {there:?}");
         let none = Estimate { value: 1.0, lo: 1.0, hi: 1.0, samples: there.samples };
         assert!(!agree(&none, &there), "what differs does not agree: {there:?}");
@@ -308,7 +308,7 @@ fn a_study_over_two_hosts_gives_single_machine_ratios() {
     let [host] = remote.run.hosts.as_slice() else { panic!("one other host") };
     assert_eq!(host.role, "firewall");
     assert_eq!(host.environment.kernel, remote.run.environment.kernel);
-    // Both hosts have one clock here.
+    // Both hosts use the same clock here.
     assert!(host.clock_offset_seconds.abs() <= host.clock_round_trip_seconds);
     let lacking: Vec<bool> = remote.run.subjects.iter().map(|s| s.lacking.is_some()).collect();
     assert_eq!(lacking, [false, false, true]);
@@ -354,7 +354,7 @@ fn interfaces_are_returned_after_a_killed_run() {
         child
     };
 
-    // The machine that measures: the firewall's host sees the connection end.
+    // Kill the measuring process: the firewall's host detects the closed connection.
     let mut child = start("run-killed");
     let agent = lan.agent().expect("an agent runs");
     child.kill().unwrap();
@@ -362,19 +362,22 @@ fn interfaces_are_returned_after_a_killed_run() {
     wait_for("the agent ends", || !agent.is_alive());
     assert_eq!(Lan::devices(&lan.firewall), before.1);
     assert!(!has_left(agent.pid) && has_left(child.id()));
-    assert!(!Lan::devices(&lan.ends).contains("e0@"), "a killed run gives nothing back");
+    assert!(!Lan::devices(&lan.ends).contains("e0@"), "a killed run did not return the interfaces");
     reap();
     assert_eq!(Lan::devices(&lan.ends), before.0);
     assert!(!has_left(child.id()));
 
-    // The agent: the run ends and says so, and the firewall's host is clean at the next start.
+    // Kill the agent: the run ends with an error, and the next start cleans up the firewall's host.
     let child = start("agent-killed");
     let agent = lan.agent().expect("an agent runs");
     agent.kill_and_wait(LIMIT).unwrap();
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
     assert_eq!(Lan::devices(&lan.ends), before.0);
-    assert!(!Lan::devices(&lan.firewall).contains("g0@"), "a killed agent gives nothing back");
+    assert!(
+        !Lan::devices(&lan.firewall).contains("g0@"),
+        "a killed agent did not return the interfaces"
+    );
     reap();
     assert_eq!(Lan::devices(&lan.firewall), before.1);
     assert!(!has_left(agent.pid));

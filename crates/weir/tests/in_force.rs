@@ -88,7 +88,7 @@ fn rules_in_both_variants_are_refused_without_a_variant_option() {
     let session = Session::new().expect("a session");
     let inside = session.create_namespace("both").expect("a namespace");
     load(&inside, "iptables-legacy-restore", &rules(2));
-    // A table without rules is in nobody's way.
+    // A table without rules does not matter.
     load(&inside, "iptables-nft-restore", &rules(0));
     assert_eq!(read(&inside, &[]).0, 2);
     load(&inside, "iptables-nft-restore", &rules(5));
@@ -154,7 +154,7 @@ fn native_nft_tables_that_are_not_read_are_named() {
     let filter = "not read: tc ingress of lo (u32): packets meet it before iptables";
     assert!(said.contains(filter), "{said}");
     assert!(!said.contains("nft table ip filter"), "{said}");
-    // A chain of somebody else in a table of iptables-nft.
+    // A chain of another program in a table of iptables-nft.
     nft("table ip filter { chain mine { type filter hook input priority 5; policy drop; }; }");
     let (_, said) = read(&inside, &[]);
     assert!(said.contains("not read: nft table filter (IPv4): it has chains"), "{said}");

@@ -40,7 +40,7 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
     let before = live();
     let out = std::env::temp_dir().join(format!("weir-killed-{}", std::process::id()));
     let study = testdata::repository_root().join("studies/kadlecsik2005-rules");
-    // Any start will do, also one that comes to nothing.
+    // Any start removes leftovers, also one that fails.
     let nothing: &[&str] = &["lab", "run", "no-such-study", "-o", "no-such-run"];
     for (namespaces, start) in [(1, &["reap"][..]), (3, nothing), (5, &["reap"])] {
         let _ = std::fs::remove_dir_all(&out);

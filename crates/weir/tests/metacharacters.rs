@@ -77,7 +77,7 @@ fn shell_metacharacters_in_names_are_loaded_literally() {
             let saved = fw.command("iptables-legacy-save").output().expect("save runs");
             let sets = fw.command("ipset").arg("save").output().expect("ipset runs");
             let loaded = text(&saved).contains("$(touch${IFS}w1);`id`|&<b>");
-            // The nft form names its chains itself; its set keeps the user's name nowhere else.
+            // The nft form generates its own chain names; only the set keeps the user's name.
             if form != "nft" {
                 assert_eq!(loaded, script == "load.sh", "{form}/{script}: {}", text(&saved));
             }

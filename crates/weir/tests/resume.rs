@@ -87,7 +87,7 @@ fn a_killed_run_resumes_where_it_stopped() {
         child.kill().expect("kill");
         child.wait().expect("wait");
     }
-    // What a run that is killed while it writes leaves.
+    // A partial line, as left by a kill during a write.
     let path = out.join("trials.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 10]).unwrap();

@@ -36,7 +36,7 @@ impl Server {
     /// The answer to a request as it is.
     fn told(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.write_all(request.as_bytes()).expect("it takes a request");
+        stream.write_all(request.as_bytes()).expect("the server accepts a request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers in text");
         answer
@@ -86,7 +86,7 @@ fn requests_other_than_local_get_are_refused() {
         server.told("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").starts_with("HTTP/1.1 403 ")
     );
     assert!(server.told("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
-    assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "), "it goes on");
+    assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "), "the server keeps running");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_run_in_progress_is_served_as_it_grows() {
     std::fs::write(dir.join("trials.jsonl"), &trials[..half]).unwrap();
     let server = Server::of(&dir);
     let before = server.asked("GET", "/");
-    assert!(before.contains("\r\nRefresh: 5\r\n"), "a line that is cut is no error");
+    assert!(before.contains("\r\nRefresh: 5\r\n"), "a partial line is not an error");
     std::fs::write(dir.join("trials.jsonl"), &trials).unwrap();
     let after = server.asked("GET", "/");
     assert!(after.len() > before.len() + 1000, "{} and {}", before.len(), after.len());
@@ -126,13 +126,13 @@ fn a_run_in_progress_is_served_as_it_grows() {
 fn a_stalled_client_does_not_block_other_clients() {
     let server = Server::of(&kept());
     let mut stalled = TcpStream::connect(&server.address).expect("it listens");
-    stalled.write_all(b"G").expect("it takes a byte");
-    // One that asked for everything and reads nothing.
+    stalled.write_all(b"G").expect("the server accepts a byte");
+    // A client that sent a request and reads nothing.
     let mut deaf = TcpStream::connect(&server.address).expect("it listens");
     deaf.write_all(format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes())
-        .expect("it takes a request");
+        .expect("the server accepts a request");
     assert!(server.asked("GET", "/").starts_with("HTTP/1.1 200 "), "another one is answered");
-    // The stalled one is still there, and is answered as well once it asks.
+    // The stalled client is still connected, and gets its response after it completes its request.
     let rest = format!("ET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
     stalled.write_all(rest.as_bytes()).expect("it still listens to it");
     let mut answer = String::new();
@@ -143,10 +143,10 @@ fn a_stalled_client_does_not_block_other_clients() {
 #[test]
 fn clients_that_keep_stalling_are_disconnected() {
     let server = Server::of(&kept());
-    // As many as are served at once.
+    // As many clients as are served at the same time.
     let stall = |_| {
         let mut stalled = TcpStream::connect(&server.address).expect("it listens");
-        stalled.write_all(b"G").expect("it takes a byte");
+        stalled.write_all(b"G").expect("the server accepts a byte");
         stalled
     };
     let mut stalled: Vec<TcpStream> = (0..16).map(stall).collect();

@@ -157,7 +157,7 @@ fn status_does_not_load_any_iptables_table() {
     );
     let listed = empty.run_command(&["nft", "list", "tables"], b"").expect("nft");
     assert!(listed.is_empty());
-    // Positive control: the tool's question puts a table in use, which then is seen.
+    // Positive control: listing with the tool loads a table, which is then visible.
     load(&empty, &["iptables-legacy", "-t", "raw", "-S"], "");
     assert_eq!(names("ip_tables_names"), "raw\n");
     assert_eq!(tables(&status(&empty)), ["legacy_iptables ip raw 0"]);

@@ -117,7 +117,7 @@ mod tests {
             ("crates/c/src/b.rs", "pub struct B(crate::d::D);"),
             ("crates/c/src/d.rs", "pub struct D; fn f() { super::a::f() }"),
         ];
-        // `a::f` is not defined: nothing is taken.
+        // `a::f` is not defined: there is no edge.
         assert!(messages(&files).is_empty());
         let a = ("crates/c/src/a.rs", "use crate::b::B; pub fn f() {}");
         let found = messages(&[ROOT, a, files[2], files[3]]);

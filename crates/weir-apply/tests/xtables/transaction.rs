@@ -62,7 +62,7 @@ fn edited_tables_equal_those_of_iptables_and_keep_counters() {
     assert_eq!(table.find_policy("FORWARD").expect("a chain"), Some(Policy::Drop));
     assert_eq!(table.find_policy("OUTPUT").expect("a chain"), Some(Policy::Accept));
     assert_eq!(table.find_policy("middle").expect("a chain"), None);
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     let saved = tables.saved(Family::V4);
     let expected = "filter\n:INPUT DROP [10:20]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n\
         :alpha - [0:0]\n:middle - [0:0]\n:zeta - [0:0]\n[1:2] -A INPUT -s 192.0.2.1/32 -j zeta\n\
@@ -85,7 +85,7 @@ fn compare_random_changes(tables: &ToolTables, family: Family, seed: u64) {
     for line in &lines {
         apply_line(&mut table, line);
     }
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     let ours = tables.list(family, "filter");
     tables.load(family, &before);
     let out = tables.run_tool_with_arguments(family, "restore", &["-n"], &text);
@@ -124,7 +124,7 @@ fn rules_of_unknown_modules_are_listed_by_name_and_keep_their_bytes() {
     assert_eq!((extension.name.as_str(), extension.revision), ("cpu", 0));
     assert_eq!(print_rule(rule, Family::V4), "-m limit --limit 5/sec -j DROP");
     append(&mut table, "alpha", "-j ACCEPT");
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     let mut after = tables.saved(Family::V4);
     after.retain(|line| line != "[0:0] -A alpha -j ACCEPT");
     assert_eq!(after, before);
@@ -140,7 +140,8 @@ fn a_commit_to_a_concurrently_changed_table_names_changed_chains() {
     let socket = tables.socket(Family::V4);
     let mut table = begin(&socket);
     append(&mut table, "zeta", "-j ACCEPT");
-    // Counts may change; the same number of entries hides nothing.
+    // A changed counter in chain alpha is not reported. A changed rule in INPUT is, although the
+    // chain has as many rules as before.
     let changed = RULESET.replace("[11:12]", "[99:99]").replace("--dport 22", "--dport 23");
     tables.load(Family::V4, &changed.replace(":zeta", ":other - [0:0]\n:zeta"));
     let before = tables.saved(Family::V4);
@@ -154,7 +155,7 @@ fn a_commit_to_a_concurrently_changed_table_names_changed_chains() {
     assert!(message.contains("chain INPUT was changed, chain other was created"), "{message}");
     assert_eq!(tables.saved(Family::V4), before);
 
-    // Counts alone are no change.
+    // A changed counter alone is not a change of the table.
     tables.load(Family::V4, RULESET);
     let mut table = begin(&socket);
     append(&mut table, "zeta", "-j ACCEPT");
@@ -231,7 +232,7 @@ fn a_commit_without_changes_does_not_replace_the_table() {
     let mut table = begin(&socket);
     table.set_policy("INPUT", Policy::Accept).expect("a built-in chain");
     table.flush_entries("FORWARD").expect("a chain");
-    // Another program's change is no obstacle to a commit of nothing.
+    // A change by another program does not prevent an empty commit.
     tables.load(Family::V4, "*filter\n-A INPUT -j DROP\nCOMMIT\n");
     table.commit(&tables.lock()).expect("nothing to do");
     assert!(tables.saved(Family::V4).contains(&"[0:0] -A INPUT -j DROP".to_owned()));
@@ -264,7 +265,7 @@ fn packets_during_commits_are_counted_once() {
             let words = format!("-s 192.0.2.{} -j ACCEPT", commits % 256);
             let rule = table.parse_rule(&words).expect("a rule");
             table.insert_rule("INPUT", 1, &rule).expect("a place");
-            table.commit(&tables.lock()).expect("the kernel takes the table");
+            table.commit(&tables.lock()).expect("the kernel accepts the table");
             commits += 1;
         }
         is_done.store(true, Ordering::Relaxed);
@@ -300,16 +301,16 @@ fn set_names_in_rules_are_resolved_again_at_commit() {
     let missing = table.parse_rule("-m set --match-set none src").expect("a rule");
     let refused = table.append_rule("INPUT", &missing).expect_err("there is no such set");
     assert!(refused.to_string().contains("there is no set none"), "{refused}");
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     assert!(tables.saved(Family::V4).contains(&format!("[0:0] -A INPUT {words}")));
     let mut table = begin(&socket);
     let listed = table.list_rules("INPUT").expect("a chain");
     let ListedRule::Known(rule) = &listed[0] else { panic!("{listed:?}") };
     assert_eq!(print_rule(rule, Family::V4), words);
 
-    // The numbers of the sets change places.
+    // Recreate the sets in the other order: their indexes are swapped.
     table.flush_entries("INPUT").expect("a chain");
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     let mut table = begin(&socket);
     append(&mut table, "INPUT", words);
     let create = "create other hash:net family inet\ncreate blocked hash:ip family inet\n";
@@ -330,7 +331,7 @@ fn ipv6_rules_refer_to_sets_by_name() {
     let mut table = begin(&socket);
     let words = "-m set --match-set six dst -j DROP";
     append(&mut table, "INPUT", words);
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     assert!(tables.saved(Family::V6).contains(&format!("[0:0] -A INPUT {words}")));
     let listed = begin(&socket).list_rules("INPUT").expect("a chain");
     let [ListedRule::Known(rule)] = listed.as_slice() else { panic!("{listed:?}") };
@@ -376,7 +377,7 @@ fn a_commit_preserves_recent_lists_and_resets_quotas() {
     assert_eq!(within_quota, 2, "two packets of 29 bytes");
     let mut table = begin(&socket);
     append(&mut table, "OUTPUT", "-p tcp");
-    table.commit(&tables.lock()).expect("the kernel takes the table");
+    table.commit(&tables.lock()).expect("the kernel accepts the table");
     assert_eq!(list(), remembered);
     send_three();
     assert_eq!(count_of_output_rule(&socket, 2), 2 + 2, "the quota began anew");

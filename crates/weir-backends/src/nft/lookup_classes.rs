@@ -348,7 +348,11 @@ mod tests {
         let refs: Vec<_> = hosts.iter().collect();
         let c = divide_rule_run_into_classes(&refs, &[true; 3], Family::V4).unwrap();
         assert!(!c.has_interval_keys && c.mask.is_none());
-        assert_eq!(c.rule_lists, [vec![0], vec![1]], "what stands behind a decision cannot match");
+        assert_eq!(
+            c.rule_lists,
+            [vec![0], vec![1]],
+            "a rule after a verdict for the same packets cannot match"
+        );
         let nets = [place(&[(0x100, 0x1ff)]), place(&[(0x300, 0x3ff)])];
         let refs: Vec<_> = nets.iter().collect();
         let c = divide_rule_run_into_classes(&refs, &[true; 2], Family::V4).unwrap();

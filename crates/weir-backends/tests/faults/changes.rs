@@ -32,7 +32,7 @@ fn changing_forms_neither_drops_allowed_nor_delivers_forbidden_packets() {
             true => format!("{}/unload.sh", stack.pop().expect("something is loaded")),
             false => {
                 let name = rng.pick(&world.names);
-                // A load over itself is one entry.
+                // Loading an artefact over itself adds no entry.
                 if stack.last() != Some(&name) {
                     stack.push(name);
                 }

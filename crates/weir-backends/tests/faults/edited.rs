@@ -121,5 +121,5 @@ fn loading_over_rules_that_cannot_be_restored_is_refused() {
     let before = world.snapshot();
     world.done("linear/load.sh");
     world.done("linear/unload.sh");
-    assert_eq!(world.snapshot(), before, "quotes that iptables-save writes are no obstacle");
+    assert_eq!(world.snapshot(), before, "quotes in the output of iptables-save are accepted");
 }

@@ -259,7 +259,7 @@ fn after_a_kill_the_next_script_recovers_old_or_new_ruleset() {
     for case in EVERY_CALL {
         every.extend((1..=kills.calls(case).0).map(|call| (case, At::Call(call, "before"))));
     }
-    // Few trials take every so many of these points, a different choice for each seed.
+    // With few trials, take every n-th of these points, starting at one that depends on the seed.
     let stride = (every.len() as u64 / (wanted / 2).max(1)).max(1) as usize;
     let mut every = every.into_iter().skip(seed as usize % stride).step_by(stride);
     let all = cases(&world);

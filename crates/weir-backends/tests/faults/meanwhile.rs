@@ -51,8 +51,8 @@ fn counters_that_increase_during_a_load_do_not_abort_it() {
     world.done("nft/load.sh");
     let map = world.tool(&["nft", "list", "ruleset"], "");
     let on_a_line = |l: &str| l.matches("counter packets").count() > 1;
-    assert!(map.lines().any(on_a_line), "two counters stand on a line: {map}");
-    // What traffic does: each listing has other numbers.
+    assert!(map.lines().any(on_a_line), "some line has two counters: {map}");
+    // As with traffic: each listing has different counters.
     let listing = "nft \"$@\" | awk -v n=\"$(date +%s%N)\" '{ gsub(/packets 0 bytes 0/, \"packets 9\" substr(n, 12) \" bytes 1\"); print }'";
     let listing = format!("{listing}; exit");
     let counting = Stub::of("nft").instead(" list ", &listing).write(&world, "counting");
@@ -78,7 +78,7 @@ fn a_rule_changed_during_unload_does_not_affect_earlier_loads() {
     world.done("linear/unload.sh");
     assert_eq!(world.snapshot(), bare);
 
-    // A rule that goes is another matter.
+    // Unlike an added rule, a removed rule makes unload.sh fail.
     world.done("linear/load.sh");
     world.done("tree/load.sh");
     let remove = "iptables-legacy -D FORWARD 1";
@@ -103,7 +103,7 @@ fn a_rule_changed_during_unload_does_not_affect_earlier_loads() {
 fn a_rule_added_after_the_save_is_not_overwritten() {
     let Some(world) = World::new("after-save") else { return };
     world.load_bare();
-    // The save of IPv4 is tested when it is whole.
+    // The IPv4 save is tested once it is complete.
     let add = "iptables-legacy -I INPUT -s 198.51.100.66 -j DROP";
     let adding = Stub::of(RESTORE).after(" --test ", add).write(&world, "adds");
     for name in ["tree", "ipset", "nft"] {

@@ -19,7 +19,7 @@ fn closed_or_full_streams_do_not_change_the_exit_status() {
     for how in ["", ">/dev/full", ">&-", "2>&-", "2>/dev/full", "<&-", "<&- >&- 2>&-", "| true"] {
         for (script, after) in [("load.sh", &loaded), ("unload.sh", &bare)] {
             let path = world.path("ipset").join(script);
-            // The status of the script, not that of the end of a pipe.
+            // The exit status of the script, not of the last command of a pipe.
             let line = format!("{{ sh {}; echo $? >{}; }} {how}", path.display(), "$STATUS");
             let mut command = world.command("sh");
             command.args(["-c", &line]).env("STATUS", world.path("status"));
@@ -58,7 +58,7 @@ fn a_second_signal_does_not_interrupt_the_rollback() {
     let Some(world) = World::new("signals") else { return };
     world.load_bare();
     let before = world.snapshot();
-    // At the change, and again at the undo.
+    // At the change, and again during the rollback.
     let calls = world.path("calls");
     let signal = format!("kill -s TERM $PPID; echo >>{}", calls.display());
     let stub = Stub::of(RESTORE).instead("-w 10 -c", &signal).write(&world, "impatient");
@@ -84,7 +84,7 @@ fn a_missing_proc_is_named() {
 fn inherited_shell_options_do_not_change_the_result() {
     let Some(world) = World::new("shell-options") else { return };
     world.load_bare();
-    // A list of tables that is longer than a pipe, with one to refuse in front.
+    // A list of tables longer than a pipe buffer, starting with one that is refused.
     let mut tables =
         "table ip filter { chain c { type filter hook input priority 0; policy drop; }; }\n"
             .to_owned();
@@ -122,7 +122,7 @@ fn whoever_holds_the_lock_is_named() {
     world.done("linear/load.sh");
     world.done("linear/unload.sh");
 
-    // Everybody may open the file of the namespace.
+    // Any user may open the namespace file.
     let mut command = world.command("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c"]);
     command.arg("exec 7</proc/self/ns/net; flock 7 && echo held && exec sleep 600");

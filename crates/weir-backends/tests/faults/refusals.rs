@@ -51,7 +51,7 @@ fn check_reports_what_would_be_replaced_and_changes_nothing() {
     assert!(ended.is_done() && ended.said.contains("would unload: nft "), "{}", ended.said);
     assert_eq!(world.snapshot(), loaded);
 
-    // What the kernel refuses is found, too.
+    // Rules that the kernel refuses are detected, too.
     let rules = world.path("linear/ip6tables.rules");
     let broken = fs::read_to_string(&rules).unwrap().replacen("-j ACCEPT", "-j NOWHERE", 1);
     fs::write(&rules, broken).unwrap();
@@ -130,7 +130,11 @@ fn symlinks_and_foreign_folders_are_refused_as_state_folder() {
     fs::create_dir(&real).unwrap();
     symlink(&real, &state).unwrap();
     refused("is a symbolic link");
-    assert_eq!(fs::read_dir(&real).unwrap().count(), 0, "nothing was written behind it");
+    assert_eq!(
+        fs::read_dir(&real).unwrap().count(),
+        0,
+        "nothing was written to the target of the symlink"
+    );
 
     fs::remove_file(&state).unwrap();
     fs::create_dir(&state).unwrap();

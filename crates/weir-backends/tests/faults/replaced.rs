@@ -60,7 +60,7 @@ fn flushed_nft_tables_are_reloaded_and_the_first_save_preserved() {
         assert_eq!(world.snapshot(), bare, "{name}");
     }
 
-    // Above another artefact.
+    // Loaded over another artefact.
     world.done("ipset/load.sh");
     let below = world.snapshot();
     world.done("nft/load.sh");

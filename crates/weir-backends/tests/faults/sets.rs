@@ -52,9 +52,9 @@ fn every_load_restores_the_elements_of_the_artefacts_sets() {
     world.done("ipset/load.sh");
     assert_eq!(world.snapshot(), loaded);
     world.done("ipset/unload.sh");
-    assert_eq!(world.snapshot(), bare, "they go with the load that filled them");
+    assert_eq!(world.snapshot(), bare, "unloading removes them with the load that created them");
 
-    // Loaded beneath another: the upper load does not destroy what the lower one needs.
+    // Loaded below another artefact: unloading the upper one does not destroy the lower one's sets.
     world.done("ipset/load.sh");
     world.done("nft/load.sh");
     world.done("ipset/load.sh");
@@ -100,7 +100,10 @@ fn sets_in_a_namespace_with_a_reused_number_are_unchanged() {
     let killing = Stub::of(RESTORE).instead(" -c ", KILL).write(&world, "kills");
     let ended = run_with(&world, "sets/load.sh", &[("IPTABLES_RESTORE", &killing)]);
     assert_eq!(ended.status, None, "{}", ended.said);
-    assert!(world.tool(&["ipset", "list", "-n"], "").contains("mine"), "it made the sets");
+    assert!(
+        world.tool(&["ipset", "list", "-n"], "").contains("mine"),
+        "the script created the sets"
+    );
     // As in a namespace that is given the number: other sets, no trace of the load.
     world.tool(&["ipset", "destroy"], "");
     world.tool(&["ipset", "restore"], "create mine hash:ip\nadd mine 192.0.2.55\n");
@@ -118,7 +121,7 @@ fn a_user_set_with_an_artefact_set_name_is_preserved() {
     let create = file.lines().find(|l| l.starts_with("create ")).expect("a set");
     let name = create.split_whitespace().nth(1).expect("its name");
 
-    // Of another kind.
+    // A set of a different type.
     let theirs = format!("create {name} hash:ip comment\nadd {name} 192.0.2.1 comment \"mine\"\n");
     world.tool(&["ipset", "restore"], &theirs);
     let before = world.snapshot();
@@ -136,7 +139,7 @@ fn a_user_set_with_an_artefact_set_name_is_preserved() {
     }
     world.tool(&["ipset", "destroy"], "");
 
-    // Of the same kind: it is replaced, and returns with what it held.
+    // A set of the same type is replaced, and restored with its elements.
     world.tool(&["ipset", "restore"], &format!("{create}\n"));
     let before = world.snapshot();
     let failing = Stub::of(RESTORE).instead(" -c ", "exit 1").write(&world, "fails");

@@ -58,7 +58,7 @@ fn a_tool_failure_before_any_change_is_reported_as_such() {
     let Some(world) = World::new("tool-fails") else { return };
     world.load_bare();
     let before = world.snapshot();
-    // As where another process holds the lock of xtables.
+    // As if another process held the xtables lock.
     let failing = Stub::of(RESTORE).unless(" --version ", "exit 4").write(&world, "fails");
     let ended = run_with(&world, "linear/load.sh", &[("IPTABLES_RESTORE", &failing)]);
     assert_eq!(ended.status, Some(1));
@@ -89,7 +89,11 @@ fn tools_that_report_success_without_effect_are_detected() {
     assert!(ended.said.contains(".old") && kept.exists(), "{}", ended.said);
     let saved = fs::read_to_string(&kept).unwrap();
     world.tool(&["iptables-legacy-restore", "-c"], &saved);
-    assert_eq!(world.snapshot(), before, "the message names the folder from which it comes back");
+    assert_eq!(
+        world.snapshot(),
+        before,
+        "the message names the folder from which the ruleset is restored"
+    );
 }
 
 #[test]
@@ -106,7 +110,7 @@ fn a_failed_reload_restores_sets_and_counters() {
     world.tool(&["ipset", "restore"], &lines);
     let counted = || world.tool(&["ipset", "save", &set], "").contains("packets 5 bytes 500");
     assert!(counted());
-    // It fails once, and works for the undo.
+    // It fails once, and succeeds during the rollback.
     let failed = world.path("failed");
     let once = format!("[ -e {0} ] || {{ : >{0}; exit 4; }}", failed.display());
     let once = Stub::of(RESTORE).instead(" -c ", &once).write(&world, "once");

@@ -19,7 +19,7 @@ fn iptables_nft_rules_in_the_same_table_are_refused() {
         ended.said
     };
     world.tool(&["iptables-nft-restore"], DROPS);
-    // Legacy rules are in force in the table, too: no command moves the others there.
+    // The table has legacy rules as well, so no command to move the others is suggested.
     assert!(!refuses("tree/load.sh").contains("first: "));
     world.tool(&["iptables-legacy-restore"], &BARE.replace("DROP", "ACCEPT").replace("-A", "#"));
     for name in &world.names {
@@ -91,7 +91,7 @@ fn iptables_nft_tables_without_effect_do_not_block_loading() {
     world.tool(&["iptables-nft", "-F"], "");
     world.tool(&["iptables-nft", "-N", "unused"], "");
     world.tool(&["iptables-nft", "-A", "unused", "-j", "DROP"], "");
-    // Rules in another table are another matter, and so are native tables of other names.
+    // Rules in another table do not prevent a load, nor do native tables with other names.
     world.tool(
         &["iptables-nft", "-t", "raw", "-A", "PREROUTING", "-s", "192.0.2.1", "-j", "DROP"],
         "",

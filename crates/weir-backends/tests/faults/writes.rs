@@ -113,7 +113,7 @@ fn fill(
 fn a_full_disk_preserves_the_old_ruleset_and_unload_works() {
     let Some(world) = World::new("full") else { return };
     world.load_bare();
-    // At length, at every size; otherwise at some, which the seed chooses.
+    // Every size if WEIR_WRITE_STEP is 1; otherwise every n-th, starting at one chosen by the seed.
     let step = number("WEIR_WRITE_STEP", 5) as usize;
     let first = number("WEIR_SEED", 1) as usize % step;
     let mut failed = 0;
@@ -167,6 +167,6 @@ fn a_truncated_save_is_detected() {
         }
         world.unload_all();
     }
-    println!("{refused} cut saves refused, {whole} that were whole taken");
-    assert!(refused > 15 && whole > 3, "{refused} refused, {whole} taken");
+    println!("{refused} truncated saves refused, {whole} complete saves accepted");
+    assert!(refused > 15 && whole > 3, "{refused} refused, {whole} complete");
 }

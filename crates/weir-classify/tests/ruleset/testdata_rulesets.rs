@@ -23,7 +23,7 @@ fn lookups_agree_with_the_interpreter_on_testdata_rulesets() {
     let mut texts = Vec::new();
     collect_texts(&testdata_path(""), &mut texts);
     for (name, text) in texts {
-        // What stands before and after `---`, and what is printed of it.
+        // The texts before and after `---`, and their printed forms.
         for part in text.split("\n---\n") {
             for family in [Family::V4, Family::V6] {
                 if let Some(firewall) = read_firewall(part, Some(family), "") {

@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_copied_agent_reads_only_its_program_from_stdin() {
-        // In place of weir a script that prints what is left of its input.
+        // A script in place of weir that prints the rest of its input.
         let program = b"#!/bin/sh\necho \"$@\"; exec cat\n";
         let size = program.len().to_string();
         let mut child = std::process::Command::new("sh")

@@ -194,7 +194,11 @@ mod tests {
             max_leaked: lets_through,
             has_racy_counters: false,
         };
-        assert_eq!(judge_packet_counts(&leaking, limit(10)), None, "a limit may let them through");
+        assert_eq!(
+            judge_packet_counts(&leaking, limit(10)),
+            None,
+            "leaks within the limit are accepted"
+        );
         assert!(judge_packet_counts(&leaking, limit(9)).is_some());
         assert_eq!(state(&trial(100, 69, 30, 31, 0)), Some(TrialState::Failed));
         assert_eq!(state(&trial(100, 0, 0, 0, 100)), Some(TrialState::Failed));

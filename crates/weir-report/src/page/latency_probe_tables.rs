@@ -185,7 +185,7 @@ mod tests {
         let mut record = sample_records::sample_record();
         assert!(
             render_section(&ReportModel::new(&record)).into_string().is_empty(),
-            "none asked, none shown"
+            "no probes, no section"
         );
         let first = record.trials[0].clone();
         let latency = DurationDistribution::from_counts(&[(21_500.0, 7)]);

@@ -398,7 +398,10 @@ mod tests {
         assert_eq!(sizes(&some), BTreeSet::from(["1,024".to_owned()]));
         let none = drawn(&[("a", run(&SIZES, "1")), ("b", run(&[8], "2"))]);
         assert!(none.contains("no point that all of them measured") && !none.contains("<figure"));
-        assert!(none.contains("<td class=\"tight\">2</td>"), "what the runs are is still told");
+        assert!(
+            none.contains("<td class=\"tight\">2</td>"),
+            "the properties of the runs are still shown"
+        );
     }
 
     #[test]

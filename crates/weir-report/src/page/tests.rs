@@ -156,7 +156,7 @@ fn text_of_several_runs_is_shown_as_text() {
     assert!(page.contains("id=\"beside\""), "the runs are drawn");
     assert!(
         !super::render_page(&sample_records::sample_record(), &[]).contains("id=\"beside\""),
-        "one stands alone"
+        "a single run has no overlay"
     );
     assert_eq!(page.matches("<script>").count(), 1);
     assert_eq!(page.matches("alert(1)").count(), page.matches("&lt;script&gt;alert(1)").count());
@@ -192,7 +192,7 @@ fn the_page_of_a_tiny_run_matches_its_snapshot() {
         2,
     );
     let page = render_page(&record, &[]);
-    // A line a tag, without the data that is there as links, so that a difference can be read.
+    // One tag per line, without embedded data, so that differences are readable.
     let shown: Vec<String> = page_without_style_and_script(&page)
         .replace('<', "\n<")
         .lines()

@@ -24,7 +24,8 @@ fn compared_and_drawn_quantities_are_those_of_the_table() {
     let better = |one: Quantity| one.comparison().map(|comparison| comparison.better);
     assert_eq!(better(Quantity::Pps), Some(BetterDirection::More));
     assert_eq!(better(Quantity::BytesPerConnection), Some(BetterDirection::Less));
-    // A rate that a study sets is neither, and a rate of replies only one of both.
+    // The loss ratio at a set rate is neither compared nor drawn. A rate of replies is drawn, but
+    // not compared.
     assert_eq!(Quantity::LossRatio.comparison(), None);
     assert_eq!(Quantity::LossRatio.overlay_axis(), None);
     assert_eq!(Quantity::SocketsPerSecond.comparison(), None);
@@ -48,6 +49,6 @@ fn the_sides_of_connections_are_told_apart() {
     assert_eq!(of(Quantity::PacketsFromClients), Some(20.0));
     assert_eq!(of(Quantity::BitsFromClients), Some(12_000.0));
     assert_eq!(of(Quantity::LeastClientShare), Some(0.4));
-    assert_eq!(of(Quantity::LeastServerShare), None, "servers were not told apart");
+    assert_eq!(of(Quantity::LeastServerShare), None, "the record has no counts per server");
     assert_eq!(of(Quantity::RedirectsSent), Some(0.0), "none is a number, too");
 }

@@ -45,7 +45,7 @@ fn a_plain_or_compressed_record_file_is_read() {
 fn a_kill_during_compression_loses_no_data() {
     let whole = gzip(TEXT.as_bytes());
     let partial = |file: &RecordFile| path_with_suffix(&file.compressed_path, ".partial");
-    // What is there after a kill: before, within and after the write; after the rename.
+    // Files after a kill before, during and after the write, and after the rename.
     let kills: [&dyn Fn(&RecordFile); 4] = [
         &|_| (),
         &|file| fs::write(partial(file), &whole[..whole.len() / 2]).unwrap(),
@@ -108,7 +108,7 @@ fn no_more_is_decompressed_than_a_run_can_hold() {
     file.max_text_bytes = 99_999;
     let error = file.read_sole_form().err().expect("it is refused").to_string();
     assert!(error.contains("trials.jsonl.gz: it holds more than 99999 bytes"), "{error}");
-    // What would be refused afterwards is not compressed.
+    // A file that could not be read again is not compressed.
     fs::remove_file(&file.compressed_path).unwrap();
     fs::write(&file.plain_path, &text).unwrap();
     file.compress().unwrap();

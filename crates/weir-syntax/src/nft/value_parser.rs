@@ -201,7 +201,11 @@ mod tests {
     fn spans_prefixes_and_names_with_hyphens_are_told_apart() {
         let v4 = |load, word| parse_value_interval(load, word, Family::V4);
         assert_eq!(v4(LoadExpression::Saddr, "10.0.0.0/8"), Some((0x0a00_0000, 0x0aff_ffff)));
-        assert_eq!(v4(LoadExpression::Saddr, "10.0.0.1/8"), None, "nft would have cut it");
+        assert_eq!(
+            v4(LoadExpression::Saddr, "10.0.0.1/8"),
+            None,
+            "nft would have masked the address"
+        );
         assert_eq!(v4(LoadExpression::IcmpType, "echo-request"), Some((8, 8)));
         assert_eq!(v4(LoadExpression::Dport, "80-443"), Some((80, 443)));
         assert_eq!(v4(LoadExpression::Dport, "443-80"), None);

@@ -44,7 +44,7 @@ fn suite_cases_load_unchanged_or_are_refused_like_iptables() {
     }
     let judge = Judge::new();
     let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
-    // Each rule once, with the chains that it was tried in, or a cause with the lines of the file.
+    // Each rule once with the chains in which it was tried, or a cause with the lines of the file.
     let mut told: BTreeMap<Outcome, BTreeMap<String, Vec<String>>> = BTreeMap::new();
     let files = cases::files(&folder);
     for file in &files {
@@ -52,7 +52,7 @@ fn suite_cases_load_unchanged_or_are_refused_like_iptables() {
             let (outcome, why) = judge.decide(case);
             *counts.entry(outcome).or_default() += 1;
             let (rule, place) = match outcome {
-                // What a kernel has not, or has not set up: by cause.
+                // Features that the kernel lacks or has not set up, by cause.
                 Outcome::TakenAgainstKernel => {
                     (format!("{} {:?} ({why})", file.name, case.family), case.line.to_string())
                 }

@@ -161,7 +161,7 @@ fn option_sample_files_name_existing_modules_and_options() {
     }
 }
 
-/// The control: a rate that is another one in the kernel is found, where the text differs little.
+/// The control: a different rate in the kernel is detected, even if the text is almost the same.
 #[test]
 fn two_rates_distinct_in_the_kernel_are_distinguished() {
     if weir_testkit::skip_without_root() {

@@ -167,7 +167,7 @@ fn tracking_cost_over_two_hosts_equals_that_on_one() {
     for subject in ["tracked", "listed"] {
         let (here, there) = (share(&local, subject), share(&remote, subject));
         eprintln!("{subject} to plain: {here:?} on one machine, {there:?} over two hosts");
-        assert!(there.hi < 1.0, "a ratio that can be told from none: {there:?}");
+        assert!(there.hi < 1.0, "a ratio that differs from 1: {there:?}");
         assert!(agree(&here, &there), "{subject}: {here:?} {there:?}");
     }
     let (tracked, listed) = (share(&local, "tracked"), share(&remote, "listed"));
@@ -240,7 +240,7 @@ fn errors_about_limits_name_the_firewalls_host() {
     let refused = lan.refused(&[]);
     let limit = "nf_conntrack_max on the firewall's host is ";
     assert!(refused.contains(limit) && refused.contains("--allow-global"), "{refused}");
-    // Whoever is no more than a namespace of its machine may not raise it, and such a host is this.
+    // A host that is only a network namespace may not raise the limit, and this host is one.
     fs::remove_dir_all(lan.folder.join("refused")).unwrap();
     let refused = lan.refused(&["--allow-global"]);
     assert!(refused.contains("on the firewall's host: set sysctl"), "{refused}");

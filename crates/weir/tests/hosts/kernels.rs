@@ -90,7 +90,7 @@ fn a_study_is_run_once_for_each_kernel() {
     }
     assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
 
-    // What is there is not begun again, and nothing is booted for it.
+    // Finished runs are not repeated, and nothing is booted for them.
     let ended = run(&[]);
     assert!(ended.status.code() == Some(2) && said(&ended).contains("not empty"));
     assert_eq!(lan.boots(), 2);

@@ -56,7 +56,7 @@ fn probes_are_answered_through_a_firewall_on_another_host() {
         let scenario =
             Scenario::default().with_coordinate("probe", probe).with_coordinate("load", load);
         let is_it = |trial: &&Trial| trial.subject == subject && trial.scenario == scenario;
-        let trial = record.trials.iter().rfind(is_it).expect("it was asked");
+        let trial = record.trials.iter().rfind(is_it).expect("it was probed");
         assert_eq!(trial.state, TrialState::Accepted, "{trial:?}");
         trial
     };
@@ -67,7 +67,7 @@ fn probes_are_answered_through_a_firewall_on_another_host() {
             assert_eq!((found.planned, found.lost_requests()), (50, 0), "{trial:?}");
             assert!(
                 found.latency_from_planned_time.duration_at_quantile(0.0).unwrap() > 0.0,
-                "an answer takes time"
+                "a response takes time"
             );
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
             assert_eq!(trial.unaccounted_packets(), 0, "{trial:?}");

@@ -183,7 +183,7 @@ mod tests {
         let connections = build_connections_record(&plan, &report);
         assert_eq!((connections.started, connections.skipped_behind_schedule), (2250, 0));
         assert_eq!((connections.unaccounted_connections(), connections.foreign_resets), (0, 50));
-        assert_eq!(connections.failed.len(), 2, "what did not happen is not told");
+        assert_eq!(connections.failed.len(), 2, "failures that did not occur are not listed");
         assert_eq!(connections.rate_limit_of_client_resource("ports"), Some(64_512.0 / 60.0));
         assert_eq!(
             connections.rate_limit_of_client_resource("descriptors"),

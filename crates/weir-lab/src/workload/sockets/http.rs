@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(
             reply_to_complete_request(b"GET / HTTP/1.1\r\nHost: web\r\n"),
             None,
-            "there is more to come"
+            "the request is incomplete"
         );
     }
 }
