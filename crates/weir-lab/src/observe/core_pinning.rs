@@ -86,3 +86,19 @@ pub(crate) fn pick_other_core_or_same(core: u32) -> u32 {
     let is_other = |other: &u32| *other != core && allowed.is_set(*other as usize);
     (0..CpuSet::MAX_CPU as u32).find(is_other).unwrap_or(core)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_guard_pins_the_thread_and_restores_its_affinity() {
+        let before = sched_getaffinity(None).unwrap();
+        let core = last_allowed_core().unwrap();
+        {
+            let _pinned = CorePinGuard::pin_to_core(core, false).unwrap();
+            assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        }
+        assert_eq!(sched_getaffinity(None).unwrap().count(), before.count());
+    }
+}
