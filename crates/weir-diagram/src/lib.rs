@@ -149,7 +149,7 @@ pub use self::region_decision::{
     FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
     UndecidedPackets,
 };
-pub use self::stateful_test_id::StatefulTestIdResolver;
+pub use self::stateful_test_id::{StatefulTestIdResolver, have_same_stateful_rule_counts};
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};
 pub use self::witness_oracle::WitnessOracle;

@@ -27,7 +27,7 @@
 //! entered, where leaving means the same on both sides. If steps cannot be made the same, nothing
 //! is concluded.
 
-use weir_model::{Match, Rule, Target, Test};
+use weir_model::{Family, Match, Rule, Target, Test};
 
 use crate::cell_ipsets::CellIpsets;
 use crate::lockstep_rules::{LockstepRule, LockstepTable};
@@ -155,7 +155,10 @@ impl LockstepTables<'_, '_> {
         open: &mut Vec<CellProgress>,
     ) -> Result<(), LockstepFailure> {
         loop {
-            let next = [self.find_next_step(&mut at, 0)?, self.find_next_step(&mut at, 1)?];
+            let next = [
+                self.find_next_step(&mut at, 0, is_last)?,
+                self.find_next_step(&mut at, 1, is_last)?,
+            ];
             match next {
                 [NextStep::JumpOfSome { axis }, _] => {
                     return self.divide_by_jumps(at, 0, axis, open);
@@ -201,6 +204,7 @@ impl LockstepTables<'_, '_> {
         &mut self,
         at: &mut CellProgress,
         side: usize,
+        is_last: bool,
     ) -> Result<NextStep, LockstepFailure> {
         let CellProgress { cell, sides } = at;
         let progress = &mut sides[side];
@@ -226,17 +230,16 @@ impl LockstepTables<'_, '_> {
                 frame.next += 1;
                 continue;
             }
+            if self.is_without_effect(rule) {
+                frame.next += 1;
+                continue;
+            }
             let is_for_all = results == ALWAYS && !rule.tests.has_other_tests;
             let is_goto = matches!(rule.rule.target, Target::Goto(_));
             if let Some(to) = rule.leads_to.filter(|to| self.proven_pairs[side][*to].is_none()) {
                 if is_for_all {
                     frame.next += 1;
-                    if is_goto {
-                        progress.has_left_list |= depth == 1;
-                        progress.frames.pop();
-                    }
-                    let rules = table.rule_numbers_of_chain(to).collect();
-                    progress.frames.push(LockstepChainFrame { rules, next: 0 });
+                    self.enter_chain(side, progress, (to, is_goto), is_last);
                     continue;
                 }
                 let undecided = results.iter().position(|r| *r == CellTestResult::Sometimes);
@@ -260,6 +263,36 @@ impl LockstepTables<'_, '_> {
         }
     }
 
+    /// Enters a chain that all packets enter. If nothing follows the jump, returning from the chain
+    /// is the same as the end of the chain that it is in: the jump is a goto that does not leave
+    /// the list.
+    fn enter_chain(
+        &self,
+        side: usize,
+        progress: &mut SideProgress,
+        (chain, is_goto): (usize, bool),
+        is_last: bool,
+    ) {
+        let table = &self.tables[side];
+        let depth = progress.frames.len();
+        let rest = progress.frames.last().map_or(&[][..], |frame| &frame.rules[frame.next..]);
+        let is_last_step = (depth > 1 || is_last)
+            && rest.iter().all(|number| self.is_without_effect(&table.rules[*number as usize]));
+        progress.has_left_list |= is_goto && depth == 1;
+        if is_goto || is_last_step {
+            progress.frames.pop();
+        }
+        let rules = table.rule_numbers_of_chain(chain).collect();
+        progress.frames.push(LockstepChainFrame { rules, next: 0 });
+    }
+
+    /// Whether a rule only counts. Its tests have no effect either.
+    fn is_without_effect(&self, rule: &LockstepRule<'_>) -> bool {
+        // ip6tables looks for the protocol among the extension headers, and may drop a packet.
+        let may_drop = self.criteria.family == Family::V6 && rule.rule.base.proto.is_some();
+        rule.rule.target == Target::None && rule.rule.matches.is_empty() && !may_drop
+    }
+
     /// Compares what is left of both sides, if all or none of the packets of the cell pass the
     /// tests of axes of each rule; else divides the cell.
     fn compare_remaining_rules(
@@ -271,7 +304,8 @@ impl LockstepTables<'_, '_> {
         let mut lists = [Vec::new(), Vec::new()];
         for (side, list) in lists.iter_mut().enumerate() {
             let mut progress = at.sides[side].clone();
-            if let Some(axis) = self.collect_remaining_rules(&at.cell, side, &mut progress, list)? {
+            let cell = (&at.cell, is_last);
+            if let Some(axis) = self.collect_remaining_rules(cell, side, &mut progress, list)? {
                 return self.divide_by_all_rules(at, axis, open);
             }
             // If nothing follows in the chain, leaving it is the same as its end.
@@ -290,7 +324,7 @@ impl LockstepTables<'_, '_> {
     /// cell are treated alike.
     fn collect_remaining_rules(
         &mut self,
-        cell: &PacketCell,
+        (cell, is_last): (&PacketCell, bool),
         side: usize,
         progress: &mut SideProgress,
         list: &mut Vec<RemainingRule>,
@@ -320,12 +354,8 @@ impl LockstepTables<'_, '_> {
                 if rule.tests.has_other_tests || self.proven_pairs[side][to].is_some() {
                     return Err(LockstepFailure::StepsDiffer);
                 }
-                if matches!(rule.rule.target, Target::Goto(_)) {
-                    progress.has_left_list |= depth == 1;
-                    progress.frames.pop();
-                }
-                let rules = table.rule_numbers_of_chain(to).collect();
-                progress.frames.push(LockstepChainFrame { rules, next: 0 });
+                let is_goto = matches!(rule.rule.target, Target::Goto(_));
+                self.enter_chain(side, progress, (to, is_goto), is_last);
                 continue;
             }
             if rule.rule.target == Target::Return && depth > 1 {

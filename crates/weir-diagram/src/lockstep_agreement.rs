@@ -179,7 +179,8 @@ pub(crate) fn compare_all_paths(
         let statistics = &mut DiagramSizeAndSteps::default();
         let decided = pair.compare_with_variable_order(VariableOrder::default(), statistics);
         let Ok(decided) = decided else { continue };
-        let decided = decided.unwrap_or_else(|error| panic!("{error}: {path:?} {description}"));
+        let decided =
+            decided.unwrap_or_else(|error| panic!("{error}: {path:?} {description}\n{after:?}"));
         let is_equal = match decided {
             ComparisonVerdict::Equal => true,
             ComparisonVerdict::Differs(_) => false,
@@ -206,4 +207,11 @@ fn what_is_proven_in_lockstep_is_equal_as_a_whole_for_many_seeds() {
     let counts = compare_lockstep_with_diagrams(800..40_000);
     println!("{counts:?}");
     assert!(counts.proven > 10_000 && counts.differing > 10_000, "{counts:?}");
+}
+
+#[test]
+#[ignore = "temporary"]
+fn seed_from_environment() {
+    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
+    println!("{:?}", compare_lockstep_with_diagrams(seed..seed + 1));
 }
