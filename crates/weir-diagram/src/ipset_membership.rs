@@ -33,13 +33,13 @@ const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
 
 /// What the options of a `-m set` require.
 #[derive(Clone, Copy, Debug, Default)]
-struct SetMatchOptionRequirements {
-    return_nomatch: bool,
+pub(crate) struct SetMatchOptionRequirements {
+    pub return_nomatch: bool,
     /// More than membership.
-    has_options_beyond_membership: bool,
+    pub has_options_beyond_membership: bool,
 }
 
-fn parse_set_match_options(m: &SetMatch) -> SetMatchOptionRequirements {
+pub(crate) fn parse_set_match_options(m: &SetMatch) -> SetMatchOptionRequirements {
     let mut options = SetMatchOptionRequirements::default();
     for word in m.options.iter().flat_map(|o| o.split_whitespace()) {
         match word.trim_start_matches('-') {

@@ -49,11 +49,12 @@
 
 #![forbid(unsafe_code)]
 
-mod address_cell;
 #[cfg(test)]
 mod agreement;
 mod aligned_rules;
 mod balanced_merge;
+mod cell_ipsets;
+mod cell_tests;
 mod chain_cache;
 mod changed_rule_witness;
 mod common_chains;
@@ -79,12 +80,16 @@ mod journey;
 mod lockstep;
 #[cfg(test)]
 mod lockstep_agreement;
+#[cfg(test)]
+mod lockstep_ipset_agreement;
 mod lockstep_proof;
 mod lockstep_rules;
+mod lockstep_section_diagrams;
 mod match_and_field_descriptions;
 mod merge_order;
 mod node_store;
 mod operators;
+mod packet_cell;
 mod packet_change;
 mod packet_share;
 mod packet_space;
@@ -92,11 +97,13 @@ mod paired_oracle;
 mod possible_packets;
 mod presence;
 mod proof_budget;
+mod proof_diagrams;
 mod reassembly_difference;
 #[cfg(test)]
 mod reference_bdd;
 mod region;
 mod region_decision;
+mod remaining_rules;
 mod rule_and_chain_diagrams;
 mod rule_field_use;
 mod ruleset_slice;
@@ -142,7 +149,7 @@ pub use self::region_decision::{
     FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
     UndecidedPackets,
 };
-pub use self::stateful_test_id::StatefulTestIdResolver;
+pub use self::stateful_test_id::{StatefulTestIdResolver, have_same_stateful_rule_counts};
 pub use self::variable_layout::VariableOrder;
 pub use self::witness::{Assumption, Witness};
 pub use self::witness_oracle::WitnessOracle;

@@ -6,19 +6,19 @@
 //! one is the same step of the other (a *lockstep simulation*, as in proofs of compilers).
 //!
 //! **A step** is a rule that some packet of the cell may match. Rules that no packet of the cell
-//! can match, because of a test of its addresses, are skipped: nothing that the kernel evaluates
-//! before such a test has an effect
-//! ([`collect_address_spans`](crate::address_cell::collect_address_spans)). Rules of both sides are
-//! the same step if their other tests, their targets and the identity of their stateful tests are
-//! the same, and their tests of addresses hold for the same addresses of the cell. A chain that
-//! both tables have and that is proven to be the same is a step of both. Other chains are entered,
-//! if all packets of the cell enter them. The addresses of a packet are not written in the table,
-//! or the address is not used.
+//! can match, because of a test of its addresses or devices, are skipped: nothing that the kernel
+//! evaluates before such a test has an effect ([`cell_tests`](crate::cell_tests)). Rules of both
+//! sides are the same step if their other tests, their targets and the identity of their stateful
+//! tests are the same, and their tests of addresses and devices hold for the same packets of the
+//! cell. A chain that both tables have and that is proven to be the same is a step of both. Other
+//! chains are entered, if all packets of the cell enter them. The addresses of a packet are not
+//! written in the table, or the address is not used.
 //!
-//! **If steps differ**, the cell is divided, so that tests of addresses hold for all or none of the
-//! packets of a part: of the jumps to chains that are to be entered, or else of all rules that are
-//! left. Lists are divided with the cell, so that the work is that of sorting the rules into a
-//! tree.
+//! **If steps differ**, the cell is divided, so that tests of addresses or devices hold for all or
+//! none of the packets of a part: of the jumps to chains that are to be entered, or else of all
+//! rules that are left. Lists are divided with the cell, so that the work is that of sorting the
+//! rules into a tree. If nothing is left to divide, the rules that are left are few, and they are
+//! compared by their other tests ([`remaining_rules`](crate::remaining_rules)).
 //!
 //! **Why equality follows.** By induction over the steps: both sides have done the same to the
 //! packet, evaluated the same stateful tests on it, and produced the same effects. The next step of
@@ -27,19 +27,31 @@
 //! entered, where leaving means the same on both sides. If steps cannot be made the same, nothing
 //! is concluded.
 
-use weir_model::{Rule, Target, Test};
+use weir_model::{Family, Match, Rule, Target, Test};
 
-use crate::address_cell::{AddressCell, AxisDivision, CellTestResult, is_test_of_spans};
+use crate::cell_ipsets::CellIpsets;
 use crate::lockstep_rules::{LockstepRule, LockstepTable};
+use crate::packet_cell::{
+    AxisDivision, CELL_AXIS_COUNT, CellTestResult, CellTestResults, PacketCell,
+};
+use crate::remaining_rules::{RemainingRule, RemainingRules};
 use crate::same_rule_tests::SameTestCriteria;
 use crate::stateful_test_id::StatefulTestIdResolver;
+
+/// Rules of both sides that are compared without a division, at most.
+const REMAINING_RULES_MAX: usize = 256;
+/// All tests of axes hold.
+const ALWAYS: CellTestResults = [CellTestResult::Always; CELL_AXIS_COUNT];
 
 /// Two tables that are run in lockstep.
 pub(crate) struct LockstepTables<'m, 'f> {
     pub tables: [LockstepTable<'f>; 2],
     pub state_ids: [&'m StatefulTestIdResolver; 2],
     pub criteria: SameTestCriteria,
-    pub is_axis_usable: [bool; 2],
+    pub ipsets: &'m CellIpsets<'f>,
+    pub device_number_max: u128,
+    /// Compares what is left of a cell.
+    pub remaining_rules: RemainingRules<'f>,
     /// By chain of each table: the number of its proven pair.
     pub proven_pairs: [Vec<Option<usize>>; 2],
     /// Visits of rules, and intervals of divided cells, that are left.
@@ -74,7 +86,7 @@ struct SideProgress {
 
 /// A cell, and how far both sides are with it.
 struct CellProgress {
-    cell: AddressCell,
+    cell: PacketCell,
     sides: [SideProgress; 2],
 }
 
@@ -83,7 +95,7 @@ struct CellProgress {
 enum NextStep {
     Rule {
         number: u32,
-        results: [CellTestResult; 2],
+        results: CellTestResults,
     },
     /// A jump to a chain that is to be entered, by some packets of the cell.
     JumpOfSome {
@@ -127,7 +139,7 @@ impl LockstepTables<'_, '_> {
         lists: [std::ops::Range<u32>; 2],
         is_last: bool,
     ) -> Result<(), LockstepFailure> {
-        let cell = AddressCell::all_packets(self.criteria.family);
+        let cell = PacketCell::all_packets(self.criteria.family, self.device_number_max);
         let mut open = vec![CellProgress { cell, sides: lists.map(SideProgress::new) }];
         while let Some(progress) = open.pop() {
             self.run_cell(progress, is_last, &mut open)?;
@@ -143,7 +155,10 @@ impl LockstepTables<'_, '_> {
         open: &mut Vec<CellProgress>,
     ) -> Result<(), LockstepFailure> {
         loop {
-            let next = [self.find_next_step(&mut at, 0)?, self.find_next_step(&mut at, 1)?];
+            let next = [
+                self.find_next_step(&mut at, 0, is_last)?,
+                self.find_next_step(&mut at, 1, is_last)?,
+            ];
             match next {
                 [NextStep::JumpOfSome { axis }, _] => {
                     return self.divide_by_jumps(at, 0, axis, open);
@@ -175,8 +190,10 @@ impl LockstepTables<'_, '_> {
                         }
                         _ => None,
                     });
-                    let axis = undecided.ok_or(LockstepFailure::StepsDiffer)?;
-                    return self.divide_by_all_rules(at, axis, open);
+                    return match undecided {
+                        Some(axis) => self.divide_by_all_rules(at, axis, open),
+                        None => self.compare_remaining_rules(at, is_last, open),
+                    };
                 }
             }
         }
@@ -187,6 +204,7 @@ impl LockstepTables<'_, '_> {
         &mut self,
         at: &mut CellProgress,
         side: usize,
+        is_last: bool,
     ) -> Result<NextStep, LockstepFailure> {
         let CellProgress { cell, sides } = at;
         let progress = &mut sides[side];
@@ -207,27 +225,26 @@ impl LockstepTables<'_, '_> {
                 self.visits_left.checked_sub(1).ok_or(LockstepFailure::TooManyVisits)?;
             let table = &self.tables[side];
             let rule = &table.rules[number as usize];
-            let results = cell.test_spans(&rule.spans);
+            let results = cell.test_spans(&rule.tests.spans);
             if results.contains(&CellTestResult::Never) {
                 frame.next += 1;
                 continue;
             }
-            let is_for_all = results == [CellTestResult::Always; 2] && !rule.has_other_tests;
+            if self.is_without_effect(rule) {
+                frame.next += 1;
+                continue;
+            }
+            let is_for_all = results == ALWAYS && !rule.tests.has_other_tests;
             let is_goto = matches!(rule.rule.target, Target::Goto(_));
             if let Some(to) = rule.leads_to.filter(|to| self.proven_pairs[side][*to].is_none()) {
                 if is_for_all {
                     frame.next += 1;
-                    if is_goto {
-                        progress.has_left_list |= depth == 1;
-                        progress.frames.pop();
-                    }
-                    let rules = table.rule_numbers_of_chain(to).collect();
-                    progress.frames.push(LockstepChainFrame { rules, next: 0 });
+                    self.enter_chain(side, progress, (to, is_goto), is_last);
                     continue;
                 }
                 let undecided = results.iter().position(|r| *r == CellTestResult::Sometimes);
                 return Ok(match undecided {
-                    Some(axis) if !rule.has_other_tests => NextStep::JumpOfSome { axis },
+                    Some(axis) if !rule.tests.has_other_tests => NextStep::JumpOfSome { axis },
                     _ => NextStep::Unsupported,
                 });
             }
@@ -246,6 +263,119 @@ impl LockstepTables<'_, '_> {
         }
     }
 
+    /// Enters a chain that all packets enter. If nothing follows the jump, returning from the chain
+    /// is the same as the end of the chain that it is in: the jump is a goto that does not leave
+    /// the list.
+    fn enter_chain(
+        &self,
+        side: usize,
+        progress: &mut SideProgress,
+        (chain, is_goto): (usize, bool),
+        is_last: bool,
+    ) {
+        let table = &self.tables[side];
+        let depth = progress.frames.len();
+        let rest = progress.frames.last().map_or(&[][..], |frame| &frame.rules[frame.next..]);
+        let is_last_step = (depth > 1 || is_last)
+            && rest.iter().all(|number| self.is_without_effect(&table.rules[*number as usize]));
+        progress.has_left_list |= is_goto && depth == 1;
+        if is_goto || is_last_step {
+            progress.frames.pop();
+        }
+        let rules = table.rule_numbers_of_chain(chain).collect();
+        progress.frames.push(LockstepChainFrame { rules, next: 0 });
+    }
+
+    /// Whether a rule only counts. Its tests have no effect either.
+    fn is_without_effect(&self, rule: &LockstepRule<'_>) -> bool {
+        // ip6tables looks for the protocol among the extension headers, and may drop a packet.
+        let may_drop = self.criteria.family == Family::V6 && rule.rule.base.proto.is_some();
+        rule.rule.target == Target::None && rule.rule.matches.is_empty() && !may_drop
+    }
+
+    /// Compares what is left of both sides, if all or none of the packets of the cell pass the
+    /// tests of axes of each rule; else divides the cell.
+    fn compare_remaining_rules(
+        &mut self,
+        at: CellProgress,
+        is_last: bool,
+        open: &mut Vec<CellProgress>,
+    ) -> Result<(), LockstepFailure> {
+        let mut lists = [Vec::new(), Vec::new()];
+        for (side, list) in lists.iter_mut().enumerate() {
+            let mut progress = at.sides[side].clone();
+            let cell = (&at.cell, is_last);
+            if let Some(axis) = self.collect_remaining_rules(cell, side, &mut progress, list)? {
+                return self.divide_by_all_rules(at, axis, open);
+            }
+            // If nothing follows in the chain, leaving it is the same as its end.
+            let is_decided = list.last().is_some_and(RemainingRule::is_always_last);
+            if !is_decided && (is_last || progress.has_left_list) {
+                list.push(RemainingRule::LEAVE_CHAIN);
+            }
+        }
+        match self.remaining_rules.are_equal(lists, &mut self.visits_left) {
+            true => Ok(()),
+            false => Err(LockstepFailure::StepsDiffer),
+        }
+    }
+
+    /// The rules that are left of one side; an axis if there is one of which not all packets of the
+    /// cell are treated alike.
+    fn collect_remaining_rules(
+        &mut self,
+        (cell, is_last): (&PacketCell, bool),
+        side: usize,
+        progress: &mut SideProgress,
+        list: &mut Vec<RemainingRule>,
+    ) -> Result<Option<usize>, LockstepFailure> {
+        loop {
+            let depth = progress.frames.len();
+            let frame = &mut progress.frames[depth - 1];
+            let Some(number) = frame.rules.get(frame.next).copied() else {
+                if depth == 1 {
+                    return Ok(None);
+                }
+                progress.frames.pop();
+                continue;
+            };
+            frame.next += 1;
+            self.count_visits(1)?;
+            let table = &self.tables[side];
+            let rule = &table.rules[number as usize];
+            let results = cell.test_spans(&rule.tests.spans);
+            if results.contains(&CellTestResult::Never) {
+                continue;
+            }
+            if let Some(axis) = results.iter().position(|r| *r == CellTestResult::Sometimes) {
+                return Ok(Some(axis));
+            }
+            if let Some(to) = rule.leads_to {
+                if rule.tests.has_other_tests || self.proven_pairs[side][to].is_some() {
+                    return Err(LockstepFailure::StepsDiffer);
+                }
+                let is_goto = matches!(rule.rule.target, Target::Goto(_));
+                self.enter_chain(side, progress, (to, is_goto), is_last);
+                continue;
+            }
+            if rule.rule.target == Target::Return && depth > 1 {
+                if rule.tests.has_other_tests {
+                    return Err(LockstepFailure::StepsDiffer);
+                }
+                progress.frames.pop();
+                continue;
+            }
+            let is_described =
+                RemainingRule::append_rules_of_cell(rule, cell, self.criteria, list).is_some();
+            if !is_described || list.len() > REMAINING_RULES_MAX {
+                return Err(LockstepFailure::StepsDiffer);
+            }
+            if list.last().is_some_and(RemainingRule::is_always_last) {
+                return Ok(None);
+            }
+        }
+    }
+
     fn count_visits(&mut self, visits: u64) -> Result<(), LockstepFailure> {
         self.visits_left =
             self.visits_left.checked_sub(visits).ok_or(LockstepFailure::TooManyVisits)?;
@@ -258,13 +388,14 @@ impl LockstepTables<'_, '_> {
 
     /// Whether a rule of each side does the same to packets of a cell, for which these are the
     /// results of their tests of addresses.
-    fn are_same_step(&self, numbers: [u32; 2], results: [[CellTestResult; 2]; 2]) -> bool {
+    fn are_same_step(&self, numbers: [u32; 2], results: [CellTestResults; 2]) -> bool {
         let [a, b] = self.rules(numbers);
-        let are_same_addresses = (0..2).all(|axis| {
+        let are_for_same_packets = (0..CELL_AXIS_COUNT).all(|axis| {
             results[0][axis] == results[1][axis]
-                && (results[0][axis] == CellTestResult::Always || a.spans[axis] == b.spans[axis])
+                && (results[0][axis] == CellTestResult::Always
+                    || a.tests.spans[axis] == b.tests.spans[axis])
         });
-        are_same_addresses
+        are_for_same_packets
             && self.are_same_targets([a, b])
             && self.have_same_other_tests([a, b])
             && self.have_same_state([a, b])
@@ -282,20 +413,29 @@ impl LockstepTables<'_, '_> {
     }
 
     fn have_same_other_tests(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
-        if a.has_other_tests != b.has_other_tests {
+        if a.tests.has_other_tests != b.tests.has_other_tests {
             return false;
         }
-        if !self.criteria.have_comparable_sets(a.rule) {
+        if ![a, b].into_iter().all(|rule| self.has_comparable_ipsets(rule)) {
             return false;
         }
-        let axes = (self.criteria.family, self.is_axis_usable);
-        let is_other = |rule: &Rule, from: Option<usize>, test: &Test| match test {
-            Test::Field { field, .. } => !is_test_of_spans(rule, from, *field, axes),
-            _ => true,
+        let is_other = |rule: &Rule, from: Option<usize>, test: &Test| {
+            let of = if std::ptr::eq(rule, a.rule) { a } else { b };
+            !of.tests.taken.is_taken(from, test)
         };
-        !a.has_other_tests
+        !a.tests.has_other_tests
             || a.rule.base == b.rule.base && a.rule.matches == b.rule.matches
             || self.criteria.have_same_lowered_tests([a.rule, b.rule], &is_other)
+    }
+
+    /// Sets of two firewalls may differ, whatever their names are.
+    fn has_comparable_ipsets(&self, rule: &LockstepRule<'_>) -> bool {
+        rule.rule.matches.iter().enumerate().all(|(index, m)| match m {
+            Match::Set(m) => {
+                rule.tests.taken.is_match_taken(index) || self.ipsets.is_same_on_both_sides(&m.name)
+            }
+            _ => true,
+        })
     }
 
     /// Whether what the rules do besides depends on nothing, or on the same state.
@@ -306,13 +446,13 @@ impl LockstepTables<'_, '_> {
     }
 
     /// Whether no packet of a cell gets beyond this step.
-    fn is_always_last(&self, numbers: [u32; 2], results: [CellTestResult; 2]) -> bool {
+    fn is_always_last(&self, numbers: [u32; 2], results: CellTestResults) -> bool {
         let [a, b] = self.rules(numbers);
         let ends = matches!(
             a.rule.target,
             Target::Accept | Target::Drop | Target::Reject(_) | Target::Goto(_)
         );
-        ends && results == [CellTestResult::Always; 2] && !a.has_other_tests && !b.has_other_tests
+        ends && results == ALWAYS && !a.tests.has_other_tests && !b.tests.has_other_tests
     }
 
     /// Divides a cell by the jumps of the chain that a side is in, to chains that are to be
@@ -331,8 +471,8 @@ impl LockstepTables<'_, '_> {
         let is_entered = |rule: &&LockstepRule<'_>| {
             rule.leads_to.is_some_and(|to| self.proven_pairs[side][to].is_none())
         };
-        let sets = rules.filter(is_entered).filter_map(|rule| rule.spans[axis].as_ref());
-        let division = AxisDivision::new(&at.cell.addresses[axis], sets);
+        let sets = rules.filter(is_entered).filter_map(|rule| rule.tests.spans[axis].as_deref());
+        let division = AxisDivision::new(&at.cell.values[axis], sets);
         self.divide(&at, axis, division, open)
     }
 
@@ -345,9 +485,9 @@ impl LockstepTables<'_, '_> {
         let rules = [0, 1].map(|side| at.sides[side].remaining().map(move |number| (side, number)));
         let rules = rules.into_iter().flatten();
         let sets = rules.filter_map(|(side, number)| {
-            self.tables[side].rules[number as usize].spans[axis].as_ref()
+            self.tables[side].rules[number as usize].tests.spans[axis].as_deref()
         });
-        let division = AxisDivision::new(&at.cell.addresses[axis], sets);
+        let division = AxisDivision::new(&at.cell.values[axis], sets);
         self.divide(&at, axis, division, open)
     }
 
@@ -367,7 +507,7 @@ impl LockstepTables<'_, '_> {
         let first = open.len();
         for part in parts {
             let mut cell = at.cell.clone();
-            cell.addresses[axis] = part.into();
+            cell.values[axis] = part.into();
             let sides = at.sides.each_ref().map(|side| SideProgress {
                 frames: vec![LockstepChainFrame { rules: Vec::new(), next: 0 }; side.frames.len()],
                 has_left_list: side.has_left_list,
@@ -379,7 +519,7 @@ impl LockstepTables<'_, '_> {
         for (side, progress) in at.sides.iter().enumerate() {
             for (depth, frame) in progress.frames.iter().enumerate() {
                 for number in &frame.rules[frame.next.min(frame.rules.len())..] {
-                    match &self.tables[side].rules[*number as usize].spans[axis] {
+                    match &self.tables[side].rules[*number as usize].tests.spans[axis] {
                         Some(spans) => division.list_overlapping_parts(spans, &mut listed),
                         None => {
                             listed.clear();

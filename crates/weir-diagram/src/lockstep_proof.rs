@@ -7,24 +7,28 @@
 //! sections before and after it are proven separately. Two sequences are equal if their parts are,
 //! so names and credit only suggest what to compare.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use weir_model::effect::collect_fields_changed_within_table;
-use weir_model::{ChainGraph, Hook, Table, TableName};
+use weir_model::{ChainGraph, Hook, SharedName, Table, TableName};
 
-use crate::address_cell::CELL_AXES;
+use crate::cell_tests::{CellTestLowering, DeviceNumbers};
 use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{TableAtHook, list_journey_stages};
 use crate::comparison_types::{ComparedPath, DiagramSizeAndSteps};
 use crate::lockstep::LockstepTables;
-use crate::lockstep_rules::{LockstepTable, cut_into_sections};
+use crate::lockstep_rules::{CreditRange, LockstepTable, cut_into_sections};
+use crate::lockstep_section_diagrams::SectionDiagrams;
+use crate::packet_cell::CELL_AXES;
+use crate::proof_diagrams::{ProofDiagrams, VISITS_PER_STEP};
+use crate::remaining_rules::RemainingRules;
 use crate::rule_field_use::has_match_that_writes;
 use crate::same_rule_tests::SameTestCriteria;
 
-/// Visits of a rule that take about as long as a requested node.
-const VISITS_PER_STEP: u64 = 8;
 /// Visits for each rule of both tables. A prefix tree visits a rule once per level.
 const VISITS_PER_RULE_MAX: u64 = 64;
+/// Visits in addition: those that small diagrams of a few rules take.
+const VISITS_OF_FIRST_DIAGRAMS: u64 = 1 << 20;
 
 /// The tables of a family that were run in lockstep: those that are the same at some hook.
 #[derive(Debug, Default)]
@@ -33,7 +37,7 @@ pub(crate) struct LockstepResults {
     equal_stages: HashSet<TableAtHook>,
 }
 
-impl ComparedPair<'_> {
+impl<'f> ComparedPair<'f> {
     /// Whether every table of the path runs the same rules in both rulesets. What is known of
     /// tables is shared by the paths of a family. Visits are added to the steps of `statistics`.
     pub fn are_equal_in_lockstep(
@@ -69,7 +73,7 @@ impl ComparedPair<'_> {
     /// The hooks at which two tables run the same rules.
     fn find_equal_hooks(
         &self,
-        tables: [&Table; 2],
+        tables: [&'f Table; 2],
         statistics: &mut DiagramSizeAndSteps,
     ) -> Vec<Hook> {
         if has_match_that_writes(tables) {
@@ -78,28 +82,39 @@ impl ComparedPair<'_> {
         let written = tables.map(collect_fields_changed_within_table);
         let is_axis_usable =
             CELL_AXES.map(|axis| written.iter().all(|written| !written.contains(axis)));
-        let prepared = tables.map(|table| LockstepTable::new(table, self.family, is_axis_usable));
+        let Some(ipsets) = self.space_basis.cell_ipsets() else { return Vec::new() };
+        let devices = DeviceNumbers::new(self.space_basis.device_names());
+        let prepared = [0, 1].map(|side| {
+            let (family, devices, ipsets) = (self.family, &devices, &ipsets);
+            let lowering = CellTestLowering { family, is_axis_usable, devices, ipsets, side };
+            LockstepTable::new(tables[side], &lowering)
+        });
         if prepared.iter().any(|table| table.graph.has_loop() || table.has_unknown_callee()) {
             return Vec::new();
         }
         let rule_count = prepared.iter().map(|table| table.rules.len() as u64).sum::<u64>();
         let steps_left = self.steps_max.saturating_sub(statistics.steps);
-        let visits_max =
-            (rule_count * VISITS_PER_RULE_MAX).min(steps_left.saturating_mul(VISITS_PER_STEP));
+        let visits_max = VISITS_OF_FIRST_DIAGRAMS + rule_count * VISITS_PER_RULE_MAX;
+        let visits_max = visits_max.min(steps_left.saturating_mul(VISITS_PER_STEP));
         let proven_pairs = prepared.each_ref().map(|table| vec![None; table.chains.len()]);
+        let headers_are_whole = self.options.exclude_unreadable_headers;
+        let diagrams =
+            ProofDiagrams::new(self.space_basis, self.options.memory_bytes, headers_are_whole);
         let mut proof = LockstepTables {
             tables: prepared,
             state_ids: self.sides.each_ref().map(|side| side.state_ids()),
             criteria: SameTestCriteria {
                 family: self.family,
                 firewalls_have_same_ipsets: self.space_basis.firewalls_have_same_ipsets,
-                headers_are_whole: self.options.exclude_unreadable_headers,
+                headers_are_whole,
             },
-            is_axis_usable,
+            ipsets: &ipsets,
+            device_number_max: devices.number_max(),
+            remaining_rules: RemainingRules::new(diagrams),
             proven_pairs,
             visits_left: visits_max,
         };
-        prove_chain_pairs(&mut proof);
+        prove_chain_pairs(&mut proof, tables);
         statistics.steps += (visits_max - proof.visits_left) / VISITS_PER_STEP;
         let is_equal = |hook: &Hook| is_equal_at_hook(&proof, *hook);
         tables[0].name.hooks().iter().copied().filter(is_equal).collect()
@@ -123,7 +138,7 @@ fn is_equal_at_hook(proof: &LockstepTables<'_, '_>, hook: Hook) -> bool {
 }
 
 /// Runs the chains that have the same name in both tables in lockstep, callees first.
-fn prove_chain_pairs(proof: &mut LockstepTables<'_, '_>) {
+fn prove_chain_pairs<'f>(proof: &mut LockstepTables<'_, 'f>, tables: [&'f Table; 2]) {
     let pairs = pair_chains_by_name(&proof.tables);
     let names: Vec<String> = (0..pairs.len()).map(|number| number.to_string()).collect();
     let mut numbers = proof.tables.each_ref().map(|table| vec![0; table.chains.len()]);
@@ -151,28 +166,54 @@ fn prove_chain_pairs(proof: &mut LockstepTables<'_, '_>) {
         let has_partner = |at: &usize| pairs[numbers[side][*at]][1 - side].is_some();
         (0..numbers[side].len()).map(|at| !has_partner(&at)).collect::<Vec<bool>>()
     });
-    let credit_ranges =
-        [0, 1].map(|side| proof.tables[side].credit_ranges(&|at| is_own_chain[side][at]));
+    let credit_ranges = [0, 1].map(|side| {
+        let mut known: HashMap<SharedName, CreditRange> = HashMap::new();
+        proof.tables[side].credit_ranges(&|at| is_own_chain[side][at], &mut |m| {
+            let range = || proof.ipsets.credit_range_of_elements(side, m);
+            *known.entry(m.name.clone()).or_insert_with(range)
+        })
+    });
+    let mut section_diagrams = None;
     for number in order {
         let [Some(a), Some(b)] = pairs[number] else { continue };
         let lists = [(0, a), (1, b)].map(|(side, at)| proof.tables[side].rule_numbers_of_chain(at));
         let [credits_a, credits_b] = [0, 1]
             .map(|side| &credit_ranges[side][lists[side].start as usize..lists[side].end as usize]);
         let sections = cut_into_sections([credits_a, credits_b]);
-        let mut begin = [0, 0];
-        let is_proven = sections.iter().enumerate().all(|(section, end)| {
-            let part = [0, 1].map(|side| {
-                let from = lists[side].start;
-                from + begin[side] as u32..from + end[side] as u32
-            });
-            begin = *end;
-            proof.run(part, section + 1 == sections.len()).is_ok()
-        });
+        let whole = lists.each_ref().map(|list| list.len());
+        let diagrams = &mut section_diagrams;
+        let is_proven = are_sections_equal(proof, diagrams, tables, ([a, b], &sections))
+            // Of rulesets that were not made of one another, credit says nothing.
+            || sections.len() > 1 && are_sections_equal(proof, diagrams, tables, ([a, b], &[whole]));
         if is_proven {
             proof.proven_pairs[0][a] = Some(number);
             proof.proven_pairs[1][b] = Some(number);
         }
     }
+}
+
+/// Whether two chains are equal section by section: the ends of each on both sides.
+fn are_sections_equal<'f>(
+    proof: &mut LockstepTables<'_, 'f>,
+    diagrams: &mut Option<SectionDiagrams<'f>>,
+    tables: [&'f Table; 2],
+    (chains, sections): ([usize; 2], &[[usize; 2]]),
+) -> bool {
+    let mut begin = [0, 0];
+    sections.iter().enumerate().all(|(section, end)| {
+        let ranges = [0, 1].map(|side| begin[side]..end[side]);
+        let lists = [0, 1].map(|side| {
+            let first = proof.tables[side].rule_numbers_of_chain(chains[side]).start;
+            first + begin[side] as u32..first + end[side] as u32
+        });
+        begin = *end;
+        let is_last = section + 1 == sections.len();
+        proof.run(lists, is_last).is_ok() || {
+            let diagrams = diagrams.get_or_insert_with(|| SectionDiagrams::new(tables));
+            let [range_a, range_b] = ranges;
+            diagrams.are_equal(proof, [(chains[0], range_a), (chains[1], range_b)], is_last)
+        }
+    })
 }
 
 /// Pairs of chains of the same name, both built-in or neither, and the others on their own.

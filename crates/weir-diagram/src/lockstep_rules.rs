@@ -1,18 +1,16 @@
 //! The rules of a table, prepared to be run in lockstep with those of another
 //! ([`lockstep`](super::lockstep)).
 
-use weir_model::{Chain, ChainGraph, Family, Rule, Table, Target};
+use weir_model::rule_match::SetMatch;
+use weir_model::{Chain, ChainGraph, Match, Rule, Table, Target};
 
-use crate::address_cell::{AddressSpans, collect_address_spans};
+use crate::cell_tests::{CellTestLowering, RuleCellTests};
 
 /// A rule of a table.
 #[derive(Debug)]
 pub(crate) struct LockstepRule<'f> {
     pub rule: &'f Rule,
-    /// The addresses for which its tests of addresses hold.
-    pub spans: AddressSpans,
-    /// It tests something else as well.
-    pub has_other_tests: bool,
+    pub tests: RuleCellTests,
     /// The chain of the table that its target leads to.
     pub leads_to: Option<usize>,
 }
@@ -33,16 +31,16 @@ pub(crate) struct LockstepTable<'f> {
 }
 
 impl<'f> LockstepTable<'f> {
-    pub fn new(table: &'f Table, family: Family, is_axis_usable: [bool; 2]) -> LockstepTable<'f> {
+    pub fn new(table: &'f Table, lowering: &CellTestLowering<'_, '_>) -> LockstepTable<'f> {
         let graph = table.chain_graph();
         let mut first_rules = vec![0];
         let mut rules = Vec::new();
         for (at, chain) in table.chains.iter().enumerate() {
             let mut jumps = graph.jumps_from(at).iter().peekable();
             for (number, rule) in chain.rules.iter().enumerate() {
-                let (spans, has_other_tests) = collect_address_spans(rule, family, is_axis_usable);
+                let tests = lowering.collect_cell_tests(rule);
                 let leads_to = jumps.next_if(|jump| jump.rule == number).map(|jump| jump.to);
-                rules.push(LockstepRule { rule, spans, has_other_tests, leads_to });
+                rules.push(LockstepRule { rule, tests, leads_to });
             }
             first_rules.push(rules.len() as u32);
         }
@@ -61,8 +59,13 @@ impl<'f> LockstepTable<'f> {
         self.rules.iter().any(is_unknown)
     }
 
-    /// By rule. `is_own_chain` holds for the chains that the other table does not have.
-    pub fn credit_ranges(&self, is_own_chain: &dyn Fn(usize) -> bool) -> Vec<CreditRange> {
+    /// By rule. `is_own_chain` holds for the chains that the other table does not have, and
+    /// `credit_of_set` says what the elements of a set are credited with.
+    pub fn credit_ranges(
+        &self,
+        is_own_chain: &dyn Fn(usize) -> bool,
+        credit_of_set: &mut dyn FnMut(&SetMatch) -> CreditRange,
+    ) -> Vec<CreditRange> {
         let joined = |a: CreditRange, b: CreditRange| match (a, b) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
             (one, other) => one.or(other),
@@ -75,6 +78,11 @@ impl<'f> LockstepTable<'f> {
                 let credits = rule.rule.credited_originals.iter().map(|original| original.0);
                 let own = credits.clone().min().zip(credits.max());
                 let called = rule.leads_to.filter(|to| is_own_chain(*to));
+                let sets = rule.rule.matches.iter().map(|m| match m {
+                    Match::Set(m) => credit_of_set(m),
+                    _ => None,
+                });
+                let own = sets.fold(own, joined);
                 let range = joined(own, called.and_then(|to| by_chain[to]));
                 by_rule[number as usize] = range;
                 by_chain[chain] = joined(by_chain[chain], range);

@@ -10,6 +10,7 @@ use weir_model::{
 };
 use weir_semantics::ipset_definition_digests::IpsetDefinitionDigests;
 
+use crate::cell_ipsets::CellIpsets;
 use crate::device_name_classes::DeviceNameClasses;
 use crate::encode::encode_packet;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
@@ -123,6 +124,18 @@ impl<'f> PacketSpaceBasis<'f> {
     ) -> PacketSpaceBasis<'f> {
         let device_names = DeviceNameClasses::of_firewalls_and_names(firewalls, family, devices);
         PacketSpaceBasis { device_names, ..PacketSpaceBasis::of_firewalls(family, firewalls) }
+    }
+
+    /// The classes of devices that rules distinguish.
+    pub fn device_names(&self) -> &DeviceNameClasses {
+        &self.device_names
+    }
+
+    /// The sets of two firewalls, for packets of cells.
+    pub fn cell_ipsets(&self) -> Option<CellIpsets<'_>> {
+        let [before, after] = self.ipsets_by_firewall[..] else { return None };
+        let same = self.firewalls_have_same_ipsets;
+        Some(CellIpsets::new(self.family, [before, after], &self.changing_ipsets, same))
     }
 
     pub fn make_space(&self, options: PacketSpaceOptions) -> Result<PacketSpace<'f>, LimitReached> {

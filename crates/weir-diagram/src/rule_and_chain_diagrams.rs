@@ -66,6 +66,16 @@ impl<'t> TableChainDiagrams<'t> {
         }
     }
 
+    /// Whether the chain of that index is made.
+    pub fn has_chain_diagrams(&self, at: usize) -> bool {
+        self.chain_diagram_ids[at].is_some()
+    }
+
+    /// No chain is made.
+    pub fn forget_diagrams(&mut self) {
+        self.chain_diagram_ids.fill(None);
+    }
+
     /// The meaning of the chain of that name.
     pub fn chain_diagram_id_by_name(&self, name: &str) -> Option<ChainDiagramId> {
         self.graph.chain_index(name).and_then(|at| self.chain_diagram_ids[at])

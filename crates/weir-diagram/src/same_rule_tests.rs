@@ -88,7 +88,7 @@ impl SameTestCriteria {
 
 /// Removes the test that a packet is no later fragment if another one reads its header, which a
 /// later fragment does not have: nft needs both.
-fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, Test)>) {
+pub(crate) fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, Test)>) {
     let reads_header = |test: &Test| match test {
         Test::Field { field, .. } => {
             matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode)
@@ -108,7 +108,7 @@ fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, Test)>) {
 }
 
 /// The field of a test that holds for all of its values.
-fn field_tested_for_presence_only(test: &Test, family: Family) -> Option<Field> {
+pub(crate) fn field_tested_for_presence_only(test: &Test, family: Family) -> Option<Field> {
     match test {
         Test::Field { field, predicate: Predicate::Present, negated: false } => Some(*field),
         Test::Field { field, predicate: Predicate::InSpans(spans), negated: false }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weir_model::effect::IpsetWrites;
-use weir_model::{Family, Firewall, Match, Rule, match_effects, target_effects};
+use weir_model::{Family, Firewall, Match, OriginalRuleIndex, Rule, match_effects, target_effects};
 use weir_semantics::ipset_definition_digests::IpsetDefinitionDigests;
 use weir_semantics::question_digest::digest_debug_text;
 use weir_semantics::shared_object_config_digests::{
@@ -94,6 +94,32 @@ impl StatefulTestIdResolver {
             Some(sets) => digest_debug_text(&(state_id, "sets", sets)),
         }
     }
+}
+
+/// Whether both firewalls have as many rules with a state for each credit. Each of them has a state
+/// of its own: two rules that credit one original are not the same as the one of another firewall
+/// ([`StatefulTestPairing::ByCredit`] would treat them so).
+pub fn have_same_stateful_rule_counts(firewalls: [&Firewall; 2]) -> bool {
+    let [a, b] = firewalls.map(count_stateful_rules_by_credit);
+    a == b
+}
+
+/// Rules without credit are known by their text.
+fn count_stateful_rules_by_credit(
+    firewall: &Firewall,
+) -> HashMap<(Family, &[OriginalRuleIndex]), usize> {
+    let mut counts = HashMap::new();
+    for ruleset in firewall.rulesets() {
+        let family = ruleset.family;
+        for (_, _, rule) in ruleset.rules_with_table_and_chain() {
+            let is_stateful = target_effects(&rule.target).stateful
+                || rule.matches.iter().any(|m| match_effects(m, family).is_stateful());
+            if is_stateful && !rule.credited_originals.is_empty() {
+                *counts.entry((family, &rule.credited_originals[..])).or_insert(0) += 1;
+            }
+        }
+    }
+    counts
 }
 
 fn digest_target_sets_by_rule(firewall: &Firewall) -> HashMap<usize, u64> {

@@ -69,8 +69,8 @@ pub(crate) struct PacketSetFlow<'a> {
     packets_entering_builtin_chain: Vec<Option<HyperRect>>,
     /// By chain, all rules.
     overlap_indexes: Vec<OnceCell<OverlapIndex>>,
-    /// By chain, those that may take packets away from others.
-    packet_removing_rule_indexes: Vec<OnceCell<OverlapIndex>>,
+    /// By chain, those that may take packets away from others; none if these are all.
+    packet_removing_rule_indexes: Vec<OnceCell<Option<OverlapIndex>>>,
     decided_boxes: Vec<OnceCell<Vec<HyperRect>>>,
     /// Nothing can be concluded: a target may do anything, or jumps form a loop.
     has_loop_or_unknown_target: bool,
@@ -378,7 +378,12 @@ impl<'a> PacketSetFlow<'a> {
             !self.rule((chain, rule)).target.falls_through()
                 || !self.packet_boxes_of_rules[chain][rule].hotdrop_boxes_with_exactness.is_empty()
         };
-        let index = || OverlapIndex::new(&self.packet_boxes_of_rules[chain], &takes);
-        self.packet_removing_rule_indexes[chain].get_or_init(index)
+        let boxes = &self.packet_boxes_of_rules[chain];
+        let index = || match (0..boxes.len()).all(takes) {
+            true => None,
+            false => Some(OverlapIndex::new(boxes, &takes)),
+        };
+        let index = self.packet_removing_rule_indexes[chain].get_or_init(index);
+        index.as_ref().unwrap_or_else(|| self.overlap_index(chain))
     }
 }

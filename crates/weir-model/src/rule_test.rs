@@ -18,7 +18,7 @@ use weir_packet::Packet;
 pub type RuleTests = Vec<Test>;
 
 /// One conjunct of a rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
     /// A test of one field.
     Field {

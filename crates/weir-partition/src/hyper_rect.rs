@@ -58,6 +58,12 @@ const NUMBER_AXIS_BY_FIELD: [u8; FIELDS.len()] = {
     axes
 };
 
+/// The axes of addresses; they are the first. Numbers of all others have at most 64 bits.
+const ADDRESS_AXIS_COUNT: usize = 2;
+
+const _: () = assert!(matches!(NUMBER_AXIS_FIELDS[0], Field::Saddr));
+const _: () = assert!(matches!(NUMBER_AXIS_FIELDS[1], Field::Daddr));
+
 /// The axis of a field; `None` where it is none.
 pub(crate) fn find_number_axis(field: Field) -> Option<usize> {
     Some(NUMBER_AXIS_BY_FIELD[field as usize].into()).filter(|axis| *axis < NUMBER_AXIS_COUNT)
@@ -174,10 +180,12 @@ pub mod header_code {
     }
 }
 
-/// A box of packets.
+/// A box of packets. Large rulesets have millions of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HyperRect {
-    spans: [Interval; NUMBER_AXIS_COUNT],
+    address_spans: [Interval; ADDRESS_AXIS_COUNT],
+    /// Of the other axes.
+    narrow_spans: [(u64, u64); NUMBER_AXIS_COUNT - ADDRESS_AXIS_COUNT],
     code_sets: [CodeSet; CODE_AXIS_COUNT],
     /// Tests by number, sorted, and whether they hold.
     axisless_tests: Vec<(u32, bool)>,
@@ -190,10 +198,36 @@ impl HyperRect {
             Field::SourceMac => (0, MISSING_MAC_VALUE),
             _ => (0, highest_present_axis_value(field, family)),
         };
-        HyperRect {
-            spans: NUMBER_AXIS_FIELDS.map(span),
+        let mut all = HyperRect {
+            address_spans: [(0, 0); ADDRESS_AXIS_COUNT],
+            narrow_spans: [(0, 0); NUMBER_AXIS_COUNT - ADDRESS_AXIS_COUNT],
             code_sets: [CodeSet::ALL; CODE_AXIS_COUNT],
             axisless_tests: Vec::new(),
+        };
+        for (axis, field) in NUMBER_AXIS_FIELDS.into_iter().enumerate() {
+            all.set_span(axis, span(field));
+        }
+        all
+    }
+
+    fn span(&self, axis: usize) -> Interval {
+        match axis.checked_sub(ADDRESS_AXIS_COUNT) {
+            None => self.address_spans[axis],
+            Some(narrow) => {
+                let (lo, hi) = self.narrow_spans[narrow];
+                (lo.into(), hi.into())
+            }
+        }
+    }
+
+    fn set_span(&mut self, axis: usize, (lo, hi): Interval) {
+        match axis.checked_sub(ADDRESS_AXIS_COUNT) {
+            None => self.address_spans[axis] = (lo, hi),
+            Some(narrow) => {
+                let is_narrow = lo <= u64::MAX.into() && hi <= u64::MAX.into();
+                assert!(is_narrow, "only addresses have more than 64 bits");
+                self.narrow_spans[narrow] = (lo as u64, hi as u64);
+            }
         }
     }
 
@@ -202,7 +236,7 @@ impl HyperRect {
     /// # Panics
     /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
     pub fn interval_of_field(&self, field: Field) -> Interval {
-        self.spans[find_number_axis(field).expect("an axis of numbers")]
+        self.span(find_number_axis(field).expect("an axis of numbers"))
     }
 
     /// Its values of a field that is a set of few.
@@ -231,13 +265,13 @@ impl HyperRect {
     /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
     pub fn restrict_to_interval(&self, field: Field, (lo, hi): Interval) -> Option<HyperRect> {
         let axis = find_number_axis(field).expect("an axis of numbers");
-        let (l, h) = self.spans[axis];
+        let (l, h) = self.span(axis);
         let span = (lo.max(l), hi.min(h));
         if span.0 > span.1 {
             return None;
         }
         let mut cell = self.clone();
-        cell.spans[axis] = span;
+        cell.set_span(axis, span);
         Some(cell)
     }
 
@@ -268,7 +302,10 @@ impl HyperRect {
             return None;
         }
         let mut cell = self.clone();
-        for (mine, theirs) in cell.spans.iter_mut().zip(&other.spans) {
+        for (mine, theirs) in cell.address_spans.iter_mut().zip(&other.address_spans) {
+            *mine = (mine.0.max(theirs.0), mine.1.min(theirs.1));
+        }
+        for (mine, theirs) in cell.narrow_spans.iter_mut().zip(&other.narrow_spans) {
             *mine = (mine.0.max(theirs.0), mine.1.min(theirs.1));
         }
         for (mine, theirs) in cell.code_sets.iter_mut().zip(&other.code_sets) {
@@ -282,7 +319,10 @@ impl HyperRect {
 
     /// Whether there is a packet in both.
     pub fn intersects(&self, other: &HyperRect) -> bool {
-        self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+        let narrow = self.narrow_spans.iter().zip(&other.narrow_spans);
+        let addresses = self.address_spans.iter().zip(&other.address_spans);
+        narrow.into_iter().all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            && addresses.into_iter().all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
             && self.code_sets.iter().zip(&other.code_sets).all(|(a, b)| !a.and(*b).is_empty())
             && self
                 .axisless_tests
@@ -292,7 +332,10 @@ impl HyperRect {
 
     /// Whether every packet of the other is in this one.
     pub fn covers(&self, other: &HyperRect) -> bool {
-        self.spans.iter().zip(&other.spans).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
+        let narrow = self.narrow_spans.iter().zip(&other.narrow_spans);
+        let addresses = self.address_spans.iter().zip(&other.address_spans);
+        narrow.into_iter().all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
+            && addresses.into_iter().all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
             && self
                 .code_sets
                 .iter()
@@ -316,19 +359,19 @@ impl HyperRect {
             return;
         }
         let mut rest = self.clone();
-        for (axis, (lo, hi)) in other.spans.iter().enumerate() {
-            let (l, h) = rest.spans[axis];
-            if l < *lo {
+        for axis in 0..NUMBER_AXIS_COUNT {
+            let ((l, h), (lo, hi)) = (rest.span(axis), other.span(axis));
+            if l < lo {
                 let mut piece = rest.clone();
-                piece.spans[axis] = (l, lo - 1);
+                piece.set_span(axis, (l, lo - 1));
                 out.push(piece);
             }
-            if *hi < h {
+            if hi < h {
                 let mut piece = rest.clone();
-                piece.spans[axis] = (hi + 1, h);
+                piece.set_span(axis, (hi + 1, h));
                 out.push(piece);
             }
-            rest.spans[axis] = (l.max(*lo), h.min(*hi));
+            rest.set_span(axis, (l.max(lo), h.min(hi)));
         }
         for (class, bits) in other.code_sets.iter().enumerate() {
             let outside = rest.code_sets[class].and(bits.complement());

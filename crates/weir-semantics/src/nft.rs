@@ -7,15 +7,19 @@
 //! (net/netfilter/nf_tables_core.c); a counter counts at its position in the rule; a base chain
 //! without a decision ends with its policy.
 
+mod candidate_rules;
+
 use std::collections::HashMap;
 
 use weir_model::nft::{
-    BaseChain, Comparand, CreditedRuleOrPolicy, ElementKeyPart, LoadExpression, MapKeyExpression,
-    OpaqueNftTest, Ruleset, Statement, Table, Test, Verdict, VerdictMap, ct_state, ct_status,
+    BaseChain, Chain, Comparand, CreditedRuleOrPolicy, ElementKeyPart, LoadExpression,
+    MapKeyExpression, OpaqueNftTest, Ruleset, Statement, Table, Test, Verdict, VerdictMap,
+    ct_state, ct_status,
 };
 use weir_model::{CtState, Effect, Family, Hook, NatTarget, Packet, Policy, TableName};
 use weir_packet::{PktType, Transport};
 
+use self::candidate_rules::NftCandidateIndex;
 use crate::effects;
 
 /// What a walk of one base chain does in the end.
@@ -67,7 +71,10 @@ pub struct NftEvaluator<'n> {
 struct NftTableIndex<'n> {
     table: &'n Table,
     chains: HashMap<&'n str, usize>,
+    base_chains: Vec<(Hook, usize)>,
     maps: HashMap<&'n str, NftMapIndex<'n>>,
+    /// By chain; only long chains have one.
+    candidate_indexes: Vec<Option<NftCandidateIndex>>,
 }
 
 #[derive(Debug)]
@@ -107,13 +114,12 @@ impl<'n> NftEvaluator<'n> {
             .tables
             .iter()
             .find(|t| t.table.family == packet.family && t.table.iptables_table == table)?;
-        let is_at = |b: &BaseChain| b.hook == hook;
-        let base =
-            indexed_table.table.chains.iter().position(|c| c.base.as_ref().is_some_and(is_at))?;
+        let (_, base) = *indexed_table.base_chains.iter().find(|(at, _)| *at == hook)?;
         let mut run = NftWalker {
             indexed_table,
             packet,
             answer_opaque: answer,
+            selected_rules: HashMap::new(),
             result: NftWalkResult {
                 end: NftWalkEnd::Accept,
                 credited_originals: vec![],
@@ -129,10 +135,18 @@ impl<'n> NftEvaluator<'n> {
 
 impl<'n> NftTableIndex<'n> {
     fn new(table: &'n Table) -> Self {
+        let maps: HashMap<&str, NftMapIndex<'n>> =
+            table.maps.iter().map(|m| (m.name.as_str(), NftMapIndex::new(m))).collect();
+        let map_by_name = table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
+        let index = |c: &Chain| NftCandidateIndex::new(table.family, &c.rules, &map_by_name);
+        let candidate_indexes = table.chains.iter().map(index).collect();
+        let hook = |(at, c): (usize, &Chain)| c.base.as_ref().map(|base| (base.hook, at));
         NftTableIndex {
             table,
             chains: table.chains.iter().enumerate().map(|(i, c)| (c.name.as_str(), i)).collect(),
-            maps: table.maps.iter().map(|m| (m.name.as_str(), NftMapIndex::new(m))).collect(),
+            base_chains: table.chains.iter().enumerate().filter_map(hook).collect(),
+            maps,
+            candidate_indexes,
         }
     }
 }
@@ -170,6 +184,8 @@ struct NftWalker<'n, 'p> {
     indexed_table: &'p NftTableIndex<'n>,
     packet: &'p mut Packet,
     answer_opaque: &'p mut dyn FnMut(&OpaqueNftTest, &Packet) -> bool,
+    /// By chain with an index: the rules that the packet as it is selects.
+    selected_rules: HashMap<usize, Vec<u32>>,
     result: NftWalkResult<'n>,
 }
 
@@ -190,6 +206,7 @@ impl<'n> NftWalker<'n, '_> {
         let mut stack: Vec<(usize, usize)> = vec![(base, 0)];
         let mut level = 0;
         while let Some((chain, at)) = stack.pop() {
+            let at = self.skip_to_candidate(chain, at);
             let Some(rule) = table.chains[chain].rules.get(at) else { continue };
             self.result.rules_tried += 1;
             let verdict = match self.run_rule(&rule.statements) {
@@ -216,7 +233,7 @@ impl<'n> NftWalker<'n, '_> {
             }
             level = level.max(stack.len().saturating_sub(1));
             assert!(
-                stack.len() < 1000 && self.result.rules_tried < 10_000_000,
+                stack.len() < 1000 && self.result.rules_tried < 100_000_000,
                 "chains in a circle"
             );
         }
@@ -224,6 +241,19 @@ impl<'n> NftWalker<'n, '_> {
         if policy == Policy::Drop {
             self.result.end = NftWalkEnd::Drop;
         }
+    }
+
+    /// The next rule of a chain, from one on, that the packet may match. Those in between count as
+    /// begun.
+    fn skip_to_candidate(&mut self, chain: usize, at: usize) -> usize {
+        let Some(index) = &self.indexed_table.candidate_indexes[chain] else { return at };
+        let packet = &*self.packet;
+        let selected =
+            self.selected_rules.entry(chain).or_insert_with(|| index.list_selected_rules(packet));
+        let end = self.indexed_table.table.chains[chain].rules.len();
+        let next = index.next_candidate(selected, at).unwrap_or(end);
+        self.result.rules_tried += (next - at.min(next)) as u32;
+        next
     }
 
     fn chain_index(&self, name: &str) -> usize {
@@ -253,6 +283,7 @@ impl<'n> NftWalker<'n, '_> {
                 Statement::Vmap { key, map } => return self.lookup_vmap(key, map),
                 Statement::Effect(e) => {
                     self.result.effects.push(NftPacketEffect::Effect(e));
+                    self.selected_rules.clear();
                     effects::apply_effect_reporting_change(e, self.packet);
                 }
                 Statement::Reject(word) => {

@@ -69,6 +69,40 @@ fn ipv6_rules_are_compared_alone_or_with_ipv4_rules() {
 }
 
 #[test]
+fn an_edited_manifest_does_not_make_one_limit_of_two() {
+    let folder = TempFolder::new("diff-two-limits");
+    let limited = "-A FORWARD -m limit --limit 5/min -j ACCEPT\n";
+    let file = folder.write_file("file", &rules("", limited));
+    let form = folder.path().join("linear");
+    let made = Command::new(WEIR)
+        .args(["compile", "--to", "linear", "-o"])
+        .args([&form, &file])
+        .output()
+        .expect("weir runs");
+    assert_status(&made, 0);
+    assert_status(&diff(&[], &[&file, &form]), 0);
+    // A limit for each half of the addresses: two buckets.
+    let rules_file = form.join("iptables.rules");
+    let text = fs::read_to_string(&rules_file).expect("rules");
+    let one = text.lines().find(|line| line.contains("-m limit")).expect("the rule");
+    let half = |test: &str| one.replacen("-A FORWARD", &format!("-A FORWARD {test}"), 1);
+    let two = [half("-s 0.0.0.0/1"), half("! -s 0.0.0.0/1")].join("\n");
+    fs::write(&rules_file, text.replacen(one, &two, 1)).expect("a file");
+    let manifest_file = form.join("manifest.json");
+    let manifest = fs::read(&manifest_file).expect("a manifest");
+    let mut manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
+    let counters = manifest["counters"]["iptables/filter/FORWARD/1"].as_array_mut();
+    let counters = counters.expect("the counters of the rule");
+    let mut second = counters[0].clone();
+    second["number"] = 2.into();
+    counters.push(second);
+    fs::write(&manifest_file, manifest.to_string()).expect("a file");
+    let found = diff(&[], &[&file, &form]);
+    assert_status(&found, 1);
+    assert!(said(&found).contains("ipv4 forward: differs"), "{}", said(&found));
+}
+
+#[test]
 fn each_form_equals_its_source_and_differs_from_others() {
     let folder = TempFolder::new("diff-forms");
     let block = |last: &str| {

@@ -13,6 +13,8 @@ use super::{
 
 /// Rules after one that are compared with it without a search.
 const MAX_RULES_SCANNED_WITHOUT_INDEX: usize = 256;
+/// Pairs of boxes that are compared without a search: rules with lists of ports have many boxes.
+const MAX_BOX_PAIRS_SCANNED_WITHOUT_INDEX: usize = 1024;
 
 /// The required outcome of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,7 +145,14 @@ impl PacketSetFlow<'_> {
         cells: &[HyperRect],
     ) -> impl Iterator<Item = usize> + use<'_> {
         let near = if from == 0 { 0 } else { MAX_RULES_SCANNED_WITHOUT_INDEX };
-        let end = (from + near).min(self.packet_boxes_of_rules[chain].len());
+        let mut pairs_left = MAX_BOX_PAIRS_SCANNED_WITHOUT_INDEX;
+        let near = self.packet_boxes_of_rules[chain][from..].iter().take(near).take_while(|rule| {
+            let pairs = cells.len() * rule.matched_boxes.len().max(1);
+            let is_within = pairs <= pairs_left;
+            pairs_left = pairs_left.saturating_sub(pairs);
+            is_within
+        });
+        let end = from + near.count();
         let cells = cells.to_vec();
         let search = move || {
             self.overlap_index(chain).rules_overlapping(&cells, end, &self.examined_box_counter)

@@ -21,7 +21,7 @@ const INDEXED_FIELDS: [Field; 6] =
 /// The sets of few values that they differ in.
 const INDEXED_CODE_AXES: [CodeAxis; 3] = [CodeAxis::HeaderPresence, CodeAxis::Iif, CodeAxis::Oif];
 /// Boxes below a node without children.
-const MAX_BOXES_PER_LEAF: usize = 4;
+const MAX_BOXES_PER_LEAF: usize = 8;
 
 /// The rules of a chain by their boxes.
 pub(super) struct OverlapIndex {
@@ -38,6 +38,9 @@ struct IndexedBounds {
     intervals: [Interval; INDEXED_FIELDS.len()],
     code_sets: [CodeSet; INDEXED_CODE_AXES.len()],
 }
+
+/// A box, and the rule that it is of.
+type BoxOfRule<'b> = (&'b HyperRect, usize);
 
 struct BoundsNode {
     bounds: IndexedBounds,
@@ -94,18 +97,19 @@ impl IndexedBounds {
 impl OverlapIndex {
     /// Those rules of a chain that are wanted.
     pub fn new(reaches: &[RulePacketBoxes], wanted: &dyn Fn(usize) -> bool) -> OverlapIndex {
-        let mut boxes: Vec<(IndexedBounds, usize)> = Vec::new();
+        let mut boxes: Vec<BoxOfRule<'_>> = Vec::new();
         for (i, r) in reaches.iter().enumerate().filter(|(i, _)| wanted(*i)) {
             let hot = r.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell);
             let all = r.matched_boxes.iter().chain(hot).chain(&r.stateful_boxes);
-            boxes.extend(all.map(|cell| (IndexedBounds::of_box(cell), i)));
+            boxes.extend(all.map(|cell| (cell, i)));
         }
         let mut index =
             OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
         let Some(widest) = enclosing_bounds(&boxes) else { return index };
-        let mut trees: BTreeMap<u32, Vec<(IndexedBounds, usize)>> = BTreeMap::new();
+        let mut trees: BTreeMap<u32, Vec<BoxOfRule<'_>>> = BTreeMap::new();
         for entry in boxes {
-            trees.entry(entry.0.unconstrained_fields_mask(&widest)).or_default().push(entry);
+            let bounds = IndexedBounds::of_box(entry.0);
+            trees.entry(bounds.unconstrained_fields_mask(&widest)).or_default().push(entry);
         }
         for mut boxes in trees.into_values() {
             let root = index.add_subtree(&mut boxes);
@@ -114,7 +118,7 @@ impl OverlapIndex {
         index
     }
 
-    fn add_subtree(&mut self, boxes: &mut [(IndexedBounds, usize)]) -> usize {
+    fn add_subtree(&mut self, boxes: &mut [BoxOfRule<'_>]) -> usize {
         let bounds = enclosing_bounds(boxes).expect("a node has boxes");
         let rules = boxes.iter().map(|b| b.1);
         let (lowest, highest) = rules.fold((usize::MAX, 0), |(l, h), r| (l.min(r), h.max(r)));
@@ -125,7 +129,8 @@ impl OverlapIndex {
         } else {
             let axis = axis_with_narrowest_boxes(boxes, &bounds);
             let middle = boxes.len() / 2;
-            boxes.select_nth_unstable_by_key(middle, |b| (b.0.intervals[axis], b.1));
+            let field = INDEXED_FIELDS[axis];
+            boxes.select_nth_unstable_by_key(middle, |b| (b.0.interval_of_field(field), b.1));
             let (low, high) = boxes.split_at_mut(middle);
             BoundsNodeContent::Children(self.add_subtree(low), self.add_subtree(high))
         };
@@ -160,20 +165,23 @@ impl OverlapIndex {
     }
 }
 
-fn enclosing_bounds(boxes: &[(IndexedBounds, usize)]) -> Option<IndexedBounds> {
-    let mut widest = boxes.first()?.0.clone();
-    boxes.iter().for_each(|b| widest.widen(&b.0));
+fn enclosing_bounds(boxes: &[BoxOfRule<'_>]) -> Option<IndexedBounds> {
+    let mut widest = IndexedBounds::of_box(boxes.first()?.0);
+    boxes.iter().for_each(|b| widest.widen(&IndexedBounds::of_box(b.0)));
     Some(widest)
 }
 
 /// The field whose values are most narrow compared with the bounds around them.
-fn axis_with_narrowest_boxes(boxes: &[(IndexedBounds, usize)], bounds: &IndexedBounds) -> usize {
+fn axis_with_narrowest_boxes(boxes: &[BoxOfRule<'_>], bounds: &IndexedBounds) -> usize {
     let share = |axis: usize| {
         let width = |(lo, hi): Interval| (hi - lo) as f64 + 1.0;
         // A few boxes represent the others.
         let step = boxes.len().div_ceil(64);
         let sample = boxes.iter().step_by(step);
-        sample.map(|b| width(b.0.intervals[axis]) / width(bounds.intervals[axis])).sum::<f64>()
+        let field = INDEXED_FIELDS[axis];
+        sample
+            .map(|b| width(b.0.interval_of_field(field)) / width(bounds.intervals[axis]))
+            .sum::<f64>()
     };
     let axes = (0..INDEXED_FIELDS.len()).map(|axis| (share(axis), axis));
     axes.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |a| a.1)
@@ -276,8 +284,8 @@ mod tests {
     #[test]
     fn rules_that_overlap_or_cover_a_box_are_found_in_order() {
         let examined = Counter::new(0);
-        let mut boxes: Vec<(IndexedBounds, usize)> =
-            (0..200).map(|i| (IndexedBounds::of_box(&numbered_box(i)), i)).collect();
+        let cells: Vec<HyperRect> = (0..200).map(numbered_box).collect();
+        let mut boxes: Vec<BoxOfRule<'_>> = cells.iter().zip(0..).collect();
         let mut index =
             OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
         let root = index.add_subtree(&mut boxes);

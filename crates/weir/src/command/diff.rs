@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use weir_artefact::Deviation;
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_with_progress,
+    have_same_stateful_rule_counts,
 };
 use weir_model::{Family, Rule, Span};
 use weir_packet::pcap;
@@ -39,14 +40,15 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
     if args.counters && originals.is_none() {
         bail!("--counters needs the same rules on both sides, or an artefact of them");
     }
-    let identity = match (&originals, by_artefact) {
-        (Some(_), true) => StatefulTestPairing::ByCredit,
-        _ => StatefulTestPairing::ByRuleText,
-    };
     let (before, after) = (
         diff_operand::translate_nft_into_firewall(&a, &b.firewall)?,
         diff_operand::translate_nft_into_firewall(&b, &a.firewall)?,
     );
+    // Nobody checked the credit of a manifest that was edited.
+    let identity = match originals.is_some() && by_artefact {
+        true if have_same_stateful_rule_counts([&before, &after]) => StatefulTestPairing::ByCredit,
+        _ => StatefulTestPairing::ByRuleText,
+    };
     let options = build_compare_options(args, identity, by_nft);
     progress.show_done_fraction("comparing all packets", 0.1);
     let comparison = compare_with_progress(&before, &after, &options, &mut |family, path| {

@@ -1,30 +1,32 @@
-//! Cells of packets: those with some source and some destination addresses.
+//! Cells of packets: those with some source and destination addresses, and some devices.
 //!
-//! A cell is divided along one address so that a test of it is the same for all packets of a part
-//! ([`AxisDivision`]). Parts need not be intervals: addresses that the same tests hold for are one
-//! part, so a node of a prefix tree has as many parts as children, and one for all gaps between
-//! them.
+//! A cell is divided along one of these axes so that a test of it is the same for all packets of a
+//! part ([`AxisDivision`]). Devices are numbers as well: those of the classes of names that rules
+//! distinguish. Parts need not be intervals: values that the same tests hold for are one part, so a
+//! node of a prefix tree has as many parts as children, and one for all gaps between them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use weir_model::mask::masked_interval;
-use weir_model::rule_match::{AddrMatch, Match, Negatable};
-use weir_model::{Family, Field, Rule};
+use weir_model::{Family, Field};
 use weir_partition::IntervalSet;
 use weir_partition::interval::Interval;
 
-/// The addresses by which cells are divided, by number.
-pub(crate) const CELL_AXES: [Field; 2] = [Field::Saddr, Field::Daddr];
+/// Number of axes.
+pub(crate) const CELL_AXIS_COUNT: usize = 4;
 
-/// Packets with some addresses.
+/// The fields by which cells are divided, by number.
+pub(crate) const CELL_AXES: [Field; CELL_AXIS_COUNT] =
+    [Field::Saddr, Field::Daddr, Field::Iif, Field::Oif];
+
+/// Packets with some addresses and devices.
 #[derive(Clone, Debug)]
-pub(crate) struct AddressCell {
-    /// Of the source and of the destination: sorted, apart from each other.
-    pub addresses: [Rc<[Interval]>; 2],
+pub(crate) struct PacketCell {
+    /// By axis: sorted, apart from each other.
+    pub values: [Rc<[Interval]>; CELL_AXIS_COUNT],
 }
 
-/// What a test of an address is for the packets of a cell.
+/// What the tests of an axis are for the packets of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellTestResult {
     Never,
@@ -32,26 +34,35 @@ pub(crate) enum CellTestResult {
     Always,
 }
 
-/// The addresses for which a rule's leading tests hold; `None` for all.
-pub(crate) type AddressSpans = [Option<IntervalSet>; 2];
+/// By axis, the values for which a rule's tests hold; `None` for all.
+pub(crate) type CellSpans = [Option<Rc<IntervalSet>>; CELL_AXIS_COUNT];
 
-impl AddressCell {
-    pub fn all_packets(family: Family) -> AddressCell {
-        AddressCell {
-            addresses: [Rc::new([(0, family.max_addr())]), Rc::new([(0, family.max_addr())])],
+/// By axis, what a rule's tests are for the packets of a cell.
+pub(crate) type CellTestResults = [CellTestResult; CELL_AXIS_COUNT];
+
+impl PacketCell {
+    /// All packets, where devices have numbers up to `device_number_max`.
+    pub fn all_packets(family: Family, device_number_max: u128) -> PacketCell {
+        PacketCell {
+            values: CELL_AXES.map(|field| -> Rc<[Interval]> {
+                Rc::new(match field {
+                    Field::Iif | Field::Oif => [(0, device_number_max)],
+                    _ => [(0, family.max_addr())],
+                })
+            }),
         }
     }
 
-    /// What the tests of a rule are for each address.
-    pub fn test_spans(&self, spans: &AddressSpans) -> [CellTestResult; 2] {
-        [0, 1].map(|axis| match &spans[axis] {
+    /// What the tests of a rule are.
+    pub fn test_spans(&self, spans: &CellSpans) -> CellTestResults {
+        std::array::from_fn(|axis| match &spans[axis] {
             None => CellTestResult::Always,
-            Some(spans) => test_intervals(&self.addresses[axis], spans.intervals()),
+            Some(spans) => test_intervals(&self.values[axis], spans.intervals()),
         })
     }
 }
 
-/// What membership in `spans` is for the addresses of a cell. Both lists are sorted, and of neither
+/// What membership in `spans` is for the values of a cell. Both lists are sorted, and of neither
 /// do two intervals touch.
 fn test_intervals(cell: &[Interval], spans: &[Interval]) -> CellTestResult {
     let (Some(first), Some(last)) = (cell.first(), cell.last()) else {
@@ -61,9 +72,11 @@ fn test_intervals(cell: &[Interval], spans: &[Interval]) -> CellTestResult {
         let at = spans.partition_point(|span| span.1 < *lo);
         spans.get(at).is_some_and(|span| span.0 <= *lo && *hi <= span.1)
     };
-    let has_address_in_cell = |(lo, hi): &Interval| {
-        let at = cell.partition_point(|addresses| addresses.1 < *lo);
-        cell.get(at).is_some_and(|addresses| addresses.0 <= *hi)
+    // The shorter list is searched for in the longer one.
+    let (few, many) = if cell.len() < spans.len() { (cell, spans) } else { (spans, cell) };
+    let is_in_both = |(lo, hi): &Interval| {
+        let at = many.partition_point(|values| values.1 < *lo);
+        many.get(at).is_some_and(|values| values.0 <= *hi)
     };
     // One interval holds for all of a cell if it does for both ends.
     let is_always = match spans {
@@ -72,18 +85,18 @@ fn test_intervals(cell: &[Interval], spans: &[Interval]) -> CellTestResult {
     };
     if is_always {
         CellTestResult::Always
-    } else if spans.iter().any(has_address_in_cell) {
+    } else if few.iter().any(is_in_both) {
         CellTestResult::Sometimes
     } else {
         CellTestResult::Never
     }
 }
 
-/// A cell's addresses of one axis in parts, for each of which some tests are the same.
+/// A cell's values of one axis in parts, for each of which some tests are the same.
 pub(crate) struct AxisDivision {
     /// Sorted, with the number of the part that each belongs to.
     ranges: Vec<(Interval, u32)>,
-    /// The addresses of each part.
+    /// The values of each part.
     pub parts: Vec<Vec<Interval>>,
     /// By part, the last question that listed it.
     listed_by: Vec<u32>,
@@ -91,13 +104,13 @@ pub(crate) struct AxisDivision {
 }
 
 impl AxisDivision {
-    /// Divides addresses so that each part is in some of the sets and outside of the others. Two
+    /// Divides values so that each part is in some of the sets and outside of the others. Two
     /// parts may become one (by a collision of hashes): then a test is not decided for it.
     pub fn new<'s>(
-        addresses: &[Interval],
+        values: &[Interval],
         sets: impl Iterator<Item = &'s IntervalSet>,
     ) -> AxisDivision {
-        // Where a set begins or ends, and what to add to the label of the addresses from there on.
+        // Where a set begins or ends, and what to add to the label of the values from there on.
         let mut edges: Vec<(u128, u64)> = Vec::new();
         for (set, number) in sets.zip(1_u64..) {
             let label = mix_bits(number);
@@ -115,7 +128,7 @@ impl AxisDivision {
         };
         let mut part_by_label: HashMap<u64, u32> = HashMap::new();
         let (mut label, mut next_edge) = (0_u64, 0);
-        for (lo, hi) in addresses {
+        for (lo, hi) in values {
             let mut from = *lo;
             loop {
                 while let Some((_, change)) = edges.get(next_edge).filter(|(at, _)| *at <= from) {
@@ -156,7 +169,7 @@ impl AxisDivision {
         self.ranges.len()
     }
 
-    /// The parts that have an address of a set, each once.
+    /// The parts that have a value of a set, each once.
     pub fn list_overlapping_parts(&mut self, spans: &IntervalSet, parts: &mut Vec<u32>) {
         parts.clear();
         self.question += 1;
@@ -179,84 +192,6 @@ const fn mix_bits(number: u64) -> u64 {
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
-}
-
-/// The addresses for which a rule's tests of addresses hold, and whether it has other tests.
-///
-/// Only tests are taken before which no other one has an effect: those of `-s` and `-d`, which the
-/// kernel evaluates first, and those of `-m iprange` before any other match. `is_axis_usable` says
-/// which addresses may be taken. The other tests are those that [`is_test_of_spans`] does not hold
-/// for.
-pub(crate) fn collect_address_spans(
-    rule: &Rule,
-    family: Family,
-    is_axis_usable: [bool; 2],
-) -> (AddressSpans, bool) {
-    let base = &rule.base;
-    let mut spans: AddressSpans = [None, None];
-    let mut has_other_tests =
-        base.iif.is_some() || base.oif.is_some() || base.proto.is_some() || base.fragment.is_some();
-    for (axis, test) in [&base.saddr, &base.daddr].into_iter().enumerate() {
-        let Some(test) = test else { continue };
-        match spans_of_addr_match(test, family).filter(|_| is_axis_usable[axis]) {
-            Some(addresses) => spans[axis] = Some(addresses),
-            None => has_other_tests = true,
-        }
-    }
-    let leading = count_leading_iprange_matches(rule, family);
-    has_other_tests |= leading < rule.matches.len();
-    for m in &rule.matches[..leading] {
-        let Match::IpRange { src, dst } = m else { continue };
-        for (axis, range) in [src, dst].into_iter().enumerate() {
-            let Some(Negatable { negated, value: (lo, hi) }) = range else { continue };
-            if !is_axis_usable[axis] {
-                has_other_tests = true;
-                continue;
-            }
-            let mut range = IntervalSet::from_intervals([(lo.0, hi.0)]);
-            if *negated {
-                range = range.complement(family.max_addr());
-            }
-            spans[axis] = Some(match &spans[axis] {
-                Some(other) => other.and(&range),
-                None => range,
-            });
-        }
-    }
-    (spans, has_other_tests)
-}
-
-/// Whether [`collect_address_spans`] takes a test of a rule, which is from the match of that index.
-pub(crate) fn is_test_of_spans(
-    rule: &Rule,
-    from: Option<usize>,
-    field: Field,
-    (family, is_axis_usable): (Family, [bool; 2]),
-) -> bool {
-    let Some(axis) = CELL_AXES.iter().position(|axis| *axis == field) else { return false };
-    is_axis_usable[axis]
-        && match from {
-            None => [&rule.base.saddr, &rule.base.daddr][axis]
-                .as_ref()
-                .is_some_and(|test| spans_of_addr_match(test, family).is_some()),
-            Some(index) => index < count_leading_iprange_matches(rule, family),
-        }
-}
-
-/// The `-m iprange` before any other match. ip6tables looks for the protocol of `-p` before
-/// matches, and may drop a packet then.
-pub(crate) fn count_leading_iprange_matches(rule: &Rule, family: Family) -> usize {
-    if family == Family::V6 && rule.base.proto.is_some() {
-        return 0;
-    }
-    rule.matches.iter().take_while(|m| matches!(m, Match::IpRange { .. })).count()
-}
-
-/// `None` for a mask with holes.
-fn spans_of_addr_match(test: &AddrMatch, family: Family) -> Option<IntervalSet> {
-    let span = masked_interval(test.addr.0, test.mask.0, family.max_addr())?;
-    let addresses = IntervalSet::from_intervals([span]);
-    Some(if test.negated { addresses.complement(family.max_addr()) } else { addresses })
 }
 
 #[cfg(test)]

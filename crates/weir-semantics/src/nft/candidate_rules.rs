@@ -1,0 +1,216 @@
+//! The rules of a long chain that a packet may match.
+//!
+//! A packet of a long chain fails at almost every rule, at a test of an address or a port. Nothing
+//! before such a test has an effect, so these rules need not be evaluated. [`NftCandidateIndex`] has
+//! for each rule one *selecting test*: of the tests before everything else in it, the one that
+//! selects the fewest values. Its values are prefixes, and rules are found by the prefixes of the
+//! packet's own values. A lookup in a map is a test of its keys.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use weir_model::index_hash_table::MultiplicativeHasher;
+use weir_model::nft::{
+    Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule, Statement, VerdictMap,
+};
+use weir_model::{Family, Packet};
+
+use super::load_expression_value;
+
+/// Shorter chains have no index.
+const INDEXED_CHAIN_RULES_MIN: usize = 64;
+/// Prefixes that the values of a selecting test may be divided into.
+const PREFIXES_PER_RULE_MAX: usize = 256;
+/// The most values that a selecting test may hold for, of all values.
+const SELECTED_SHARE_MAX: f64 = 1.0 / 16.0;
+
+type RulesByPrefix = HashMap<u128, Vec<u32>, BuildHasherDefault<MultiplicativeHasher>>;
+
+/// The rules of a chain by what they select.
+#[derive(Debug)]
+pub(super) struct NftCandidateIndex {
+    /// Rules without a selecting test.
+    unselective_rules: Vec<u32>,
+    groups: Vec<PrefixGroup>,
+}
+
+/// Rules that select prefixes of the same length.
+#[derive(Debug)]
+struct PrefixGroup {
+    load: LoadExpression,
+    /// The bits after the prefix.
+    suffix_bits: u32,
+    rules: RulesByPrefix,
+}
+
+/// Values of a load: first and last.
+type ValueSpan = (u128, u128);
+
+impl NftCandidateIndex {
+    /// The index of a chain; `None` if it would not help.
+    pub fn new(
+        family: Family,
+        rules: &[Rule],
+        map_by_name: &HashMap<&str, &VerdictMap>,
+    ) -> Option<NftCandidateIndex> {
+        if rules.len() < INDEXED_CHAIN_RULES_MIN {
+            return None;
+        }
+        let mut groups: HashMap<(LoadExpression, u32), RulesByPrefix> = HashMap::new();
+        let mut unselective_rules = Vec::new();
+        for (number, rule) in (0_u32..).zip(rules) {
+            let Some((load, spans)) = find_selecting_test(family, rule, map_by_name) else {
+                unselective_rules.push(number);
+                continue;
+            };
+            for (suffix_bits, prefix) in spans.into_iter().flat_map(divide_into_prefixes) {
+                let by_prefix = groups.entry((load, suffix_bits)).or_default();
+                let listed = by_prefix.entry(prefix).or_default();
+                if listed.last() != Some(&number) {
+                    listed.push(number);
+                }
+            }
+        }
+        // Where half of the rules are candidates for each packet, few are skipped.
+        (unselective_rules.len() < rules.len() / 2).then(|| NftCandidateIndex {
+            unselective_rules,
+            groups: groups
+                .into_iter()
+                .map(|((load, suffix_bits), rules)| PrefixGroup { load, suffix_bits, rules })
+                .collect(),
+        })
+    }
+
+    /// The rules with a selecting test that holds for the packet, in order.
+    pub fn list_selected_rules(&self, packet: &Packet) -> Vec<u32> {
+        let mut selected = Vec::new();
+        for PrefixGroup { load, suffix_bits, rules } in &self.groups {
+            let value = load_expression_value(*load, packet);
+            let prefix = value.map(|value| value.checked_shr(*suffix_bits).unwrap_or(0));
+            selected.extend(prefix.and_then(|prefix| rules.get(&prefix)).into_iter().flatten());
+        }
+        selected.sort_unstable();
+        selected
+    }
+
+    /// The first rule from `from` on that is one of `selected`, or has no selecting test.
+    pub fn next_candidate(&self, selected: &[u32], from: usize) -> Option<usize> {
+        let first = |rules: &[u32]| {
+            rules.get(rules.partition_point(|rule| (*rule as usize) < from)).copied()
+        };
+        match (first(selected), first(&self.unselective_rules)) {
+            (Some(a), Some(b)) => Some(a.min(b) as usize),
+            (a, b) => a.or(b).map(|rule| rule as usize),
+        }
+    }
+}
+
+/// Bits of the values that are selected by.
+fn selecting_bits(load: LoadExpression, family: Family) -> Option<u32> {
+    match load {
+        LoadExpression::Saddr | LoadExpression::Daddr => Some(family.addr_bits()),
+        LoadExpression::Sport | LoadExpression::Dport => Some(16),
+        _ => None,
+    }
+}
+
+/// Of the tests before everything else in a rule, the one with the fewest values.
+fn find_selecting_test(
+    family: Family,
+    rule: &Rule,
+    map_by_name: &HashMap<&str, &VerdictMap>,
+) -> Option<(LoadExpression, Vec<ValueSpan>)> {
+    let mut best: Option<(f64, LoadExpression, Vec<ValueSpan>)> = None;
+    let mut see = |load: LoadExpression, spans: Vec<ValueSpan>| {
+        let Some(bits) = selecting_bits(load, family) else { return };
+        let values = spans.iter().map(|(lo, hi)| (hi - lo) as f64 + 1.0).sum::<f64>();
+        let share = values / 2_f64.powi(bits as i32);
+        if share <= SELECTED_SHARE_MAX && best.as_ref().is_none_or(|(least, ..)| share < *least) {
+            best = Some((share, load, spans));
+        }
+    };
+    for statement in &rule.statements {
+        match statement {
+            Statement::Test(test) => {
+                if let (Comparand::InSpans(spans), false) = (&test.comparand, test.negated)
+                    && spans.iter().all(|(lo, hi)| lo <= hi)
+                {
+                    see(test.expression, spans.clone());
+                }
+            }
+            Statement::Vmap { key, map } => {
+                let Some(map) = map_by_name.get(map.as_str()) else { break };
+                for (number, part) in key.iter().enumerate() {
+                    if let Some(spans) = list_key_part_spans(map, number, part) {
+                        see(part.expression, spans);
+                    }
+                }
+                break;
+            }
+            _ => break,
+        }
+    }
+    let (_, load, spans) = best?;
+    let prefixes = spans.iter().flat_map(|span| divide_into_prefixes(*span));
+    (prefixes.take(PREFIXES_PER_RULE_MAX + 1).count() <= PREFIXES_PER_RULE_MAX)
+        .then_some((load, spans))
+}
+
+/// The values of one part of the keys of a map.
+fn list_key_part_spans(
+    map: &VerdictMap,
+    number: usize,
+    part: &MapKeyExpression,
+) -> Option<Vec<ValueSpan>> {
+    if part.mask.is_some() || map.elements.len() > PREFIXES_PER_RULE_MAX {
+        return None;
+    }
+    let span = |key: &ElementKeyPart| match key {
+        ElementKeyPart::Span(lo, hi) if lo <= hi => Some((*lo, *hi)),
+        _ => None,
+    };
+    map.elements.iter().map(|element| span(element.key.get(number)?)).collect()
+}
+
+/// A span as prefixes: the bits after each, and its value without these.
+fn divide_into_prefixes((mut lo, hi): ValueSpan) -> impl Iterator<Item = (u32, u128)> {
+    let mut is_done = lo > hi;
+    std::iter::from_fn(move || {
+        if is_done {
+            return None;
+        }
+        let is_within = |bits: u32| {
+            let size = if bits == 128 { u128::MAX } else { (1 << bits) - 1 };
+            lo & size == 0 && hi - lo >= size
+        };
+        let bits = (0..=128).take_while(|bits| is_within(*bits)).last().unwrap_or(0);
+        let prefix = (bits, lo.checked_shr(bits).unwrap_or(0));
+        let last = if bits == 128 { u128::MAX } else { lo | ((1 << bits) - 1) };
+        match last.checked_add(1) {
+            Some(next) if last < hi => lo = next,
+            _ => is_done = true,
+        }
+        Some(prefix)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_divided_into_the_prefixes_of_its_values() {
+        for (lo, hi) in (0..40_u128).flat_map(|lo| (lo..40).map(move |hi| (lo, hi))) {
+            let prefixes: Vec<(u32, u128)> = divide_into_prefixes((lo, hi)).collect();
+            let values = prefixes.iter().flat_map(|(bits, prefix)| {
+                let first = prefix << bits;
+                first..first + (1 << bits)
+            });
+            assert_eq!(values.collect::<Vec<_>>(), (lo..=hi).collect::<Vec<_>>());
+        }
+        let all = |span| divide_into_prefixes(span).collect::<Vec<_>>();
+        assert_eq!(all((0, u128::MAX)), [(128, 0)]);
+        assert_eq!(all((u128::MAX, u128::MAX)), [(0, u128::MAX)]);
+        assert_eq!(all((3, 2)), []);
+    }
+}
