@@ -146,8 +146,8 @@ pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::region_decision::{
-    FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
-    UndecidedPackets,
+    FailingPackets, JourneyVerdicts, RegionAssumptions, RegionDecision, RegionDecisionError,
+    RegionDecisionLimits, UndecidedPackets,
 };
 pub use self::stateful_test_id::{StatefulTestIdResolver, have_same_stateful_rule_counts};
 pub use self::variable_layout::VariableOrder;

@@ -5,7 +5,7 @@
 //! ordered by size, and only as many as requested are computed.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -427,6 +427,13 @@ impl PacketSpace<'_> {
                 return None;
             }
             Field::CtState => describe_ct_states_with_nat(codes(), omit_obvious),
+            Field::TcpFlags if spans == [(0, field.max_value(family))] => Vec::new(),
+            // The two bits for congestion have no name and are in no test of iptables.
+            Field::TcpFlags => {
+                let words = codes().map(|flags| field.display_value(flags.into(), family));
+                let mut named = HashSet::new();
+                words.filter(|word| named.insert(word.clone())).collect()
+            }
             _ => {
                 let all = field.max_value(family);
                 let spans = spans.iter().filter(|s| **s != (0, all));

@@ -44,6 +44,15 @@ pub struct RegionDecisionLimits {
     pub steps_max: u64,
 }
 
+/// What is taken for granted of matches and targets, where packets do not determine it.
+#[derive(Clone, Copy)]
+pub struct RegionAssumptions<'a> {
+    /// Whether a match is assumed to match; one with a result drops no packet itself.
+    pub assumed_result: &'a dyn Fn(&Match) -> Option<bool>,
+    /// Whether the module or target of this name is assumed to drop no packet itself.
+    pub never_drops: &'a dyn Fn(&str) -> bool,
+}
+
 /// Whether all packets of a region have an expected verdict on one journey.
 #[derive(Clone, Debug)]
 pub enum RegionDecision {
@@ -202,9 +211,7 @@ impl<'f> JourneyVerdicts<'f> {
         Ok(built)
     }
 
-    /// Decides a region. `is_expected` says of each verdict whether packets may have it, and
-    /// `assumed_result` whether a match that packets do not determine is assumed to match; such a
-    /// match drops no packet itself.
+    /// Decides a region. `is_expected` says of each verdict whether packets may have it.
     ///
     /// # Errors
     /// [`RegionDecisionError`]: the limits; or the interpreter contradicts the diagrams.
@@ -212,9 +219,9 @@ impl<'f> JourneyVerdicts<'f> {
         &mut self,
         region: &PacketRegion,
         is_expected: &dyn Fn(Verdict) -> bool,
-        assumed_result: &dyn Fn(&Match) -> Option<bool>,
+        assumptions: RegionAssumptions<'_>,
     ) -> Result<RegionDecision, RegionDecisionError> {
-        let assumed = self.context.list_assumed_results(assumed_result);
+        let assumed = self.context.list_assumed_results(assumptions);
         let decision = self.try_decide(region, is_expected, &assumed);
         self.sweep_if_needed();
         match decision {
@@ -444,10 +451,8 @@ impl DiagramContext<'_> {
     }
 
     /// The levels of matches with an assumed result, and of whether these drop the packet.
-    fn list_assumed_results(
-        &self,
-        assumed_result: &dyn Fn(&Match) -> Option<bool>,
-    ) -> HashMap<u32, bool> {
+    fn list_assumed_results(&self, assumptions: RegionAssumptions<'_>) -> HashMap<u32, bool> {
+        let RegionAssumptions { assumed_result, never_drops } = assumptions;
         let mut drop_questions = HashSet::new();
         for number in 0.. {
             let Some((variable, m)) = self.space.free_variables.get(number) else { break };
@@ -460,8 +465,11 @@ impl DiagramContext<'_> {
         self.list_variable_levels(|variable, m| match m {
             Some(m) => assumed_result(m),
             None => {
+                let dropper = self.space.free_variables.dropper_name(variable);
                 let digest = content_digest_of_test(variable)?;
-                drop_questions.contains(&digest).then_some(false)
+                let is_assumed =
+                    drop_questions.contains(&digest) || dropper.is_some_and(never_drops);
+                is_assumed.then_some(false)
             }
         })
     }

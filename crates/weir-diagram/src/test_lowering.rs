@@ -6,7 +6,7 @@
 //! ([`HookContext`]): before routing it has no output device, before conntrack no entry, and a
 //! local packet has no MAC address.
 
-use weir_model::effect::reads_packet_route;
+use weir_model::effect::{match_module_name, reads_packet_route};
 use weir_model::rule_match::{ConntrackMatch, SetMatch};
 use weir_model::{Field, FieldSet, Hotdrop, Match, Predicate, Rule, Test, match_effects};
 use weir_semantics::question_digest::{
@@ -145,8 +145,10 @@ impl PacketSpace<'_> {
                 })
             }
             Hotdrop::Unpredictable | Hotdrop::MatchMayAlsoDrop => {
-                let drops =
-                    self.free_variable_without_match(variable(digest_drop_question(digest)))?;
+                let drop_digest = digest_drop_question(digest);
+                let module = match_module_name(m, self.layout.family);
+                self.free_variables.note_dropper(drop_digest, module);
+                let drops = self.free_variable_without_match(variable(drop_digest))?;
                 Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
             }
         }

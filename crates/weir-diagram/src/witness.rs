@@ -35,6 +35,8 @@ pub struct Assumption {
     /// The packet as it is at the evaluation, if rules changed it before.
     pub packet: Option<Packet>,
     pub(crate) variable: FreeVariable,
+    /// Whether `description` names a match, which holds or not; else it is a sentence.
+    pub(crate) describes_match: bool,
 }
 
 impl Assumption {
@@ -61,12 +63,27 @@ impl Witness {
         let said: Vec<String> = said.collect();
         let all =
             self.assumptions.iter().zip(&said).map(|(o, said)| (o.variable, &**said, o.answer));
-        let word = |answer| if answer { "matches" } else { "does not match" };
+        let is_sentence = |words: &str| {
+            self.assumptions.iter().any(|o| !o.describes_match && o.description == words)
+        };
         let said = |(words, answer): (String, Option<bool>)| match answer {
-            Some(answer) => format!("{words} {}", word(answer)),
             None => words,
+            Some(answer) if is_sentence(&words) => sentence_or_opposite(words, answer),
+            Some(true) => format!("{words} matches"),
+            Some(false) => format!("{words} does not match"),
         };
         merge_bit_assumption_phrases(all).into_iter().map(said).collect()
+    }
+}
+
+/// What follows the name of a module or target that drops a packet itself.
+const DROPS_THE_PACKET: &str = " drops the packet";
+
+fn sentence_or_opposite(sentence: String, is_true: bool) -> String {
+    match (is_true, sentence.strip_suffix(DROPS_THE_PACKET)) {
+        (true, _) => sentence,
+        (false, Some(name)) => format!("{name} does not drop the packet"),
+        (false, None) => format!("not ({sentence})"),
     }
 }
 
@@ -218,6 +235,7 @@ impl PacketSpace<'_> {
             FreeVariable::StatefulTargetBit { .. } => None,
             FreeVariable::StatelessTargetBit { hook, .. } => Some(hook),
         };
+        let describes_match = asked.is_some();
         let words = match &asked {
             Some(m) => {
                 let distinction = self.distinguish_question(m, variable);
@@ -225,7 +243,10 @@ impl PacketSpace<'_> {
                 asked = asked.filter(|_| distinction.is_empty());
                 words
             }
-            None => describe_question_without_match(variable),
+            None => match self.free_variables.dropper_name(&variable) {
+                Some(name) => format!("{name}{DROPS_THE_PACKET}"),
+                None => describe_question_without_match(variable),
+            },
         };
         Assumption {
             assumed_match: asked,
@@ -234,6 +255,7 @@ impl PacketSpace<'_> {
             answer,
             packet: None,
             variable,
+            describes_match,
         }
     }
 

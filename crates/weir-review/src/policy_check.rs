@@ -17,8 +17,8 @@ mod test_conditions;
 use std::collections::HashSet;
 
 use weir_diagram::ProofBudget;
-use weir_model::effect::match_module_name;
-use weir_model::{Family, Firewall};
+use weir_model::effect::{match_module_name, verdict_or_extension_name};
+use weir_model::{Family, Firewall, Rule};
 use weir_semantics::JourneyKind;
 use weir_syntax::policy::{FirewallPolicy, PolicySubject, PolicyTest};
 
@@ -27,6 +27,7 @@ pub use self::policy_report::{
     TracedPacket,
 };
 use self::region_decision::RegionTest;
+pub use self::test_conditions::is_expected_verdict;
 use self::test_conditions::{journeys_of_test, missing_family_reason};
 
 /// What deciding a policy may take.
@@ -110,21 +111,32 @@ fn families_of_region(
     if there.is_empty() { Err(missing_family_reason(family)) } else { Ok(there) }
 }
 
-/// An assumption about a module that no rule uses.
+/// An assumption about a module or target that no rule uses.
 fn find_unused_assumption(test: &PolicyTest, firewall: &Firewall) -> Option<InvalidTestReason> {
-    let is_used = |module: &str| {
+    let is_in_some_rule = |is_used: &dyn Fn(&Rule, Family) -> bool| {
         firewall.rulesets().any(|ruleset| {
             let mut rules = ruleset.rules_with_table_and_chain();
-            rules.any(|(_, _, rule)| {
-                rule.matches.iter().any(|m| match_module_name(m, ruleset.family) == module)
-            })
+            rules.any(|(_, _, rule)| is_used(rule, ruleset.family))
         })
     };
-    let unused = test.assumed_results.iter().find(|assumed| !is_used(&assumed.module))?;
-    Some(InvalidTestReason {
-        message: format!("no rule has -m {}", unused.module),
-        cure: "remove the assumption, or name the module as the rules do".to_owned(),
-    })
+    let is_module_used = |module: &str| {
+        is_in_some_rule(&|rule, family| {
+            rule.matches.iter().any(|m| match_module_name(m, family) == module)
+        })
+    };
+    let is_target_used = |target: &str| {
+        is_in_some_rule(&|rule, _| verdict_or_extension_name(&rule.target) == Some(target))
+    };
+    let cure = "remove the assumption, or name the module as the rules do".to_owned();
+    if let Some(unused) = test.assumed_results.iter().find(|a| !is_module_used(&a.module)) {
+        return Some(InvalidTestReason {
+            message: format!("no rule has -m {}", unused.module),
+            cure,
+        });
+    }
+    let mut droppers = test.assumed_not_to_drop.iter();
+    let unused = droppers.find(|name| !is_module_used(name) && !is_target_used(name))?;
+    Some(InvalidTestReason { message: format!("no rule has -m {unused} or -j {unused}"), cure })
 }
 
 /// Families and journeys of some regions, each once.

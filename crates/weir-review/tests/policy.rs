@@ -214,6 +214,47 @@ fn tests_that_depend_on_state_are_undecided_naming_it() {
 }
 
 #[test]
+fn matches_and_targets_that_may_drop_are_named_unless_they_are_assumed_not_to() {
+    let clamp = "-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu\n\
+                 -A FORWARD -i lan0 -j ACCEPT\n";
+    let hashlimit = "-A FORWARD -p tcp -m hashlimit --hashlimit-above 9/sec --hashlimit-mode srcip \
+                     --hashlimit-name a -j LOG\n-A FORWARD -i lan0 -j ACCEPT\n";
+    for (name, rules) in [("TCPMSS", clamp), ("hashlimit", hashlimit)] {
+        for kind in [
+            "all via forward iif lan0 tcp",
+            "packet via forward iif lan0 ip saddr 10.0.0.1 ip daddr 10.1.0.1 tcp dport 5",
+        ] {
+            let report = check_forward(&format!("accept {kind}"), rules);
+            assert_eq!(report.result, PolicyTestResult::Undecided, "{name} {kind}");
+            let why = report.paths[0].why.as_deref().expect("a reason");
+            assert!(why.contains(name) && why.contains("drops the packet"), "{why}");
+            assert!(!why.contains("matches"), "{why}");
+            // What is dropped by the match itself has a header that is whole.
+            let shown = report.paths[0].packet.as_ref().expect("a packet");
+            assert!(!shown.trace_text.contains("truncated"), "{}", shown.trace_text);
+            let assumed = format!("accept {kind} if {name} does not drop");
+            let report = check_forward(&assumed, rules);
+            assert_eq!(report.result, PolicyTestResult::Holds, "{assumed}");
+        }
+    }
+}
+
+#[test]
+fn tcp_flags_of_failing_packets_are_listed_once_each() {
+    let rules = "-A FORWARD -p tcp -m tcp --tcp-flags ALL RST,ACK -j ACCEPT\n";
+    let test = "accept all via forward tcp flags rst,ack ct state any";
+    let report = check_forward(test, rules);
+    assert_eq!(report.result, PolicyTestResult::Fails);
+    let packets = report.paths[0].failing_regions.join("\n");
+    for flags in ["rst,psh,ack", "rst,ack,urg", "rst,psh,ack,urg"] {
+        let listed = packets.split(['{', '}', ' ']).filter(|w| w.trim_end_matches(',') == flags);
+        assert_eq!(listed.count(), 1, "{packets}");
+    }
+    let exact = "accept all via forward tcp flags rst,ack / fin,syn,rst,psh,ack,urg ct state any";
+    assert_eq!(check_forward(exact, rules).result, PolicyTestResult::Holds);
+}
+
+#[test]
 fn a_test_that_does_not_apply_to_the_ruleset_is_invalid() {
     for (test, message) in [
         ("drop all icmp th dport 5", "no packet is in the region"),
@@ -222,6 +263,7 @@ fn a_test_that_does_not_apply_to_the_ruleset_is_invalid() {
         ("drop packet iif a ip6 saddr 2001:db8::1", "the ruleset has no IPv6 rules"),
         ("drop packet iif lan0 oif wan0 udp", "the packet has no saddr"),
         ("drop all if quota matches", "no rule has -m quota"),
+        ("drop all if TCPMSS does not drop", "no rule has -m TCPMSS or -j TCPMSS"),
     ] {
         let report = check_forward(test, "-A FORWARD -s 192.0.2.1/32 -j ACCEPT\n");
         assert_eq!(report.result, PolicyTestResult::Invalid, "{test}");

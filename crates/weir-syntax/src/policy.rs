@@ -16,7 +16,7 @@
 //! ([`packet`](crate::packet)), `all` by those of a region, in which a field has a value, a prefix,
 //! a range, several of these, or the opposite (`!=`). [`region_parser`] says what packets of a
 //! region have in the other fields. `if limit matches` at the end assumes the result of matches
-//! that packets do not determine.
+//! that packets do not determine, `if TCPMSS does not drop` that a target drops nothing itself.
 
 mod definitions;
 mod field_values;

@@ -79,6 +79,31 @@ fn assumptions_are_parsed_after_the_subject() {
 }
 
 #[test]
+fn matches_and_targets_may_be_assumed_not_to_drop() {
+    let words =
+        "accept all tcp if TCPMSS does not drop if limit matches if hashlimit does not drop";
+    let test = single(&format!("{words}\n"));
+    assert_eq!(test.assumed_not_to_drop, ["TCPMSS", "hashlimit"]);
+    assert_eq!(test.assumed_results.len(), 1);
+}
+
+#[test]
+fn a_packet_may_name_a_definition_with_one_value() {
+    let text = "define lan = eth0\ndefine hosts = { 192.0.2.1, 192.0.2.2 }\n";
+    let test = read(&format!("{text}drop packet iif $lan tcp dport 22\n")).tests.remove(0);
+    let PolicySubject::Packet { packet: read, .. } = test.subject else { panic!("a region") };
+    assert_eq!(*read, packet("iif eth0 tcp dport 22"));
+    let several = format!("{text}drop packet iif $lan ip saddr $hosts\n");
+    let errors = parse_policy(&several).expect_err("two values");
+    assert!(errors[0].message.contains("$hosts in a packet"), "{errors:?}");
+    // The place of an error after a definition is that in the policy.
+    let wrong = format!("{text}drop packet iif $lan tcp dport ninety\n");
+    let errors = parse_policy(&wrong).expect_err("no port");
+    let place = errors[0].span.byte_range().expect("a place");
+    assert_eq!(&wrong[place], "ninety", "{errors:?}");
+}
+
+#[test]
 fn a_packet_subject_may_span_several_lines() {
     let test = single("drop packet iif eth0 # in\n  tcp flags syn,ack tcp dport 22\n");
     let PolicySubject::Packet { packet: read, given } = test.subject else { panic!("a region") };
@@ -87,7 +112,7 @@ fn a_packet_subject_may_span_several_lines() {
 }
 
 /// Words of a region, packets in it, packets that are not.
-const REGIONS: [(&str, &[&str], &[&str]); 20] = [
+const REGIONS: [(&str, &[&str], &[&str]); 24] = [
     ("iif wan0", &["iif wan0"], &["iif wan1", "oif wan0"]),
     ("iif { ppp*, eth0 }", &["iif ppp7", "iif eth0"], &["iif eth1", "iif pp"]),
     ("iif != { ppp*, eth0 }", &["iif eth1"], &["iif ppp7", "iif eth0"]),
@@ -121,6 +146,22 @@ const REGIONS: [(&str, &[&str], &[&str]); 20] = [
     ),
     ("tcp flags any", &["tcp flags none", "tcp flags fin,ack"], &["udp dport 1"]),
     ("tcp flags syn,ack", &["tcp flags syn,ack"], &["tcp flags syn", "tcp flags syn,ack,rst"]),
+    (
+        "tcp flags rst,ack / fin,syn,rst,psh,ack,urg",
+        &["tcp flags rst,ack"],
+        &["tcp flags rst,psh,ack", "tcp flags rst,ack,urg", "tcp flags rst"],
+    ),
+    (
+        "icmpv6 type { nd-neighbor-solicit, 143 }",
+        &["icmpv6 type 135 ct state untracked"],
+        &["icmpv6 type 135 ct state new", "icmpv6 type 136 ct state untracked"],
+    ),
+    (
+        "icmpv6 type 134-137",
+        &["icmpv6 type 135 ct state new"],
+        &["icmpv6 type 135 ct state untracked"],
+    ),
+    ("tcp flags ack / ack", &["tcp flags ack", "tcp flags syn,ack,urg"], &["tcp flags syn"]),
     (
         "icmp type echo-request",
         &["icmp type 8", "icmp type 8 code 3"],
@@ -208,13 +249,19 @@ fn errors_are_reported_with_span_and_help() {
         ("drop all th\n", "th without a port", "th"),
         ("drop all if limit\n", "an assumption that is not complete", "if"),
         ("drop all if a matches if a matches\n", "a second assumption about a", "a"),
+        ("drop all if a does not drop if a does not drop\n", "a second assumption about a", "a"),
+        ("drop all tcp via forward\n", "via among the words", "via"),
+        ("drop packet iif a tcp via input\n", "via among the words", "via"),
+        ("drop all tcp flags { syn, ack }\n", "TCP flags in braces", "syn"),
+        ("drop all tcp flags syn / ack\n", "a flag is set that is not tested", "/"),
+        ("drop all tcp flags syn / any\n", "a slash without flags", "/"),
         ("drop all via nowhere\n", "unknown path nowhere", "nowhere"),
         ("drop all via input oif eth0\n", "no output device", "drop all via input oif eth0"),
         ("drop all via output iif eth0\n", "no input device", "drop all via output iif eth0"),
         ("drop packet tcp dport 5\n", "the path of the packet", "drop packet tcp dport 5"),
         ("drop packet iif a tcp dprt 5\n", "unknown word dprt", "dprt"),
         ("drop packet iif a tcp dport { 5 }\n", "{ in a packet", "{"),
-        ("drop packet iif a ip saddr $x\n", "$x in a packet", "$x"),
+        ("drop packet iif a ip saddr $x\n", "x is not defined", "$x"),
         ("reject with nothing all\n", "unknown REJECT type", "nothing"),
         ("drop all ip saddr $x\n", "x is not defined", "$x"),
         ("group a\n", "in quotes", "a"),

@@ -58,7 +58,9 @@ use weir_model::Firewall;
 
 pub use error::VerifyError;
 pub use verify_options::VerifyOptions;
-pub use verify_report::{DiagramCheckReport, PacketDifference, RulesetReport, VerifyReport};
+pub use verify_report::{
+    ComparedPacket, DiagramCheckReport, PacketDifference, RulesetReport, VerifyReport,
+};
 
 /// Sends packets through the original ruleset and through each artefact, in namespaces.
 ///

@@ -19,8 +19,7 @@ use crate::testbed::PacketAtLastHook;
 pub(crate) struct ExpectedResult {
     /// Whether it arrives.
     pub arrives: bool,
-    /// The verdict in words.
-    pub verdict: String,
+    pub verdict: Verdict,
     /// Originals that count it, each as often as it does.
     pub hits: Vec<usize>,
     /// Originals that may count it or not: only the kernel knows, and nothing else depends on it.
@@ -61,7 +60,7 @@ impl ExpectedResult {
         let is_nat = |t: &Target| matches!(t, Target::Nat(_));
         ExpectedResult {
             arrives: outcome.verdict == Verdict::Accept,
-            verdict: format!("{:?}", outcome.verdict),
+            verdict: outcome.verdict,
             hits,
             possible_hits: open,
             byte_bounds: (sent.len() as u64, sent.len().max(outcome.packet.len()) as u64),
@@ -77,8 +76,8 @@ impl ExpectedResult {
     pub fn describe_difference(&self, left: Option<&PacketAtLastHook>) -> Option<String> {
         match (self.arrives, left) {
             (false, None) => None,
-            (true, None) => Some(format!("expected {}, but it did not arrive", self.verdict)),
-            (false, Some(_)) => Some(format!("expected {}, but it arrived", self.verdict)),
+            (true, None) => Some(format!("expected {:?}, but it did not arrive", self.verdict)),
+            (false, Some(_)) => Some(format!("expected {:?}, but it arrived", self.verdict)),
             (true, Some(left)) => self.describe_packet_difference(left),
         }
     }

@@ -27,6 +27,9 @@ pub struct VerifyOptions {
     pub check_diagrams: bool,
     /// Exactly these packets, each with its entry, instead of generated ones.
     pub exact_packets: Option<Vec<(JourneyKind, Packet)>>,
+    /// Whether every address of exact packets to the host is the host's own, as `addrtype` and
+    /// `rpfilter` see it.
+    pub exact_packets_have_own_addresses: bool,
 }
 
 impl Default for VerifyOptions {
@@ -40,6 +43,7 @@ impl Default for VerifyOptions {
             pcap_path: None,
             check_diagrams: false,
             exact_packets: None,
+            exact_packets_have_own_addresses: true,
         }
     }
 }

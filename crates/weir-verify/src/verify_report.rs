@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use weir_model::Packet;
+use weir_semantics::{JourneyKind, Verdict};
 use weir_syntax::packet::print_packet;
 
 use crate::diagram_check::DiagramDisagreementOrSkipReason;
@@ -23,6 +24,10 @@ pub struct VerifyReport {
     pub compared_by_path: BTreeMap<String, u64>,
     /// Of those, by what conntrack took them for.
     pub compared_by_state: BTreeMap<String, u64>,
+    /// Those of [`VerifyOptions::exact_packets`](crate::VerifyOptions::exact_packets) that were
+    /// compared.
+    #[serde(skip)]
+    pub compared_packets: Vec<ComparedPacket>,
     /// Of those, tried one at a time.
     pub singles: u64,
     /// Packets that were not compared, by cause.
@@ -38,6 +43,18 @@ pub struct VerifyReport {
     pub differences: Vec<PacketDifference>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// A packet that was sent through the kernel, and its verdict there, if nothing differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedPacket {
+    /// Its path: INPUT if the host without rules takes it as its own, as packets to 127.0.0.0/8.
+    pub journey_kind: JourneyKind,
+    /// The packet as it was sent, with the state that conntrack gave it.
+    pub packet: Packet,
+    /// The verdict, as the interpreter says with the kernel's results of matches that the packet
+    /// does not determine.
+    pub verdict: Verdict,
 }
 
 /// The results of the ruleset's diagram for the packets that were compared.

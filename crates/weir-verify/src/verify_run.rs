@@ -14,16 +14,16 @@ use weir_kernel::xtables_counters::PacketByteCount;
 use weir_kernel::{Session, stop_signal};
 use weir_model::{CtState, Family, Firewall, OriginalRuleIndex};
 use weir_packet::{ConntrackInfo, Packet};
-use weir_semantics::Interpreter;
+use weir_semantics::{Interpreter, JourneyKind};
 
 use crate::counters::OriginalRulesAndPolicies;
 use crate::diagram_check::DiagramLookupByFamily;
 use crate::kernel_oracle::{KernelOracle, LastKernelAnswerByRule};
-use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath};
+use crate::packet_batch::{BATCH_PACKETS_MAX, BatchMaker, PacketBatch, PacketPath, PreparedPacket};
 use crate::packet_numbering::PacketNumbering;
 use crate::result_difference::{self, ExpectedResult, increment_named_count};
 use crate::testbed::Testbed;
-use crate::{VerifyError, VerifyOptions, VerifyReport};
+use crate::{ComparedPacket, VerifyError, VerifyOptions, VerifyReport};
 
 use self::exclusion_cause::{
     find_observed_packet_to_compare, has_stateful_rule_matching_only_sometimes,
@@ -335,7 +335,7 @@ impl VerifyRun<'_> {
     fn record_compared_round(&mut self, round: &PacketRound) {
         for (batch, expected) in &round.batches {
             for (prepared, expected) in batch.packets.iter().zip(expected) {
-                self.record_compared_packet(&prepared.packet, &batch.path, expected);
+                self.record_compared_packet(prepared, &batch.path, expected);
             }
         }
     }
@@ -421,7 +421,7 @@ impl VerifyRun<'_> {
         }
         if let Some(expected) = noted {
             self.report.singles += 1;
-            self.record_compared_packet(packet, &batch.path, &expected);
+            self.record_compared_packet(&batch.packets[0], &batch.path, &expected);
         }
         Ok(())
     }
@@ -441,10 +441,11 @@ impl VerifyRun<'_> {
 
     fn record_compared_packet(
         &mut self,
-        packet: &Packet,
+        prepared: &PreparedPacket,
         path: &PacketPath,
         expected: &ExpectedResult,
     ) {
+        let packet = &prepared.packet;
         self.report.compared += 1;
         increment_named_count(&mut self.report.compared_by_path, &format_family_and_journey(path));
         increment_named_count(
@@ -458,6 +459,17 @@ impl VerifyRun<'_> {
         );
         for at in &expected.hits {
             self.is_original_hit[*at] = true;
+        }
+        if self.options.exact_packets.is_some() {
+            self.report.compared_packets.push(ComparedPacket {
+                journey_kind: if prepared.is_delivered_locally {
+                    JourneyKind::Input
+                } else {
+                    path.journey_kind
+                },
+                packet: packet.clone(),
+                verdict: expected.verdict,
+            });
         }
     }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use weir_model::{Family, Firewall, Packet};
 use weir_packet::Transport;
-use weir_review::policy_check::{PolicyCheckLimits, check_policy};
+use weir_review::policy_check::{PolicyCheckLimits, check_policy, is_expected_verdict};
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Verdict};
 use weir_syntax::ipset;
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_syntax::policy::{ExpectedVerdict, PolicySubject, PolicyTest, parse_policy};
+use weir_syntax::policy::{PolicySubject, PolicyTest, parse_policy};
 use weir_testkit::skip_without_root;
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 use weir_verify::{VerifyOptions, verify};
@@ -85,7 +85,11 @@ fn count_confirmed_packets(policy: &str, rules: &str, sets: &str) -> (u64, usize
             for (packet, verdict) in sample {
                 let holds = path.result == weir_review::policy_check::PolicyTestResult::Holds;
                 if holds && test.assumed_results.is_empty() {
-                    assert!(is_expected(&test.expected, verdict), "{}: {packet:?}", test.words);
+                    assert!(
+                        is_expected_verdict(&test.expected, verdict),
+                        "{}: {packet:?}",
+                        test.words
+                    );
                 }
                 packets.push((journey, packet));
             }
@@ -95,17 +99,6 @@ fn count_confirmed_packets(policy: &str, rules: &str, sets: &str) -> (u64, usize
     let report = verify(&firewall, &[], &options, &mut |_, _| {}).expect("namespaces");
     assert!(report.has_no_unintended_difference(), "{report}");
     (report.compared, regions)
-}
-
-fn is_expected(expected: &ExpectedVerdict, verdict: Verdict) -> bool {
-    match expected {
-        ExpectedVerdict::Accept => verdict == Verdict::Accept,
-        ExpectedVerdict::Drop => verdict == Verdict::Drop,
-        ExpectedVerdict::Deny => matches!(verdict, Verdict::Drop | Verdict::Reject(_)),
-        ExpectedVerdict::Reject(Some(with)) => verdict == Verdict::Reject(with),
-        ExpectedVerdict::Reject(None) => matches!(verdict, Verdict::Reject(_)),
-        ExpectedVerdict::HandedOver => matches!(verdict, Verdict::Divert(_)),
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use weir_model::{
     Addr, Family, Field, FieldReading, Match, Packet, Predicate, Rule, Test,
     lower_to_tests_with_match_index,
 };
+use weir_packet::Transport;
 use weir_semantics::trace::FailedTest;
 
 /// Why a rule did not match, in words: `dport 22 is not in 80,443`.
@@ -39,8 +40,10 @@ pub(crate) fn explain_mismatch(rule: &Rule, failed: &FailedTest) -> String {
 fn hotdrop_reason(packet: &Packet) -> String {
     if packet.fragment.offset == 1 {
         "dropped by the match: a TCP fragment at offset 1".to_owned()
-    } else {
+    } else if packet.transport == Transport::Truncated {
         "dropped by the match: the header is truncated".to_owned()
+    } else {
+        "dropped by the match itself".to_owned()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Matches whose results a packet does not determine (`limit`, `owner`, an unknown match) are
 //! answered in all combinations. If all lead to the same verdict, the packet is decided.
 
-use weir_model::effect::match_module_name;
+use weir_model::effect::{match_module_name, verdict_or_extension_name};
 use weir_model::{
     Addr, Family, Field, FieldSet, Firewall, Hook, NatTarget, Packet, Test, lower_to_tests,
 };
@@ -11,11 +11,12 @@ use weir_semantics::trace::{Trace, TraceStep, trace_journey};
 use weir_semantics::{Interpreter, NatQuestion, Oracle, OracleQuestion, UnknownWrite, Verdict};
 use weir_syntax::iptables;
 use weir_syntax::packet::print_packet;
-use weir_syntax::policy::{AssumedMatchResult, PolicyTest};
+use weir_syntax::policy::PolicyTest;
 
 use super::policy_report::{InvalidTestReason, PolicyPathReport, PolicyTestResult, TracedPacket};
 use super::test_conditions::{
-    assumed_result, is_expected_verdict, journeys_of_test, missing_family_reason,
+    assumed_result, is_assumed_not_to_drop, is_expected_verdict, journeys_of_test,
+    missing_family_reason,
 };
 use crate::explain::{find_unspecified_fields, render_trace, trace_to_rows, verdict_words};
 
@@ -34,7 +35,7 @@ pub(super) fn decide_packet(
     }
     let journey = journeys_of_test(test)[0];
     let interpreter = Interpreter::new(firewall);
-    let mut script = ScriptedOracle::new(&test.assumed_results);
+    let mut script = ScriptedOracle::new(test);
     let mut first: Option<(Verdict, Trace<'_>)> = None;
     let mut path = PolicyPathReport::new(family, journey, PolicyTestResult::Holds);
     for _ in 0..RUNS_MAX {
@@ -130,7 +131,7 @@ fn describe_tested_unknown_field(
 
 /// Gives results in the order of a script, and `false` after its end.
 struct ScriptedOracle<'p> {
-    assumed: &'p [AssumedMatchResult],
+    test: &'p PolicyTest,
     results: Vec<bool>,
     /// What was asked, in words.
     questions: Vec<String>,
@@ -138,9 +139,9 @@ struct ScriptedOracle<'p> {
 }
 
 impl ScriptedOracle<'_> {
-    fn new(assumed: &[AssumedMatchResult]) -> ScriptedOracle<'_> {
+    fn new(test: &PolicyTest) -> ScriptedOracle<'_> {
         let unknown_fields = FieldSet::NONE;
-        ScriptedOracle { assumed, results: Vec::new(), questions: Vec::new(), unknown_fields }
+        ScriptedOracle { test, results: Vec::new(), questions: Vec::new(), unknown_fields }
     }
 
     /// The next combination of results; `false` after the last.
@@ -171,7 +172,7 @@ impl ScriptedOracle<'_> {
     /// The result that the test assumes of a match.
     fn assumed_result(&self, question: &OracleQuestion<'_>) -> Option<bool> {
         let module = match_module_name(question.match_in_question()?, question.family);
-        assumed_result(self.assumed, module)
+        assumed_result(&self.test.assumed_results, module)
     }
 
     fn next_result(&mut self, question: &OracleQuestion<'_>, what: &str) -> bool {
@@ -197,7 +198,14 @@ impl Oracle for ScriptedOracle<'_> {
     }
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
-        self.assumed_result(question).is_none() && self.next_result(question, "drops the packet")
+        let dropper = match question.match_in_question() {
+            Some(m) => Some(match_module_name(m, question.family)),
+            None => verdict_or_extension_name(&question.rule.target),
+        };
+        let is_assumed_not_to = dropper.is_some_and(|name| is_assumed_not_to_drop(self.test, name));
+        !is_assumed_not_to
+            && self.assumed_result(question).is_none()
+            && self.next_result(question, "drops the packet")
     }
 
     fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {

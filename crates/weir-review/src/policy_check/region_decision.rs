@@ -1,9 +1,9 @@
 //! Regions of a policy on one path: decided by the diagrams, worded for people.
 
 use weir_diagram::{
-    DeviceNameClasses, FailingPackets, FieldValues, JourneyVerdicts, Region, RegionDecision,
-    RegionDecisionError, RegionDecisionLimits, StatefulTestIdResolver, StatefulTestPairing,
-    UndecidedPackets, Witness,
+    DeviceNameClasses, FailingPackets, FieldValues, JourneyVerdicts, Region, RegionAssumptions,
+    RegionDecision, RegionDecisionError, RegionDecisionLimits, StatefulTestIdResolver,
+    StatefulTestPairing, UndecidedPackets, Witness,
 };
 use weir_model::effect::match_module_name;
 use weir_model::{
@@ -16,7 +16,9 @@ use weir_syntax::policy::{PolicySubject, PolicyTest};
 
 use super::packet_decision::trace_packet;
 use super::policy_report::{PolicyPathReport, PolicyTestResult, TracedPacket};
-use super::test_conditions::{assumed_result, is_expected_verdict, journeys_of_test};
+use super::test_conditions::{
+    assumed_result, is_assumed_not_to_drop, is_expected_verdict, journeys_of_test,
+};
 
 /// A test of a region.
 pub(super) struct RegionTest<'p> {
@@ -88,7 +90,10 @@ pub(super) fn decide_regions_on_journey(
         let assumed_result = |m: &Match| {
             assumed_result(&region_test.test.assumed_results, match_module_name(m, family))
         };
-        let path = match verdicts.decide_region(region, &is_expected, &assumed_result) {
+        let never_drops = |name: &str| is_assumed_not_to_drop(region_test.test, name);
+        let assumptions =
+            RegionAssumptions { assumed_result: &assumed_result, never_drops: &never_drops };
+        let path = match verdicts.decide_region(region, &is_expected, assumptions) {
             Ok(RegionDecision::NoPackets) => continue,
             Ok(RegionDecision::Holds) => {
                 PolicyPathReport::new(family, journey, PolicyTestResult::Holds)
@@ -136,9 +141,9 @@ fn failing_region_words(region: &Region, given: FieldSet) -> String {
             ("ip ttl" | "ip6 ttl" | "ip6 hoplimit", Some("2-255")) => !given.contains(Field::Ttl),
             // What the headers need.
             ("length", Some(lengths)) => lengths.ends_with("-65535"),
-            // SYN without FIN, RST and ACK; the other four flags may be anything.
+            // SYN without FIN, RST and ACK; PSH and URG may be anything.
             ("tcp flags", _) => {
-                !given.contains(Field::TcpFlags) && value.values.len() + value.omitted_count == 16
+                !given.contains(Field::TcpFlags) && value.values.len() + value.omitted_count == 4
             }
             _ => false,
         }

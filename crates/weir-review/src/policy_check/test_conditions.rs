@@ -30,8 +30,8 @@ pub(super) fn journeys_of_test(test: &PolicyTest) -> Vec<JourneyKind> {
     }
 }
 
-/// Whether a test expects a verdict.
-pub(super) fn is_expected_verdict(expected: &ExpectedVerdict, verdict: Verdict) -> bool {
+/// Whether a test that expects the one holds for packets with the other.
+pub fn is_expected_verdict(expected: &ExpectedVerdict, verdict: Verdict) -> bool {
     match (expected, verdict) {
         (ExpectedVerdict::Accept, Verdict::Accept)
         | (ExpectedVerdict::Drop, Verdict::Drop)
@@ -46,6 +46,11 @@ pub(super) fn is_expected_verdict(expected: &ExpectedVerdict, verdict: Verdict) 
 /// The result that a test assumes of the matches of a module.
 pub(super) fn assumed_result(assumed: &[AssumedMatchResult], module: &str) -> Option<bool> {
     assumed.iter().find(|assumed| assumed.module == module).map(|assumed| assumed.matches)
+}
+
+/// Whether a test assumes that a module or target drops no packet itself.
+pub(super) fn is_assumed_not_to_drop(test: &PolicyTest, name: &str) -> bool {
+    test.assumed_not_to_drop.iter().any(|assumed| assumed == name)
 }
 
 /// The ruleset has no rules of a family.

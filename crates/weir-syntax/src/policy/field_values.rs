@@ -53,6 +53,8 @@ pub(super) struct FieldValueList<'p, 't> {
     pub negated: bool,
     /// `any`.
     pub is_any: bool,
+    /// `{ A, B }`.
+    pub has_braces: bool,
 }
 
 /// Takes the values after the name of a field from the words.
@@ -61,7 +63,8 @@ pub(super) fn parse_value_list<'p, 't>(
     field: &'p PolicyToken<'t>,
     definitions: &Definitions,
 ) -> ParseResult<FieldValueList<'p, 't>> {
-    let mut list = FieldValueList { values: Vec::new(), negated: false, is_any: false };
+    let mut list =
+        FieldValueList { values: Vec::new(), negated: false, is_any: false, has_braces: false };
     if let Some((not, rest)) = tokens.split_first().filter(|(not, _)| not.text == "!=") {
         (list.negated, *tokens) = (true, rest);
         if rest.is_empty() {
@@ -69,6 +72,7 @@ pub(super) fn parse_value_list<'p, 't>(
         }
     }
     let open = tokens.first().filter(|token| token.text == "{");
+    list.has_braces = open.is_some();
     if open.is_some() {
         *tokens = &tokens[1..];
     }
@@ -115,14 +119,43 @@ impl FieldValueList<'_, '_> {
         self.values.iter().map(|(word, value)| parse_value(word, value, field, kind)).collect()
     }
 
-    fn tcp_flags(&self) -> ParseResult<Predicate> {
+    /// These flags, and of the tested ones no others.
+    pub fn tcp_flags_within(
+        &self,
+        slash: &PolicyToken<'_>,
+        tested: &FieldValueList<'_, '_>,
+    ) -> ParseResult<Predicate> {
+        let help = "before the slash are the flags that are set, after it all that are tested: \
+                    syn / fin,syn,rst,ack";
+        if self.is_any || tested.is_any || tested.negated {
+            return Err(slash.error("a slash without flags on both sides", help));
+        }
+        let (value, mask) = (self.tcp_flag_bits()?, tested.tcp_flag_bits()?);
+        if value & !mask != 0 {
+            return Err(slash.error("a flag is set that is not tested", help));
+        }
+        Ok(Predicate::Masked { value, mask })
+    }
+
+    fn tcp_flag_bits(&self) -> ParseResult<u128> {
+        if let (true, Some((word, _))) = (self.has_braces, self.values.first()) {
+            let help = "the flags of a packet are written as syn,ack; write a test for each \
+                        combination of flags";
+            return Err(word.error("TCP flags in braces", help));
+        }
         let mut set = 0;
         for (word, flag) in &self.values {
-            let help = "fin, syn, rst, psh, ack, urg, or none, separated by commas";
+            let help = "fin, syn, rst, psh, ack, urg, or none, separated by commas; then \
+                        ` / ` and all flags that are tested, if these are others";
             let bit = tcp_flag_bit(flag)
                 .ok_or_else(|| word.error(format!("unknown TCP flag {flag}"), help))?;
             set |= u128::from(bit);
         }
+        Ok(set)
+    }
+
+    fn tcp_flags(&self) -> ParseResult<Predicate> {
+        let set = self.tcp_flag_bits()?;
         let mask = if set == 0 { 0x3f } else { OPENING_FLAGS_MASK | set };
         Ok(Predicate::Masked { value: set, mask })
     }

@@ -26,6 +26,9 @@ pub struct PolicyTest {
     pub via: Option<Hook>,
     /// Results of matches that no packet determines (`limit`, `owner`).
     pub assumed_results: Vec<AssumedMatchResult>,
+    /// Modules and targets, as `-m` and `-j` spell them, that are assumed not to drop packets
+    /// themselves (`hashlimit` without memory, `TCPMSS` without a route).
+    pub assumed_not_to_drop: Vec<String>,
     /// Its bytes in the text.
     pub span: Span,
     /// Its line, from 1.

@@ -12,6 +12,10 @@ use crate::diagnostic::{Diagnostic, ParseResult};
 pub(super) const OPENING_FLAGS_MASK: u128 =
     (tcp_flag::FIN | tcp_flag::SYN | tcp_flag::RST | tcp_flag::ACK) as u128;
 
+/// ICMPv6 types that conntrack leaves untracked: MLD and neighbour discovery
+/// (`noct_valid_new` in net/netfilter/nf_conntrack_proto_icmpv6.c).
+const UNTRACKED_ICMPV6_TYPES: [u128; 8] = [130, 131, 132, 133, 134, 135, 136, 143];
+
 /// The conditions so far.
 #[derive(Debug, Default)]
 pub(super) struct RegionDraft {
@@ -106,12 +110,32 @@ impl RegionDraft {
         self.given.iter().any(|(given, _)| *given == field)
     }
 
+    /// Whether all packets are ICMPv6 of types that conntrack never tracks.
+    fn has_only_untracked_icmpv6_types(&self) -> bool {
+        let mut types = self.conditions.iter().filter(|c| {
+            self.protocol == Some(58) && c.field == Field::IcmpTypeAndCode && !c.negated
+        });
+        types.any(|condition| {
+            let spans = condition.alternatives.iter().map(|predicate| match predicate {
+                Predicate::InSpans(spans) => &spans[..],
+                _ => &[(0, u128::MAX)],
+            });
+            spans.flatten().all(|(low, high)| {
+                (low >> 8..=high >> 8).all(|kind| UNTRACKED_ICMPV6_TYPES.contains(&kind))
+            })
+        })
+    }
+
     /// The region, with its conditions on fields that the words do not give.
     pub fn into_subject(mut self) -> PolicySubject {
         let opens_connections = !self.is_given(Field::CtState);
         if opens_connections {
-            let new = Predicate::AnyBit(ct_state::NEW.into());
-            self.push_condition(Field::CtState, vec![new], false, false);
+            let state = match self.has_only_untracked_icmpv6_types() {
+                true => ct_state::UNTRACKED,
+                false => ct_state::NEW,
+            };
+            let state = Predicate::AnyBit(state.into());
+            self.push_condition(Field::CtState, vec![state], false, false);
         }
         if !self.allows_translated {
             let mask = u128::from(ct_state::SNAT | ct_state::DNAT);

@@ -4,8 +4,8 @@
 //!
 //! - addresses, devices, protocol, ports, ICMP types, TOS, lengths and MAC addresses may be
 //!   anything;
-//! - the others are those of a packet that opens a connection: conntrack state NEW without
-//!   translations, no marks, TCP flags SYN, sent to this host alone (unicast). `any` instead of a
+//! - the others are those of a packet that opens a connection: conntrack state NEW (UNTRACKED if
+//!   all packets are ICMPv6 of types that are never tracked) without translations, no marks, TCP flags SYN, sent to this host alone (unicast). `any` instead of a
 //!   value allows everything.
 //!
 //! Packets are whole: a region has neither fragments nor truncated headers. The TTL is at least 2
@@ -18,6 +18,7 @@ use super::field_values::{self, FieldValueKind};
 use super::policy_types::PolicySubject;
 use super::region_draft::RegionDraft;
 use super::statements::PolicyToken;
+use super::test_parser::late_via_error;
 use crate::diagnostic::ParseResult;
 
 const CLAUSE_HELP: &str = "a region has iif, oif, ip, ip6, tcp, udp, sctp, dccp, th, icmp, icmpv6, \
@@ -70,6 +71,7 @@ impl<'p, 't> RegionParser<'p, 't> {
             "mark" => self.parse_values(word, Field::Mark, FieldValueKind::MaskedNumber),
             "pkttype" => self.parse_values(word, Field::PktType, FieldValueKind::PktType),
             "length" => self.parse_values(word, Field::Length, FieldValueKind::Number),
+            "via" => Err(late_via_error(word)),
             "fragment" | "truncated" => {
                 let help = "a region has whole packets; test fragments and truncated headers with \
                             `packet`";
@@ -123,7 +125,26 @@ impl<'p, 't> RegionParser<'p, 't> {
             _ => return Ok(()),
         };
         self.tokens = rest;
-        self.parse_values(field, number, kind)
+        match kind {
+            FieldValueKind::TcpFlags => self.parse_tcp_flags(field),
+            _ => self.parse_values(field, number, kind),
+        }
+    }
+
+    /// `syn,ack`: of FIN, SYN, RST, ACK and those that are named, exactly these are set.
+    /// `syn / fin,syn`: of those after the slash.
+    fn parse_tcp_flags(&mut self, word: &'p PolicyToken<'t>) -> ParseResult<()> {
+        let values = field_values::parse_value_list(&mut self.tokens, word, self.definitions)?;
+        let mut flags = match values.is_any {
+            true => Vec::new(),
+            false => values.predicates(Field::TcpFlags, FieldValueKind::TcpFlags)?,
+        };
+        if let Some((slash, rest)) = self.tokens.split_first().filter(|(w, _)| w.text == "/") {
+            self.tokens = rest;
+            let tested = field_values::parse_value_list(&mut self.tokens, slash, self.definitions)?;
+            flags = vec![values.tcp_flags_within(slash, &tested)?];
+        }
+        self.draft.add_condition(word, Field::TcpFlags, flags, values.negated)
     }
 
     fn parse_icmp_clause(

@@ -40,9 +40,9 @@ pub(super) fn parse_test(
     };
     rest = after;
     let via = parse_via(&mut rest)?;
-    let assumed_results = split_assumed_results(&mut rest)?;
+    let assumptions = split_assumptions(&mut rest)?;
     let subject = match kind.text {
-        "packet" => parse_packet_subject(text, rest, last.end)?,
+        "packet" => parse_packet_subject(text, rest, definitions, last.end)?,
         "all" => parse_region(rest, definitions)?,
         _ => {
             return Err(kind.error(format!("{} instead of packet or all", kind.text), SUBJECT_HELP));
@@ -53,7 +53,19 @@ pub(super) fn parse_test(
     let words = join_words(text, &statement.tokens, words_start);
     let name = if first.is_quoted { first.text.to_owned() } else { words.clone() };
     let line = statement.line;
-    Ok(PolicyTest { group, name, words, expected, subject, via, assumed_results, span, line })
+    let TestAssumptions { assumed_results, assumed_not_to_drop } = assumptions;
+    Ok(PolicyTest {
+        group,
+        name,
+        words,
+        expected,
+        subject,
+        via,
+        assumed_results,
+        assumed_not_to_drop,
+        span,
+        line,
+    })
 }
 
 fn parse_verdict(rest: &mut &[PolicyToken<'_>]) -> ParseResult<ExpectedVerdict> {
@@ -103,50 +115,89 @@ fn parse_via(rest: &mut &[PolicyToken<'_>]) -> ParseResult<Option<Hook>> {
     }))
 }
 
-/// `if limit matches`, `if limit does not match`: takes these from the end of the words.
-fn split_assumed_results(rest: &mut &[PolicyToken<'_>]) -> ParseResult<Vec<AssumedMatchResult>> {
+/// The error of a path that does not stand before the words of the packets.
+pub(super) fn late_via_error(via: &PolicyToken<'_>) -> Box<Diagnostic> {
+    via.error(
+        "via among the words of the packets",
+        "write it before them: `all via forward …`, `packet via forward …`",
+    )
+}
+
+/// What a test assumes of modules and targets.
+#[derive(Default)]
+struct TestAssumptions {
+    assumed_results: Vec<AssumedMatchResult>,
+    assumed_not_to_drop: Vec<String>,
+}
+
+/// `if limit matches`, `if limit does not match`, `if TCPMSS does not drop`: takes these from the
+/// end of the words.
+fn split_assumptions(rest: &mut &[PolicyToken<'_>]) -> ParseResult<TestAssumptions> {
     let is_if = |token: &PolicyToken<'_>| token.text == "if" && !token.is_quoted;
-    let Some(first) = rest.iter().position(is_if) else { return Ok(Vec::new()) };
+    let mut assumed = TestAssumptions::default();
+    let Some(first) = rest.iter().position(is_if) else { return Ok(assumed) };
     let (packets, assumptions) = rest.split_at(first);
     *rest = packets;
-    let mut assumed: Vec<AssumedMatchResult> = Vec::new();
     for clause in assumptions.chunk_by(|_, next| !is_if(next)) {
         let words: Vec<&str> = clause.iter().map(|token| token.text).collect();
-        let (module, matches) = match words[..] {
-            [_, module, "matches"] => (module, true),
-            [_, module, "does", "not", "match"] => (module, false),
+        let (name, matches) = match words[..] {
+            [_, module, "matches"] => (module, Some(true)),
+            [_, module, "does", "not", "match"] => (module, Some(false)),
+            [_, name, "does", "not", "drop"] => (name, None),
             _ => {
-                let help =
-                    "write `if limit matches` or `if limit does not match` after the packets";
+                let help = "write `if limit matches`, `if limit does not match` or `if TCPMSS \
+                            does not drop` after the packets";
                 return Err(clause[0].error("an assumption that is not complete", help));
             }
         };
-        if assumed.iter().any(|earlier| earlier.module == module) {
-            let message = format!("a second assumption about {module}");
+        let is_second = match matches {
+            Some(_) => assumed.assumed_results.iter().any(|earlier| earlier.module == name),
+            None => assumed.assumed_not_to_drop.iter().any(|earlier| earlier == name),
+        };
+        if is_second {
+            let message = format!("a second assumption about {name}");
             return Err(clause[1].error(message, "one result holds for all matches of a module"));
         }
-        assumed.push(AssumedMatchResult { module: module.to_owned(), matches });
+        let name = name.to_owned();
+        match matches {
+            Some(matches) => {
+                assumed.assumed_results.push(AssumedMatchResult { module: name, matches });
+            }
+            None => assumed.assumed_not_to_drop.push(name),
+        }
     }
     Ok(assumed)
 }
 
-/// The packet of the words from the first token to byte `end`.
+/// The packet of the words up to byte `end`.
 fn parse_packet_subject(
     text: &str,
     tokens: &[PolicyToken<'_>],
+    definitions: &Definitions,
     end: usize,
 ) -> ParseResult<PolicySubject> {
-    let start = tokens.first().map_or(end, |token| token.start);
-    let end = tokens.last().map_or(end, |token| token.end);
-    if let Some(several) = tokens.iter().find(|t| t.text == "{" || t.text.starts_with('$')) {
-        let help = "a packet has one value in each field; write `all` for several packets";
-        return Err(several.error(format!("{} in a packet", several.text), help));
+    if let Some(via) = tokens.iter().find(|token| token.text == "via" && !token.is_quoted) {
+        return Err(late_via_error(via));
     }
-    let words = blank_between_tokens(text, tokens, start..end);
-    match parse_packet_and_given_fields(&words) {
+    let mut words = PacketWords::default();
+    for token in tokens {
+        let help = "a packet has one value in each field; write `all` for several packets";
+        let several = || token.error(format!("{} in a packet", token.text), help);
+        if token.text == "{" {
+            return Err(several());
+        }
+        match token.text.starts_with('$') {
+            true => match &definitions.expand_value(token)?[..] {
+                [value] => words.push(token, value),
+                _ => return Err(several()),
+            },
+            false => words.push(token, &text[token.start..token.end]),
+        }
+    }
+    match parse_packet_and_given_fields(&words.text) {
         Ok((packet, given)) => Ok(PolicySubject::Packet { packet: Box::new(packet), given }),
         Err(error) => {
-            let span = span_of_bytes(start + error.span.start, start + error.span.end);
+            let span = words.span_in_policy(error.span.clone(), end);
             Diagnostic::new(error.message, span).with_help(error.help).into_err()
         }
     }
@@ -179,14 +230,40 @@ fn check_devices_of_path(
     Diagnostic::new(message, span).with_help(help).into_err()
 }
 
-/// A part of the text with spaces instead of comments and line ends.
-fn blank_between_tokens(text: &str, tokens: &[PolicyToken<'_>], range: Range<usize>) -> String {
-    let mut words = String::with_capacity(range.len());
-    for token in tokens {
-        words.extend(std::iter::repeat_n(' ', token.start - range.start - words.len()));
-        words.push_str(&text[token.start..token.end]);
+/// The words of a packet without comments and line ends, with the values of definitions.
+#[derive(Default)]
+struct PacketWords {
+    text: String,
+    /// Bytes of the words, and the bytes of the policy that they stand for.
+    places: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl PacketWords {
+    fn push(&mut self, token: &PolicyToken<'_>, word: &str) {
+        if self.places.last().is_some_and(|(_, above)| above.end < token.start) {
+            self.text.push(' ');
+        }
+        let start = self.text.len();
+        self.text.push_str(word);
+        self.places.push((start..self.text.len(), token.start..token.end));
     }
-    words
+
+    /// The place in the policy of a place in the words; `end` if there are no words.
+    fn span_in_policy(&self, span: Range<usize>, end: usize) -> Span {
+        let (start, last) = (span.start, span.end.saturating_sub(1));
+        let place_of = |at: usize| {
+            let (_, of_policy) = self
+                .places
+                .iter()
+                .find(|(words, _)| at < words.end)
+                .or_else(|| self.places.last())?;
+            Some(of_policy.clone())
+        };
+        match (place_of(start), place_of(last.max(start))) {
+            (Some(first), Some(last)) => span_of_bytes(first.start, last.end),
+            _ => span_of_bytes(end, end),
+        }
+    }
 }
 
 /// The words of a test with single spaces, as it is shown.

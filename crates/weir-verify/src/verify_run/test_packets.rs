@@ -26,7 +26,8 @@ pub(crate) fn generate_packets_by_devices_and_kind(
     for (entry, packet) in options.exact_packets.iter().flatten() {
         let mut packet = packet.clone();
         set_default_devices(&mut packet, *entry);
-        paths.entry(PacketPath::from_packet(&packet, *entry, true)).or_default().push_back(packet);
+        let own = options.exact_packets_have_own_addresses;
+        paths.entry(PacketPath::from_packet(&packet, *entry, own)).or_default().push_back(packet);
     }
     if options.exact_packets.is_some() {
         return paths.into_iter().collect();
