@@ -7,6 +7,24 @@ use weir_model::{ElementPart, Family, Firewall};
 /// The word for devices that no rule names.
 pub(crate) const ANY_OTHER_DEVICE_PHRASE: &str = "any other device";
 
+/// `IFNAMSIZ` in include/uapi/linux/if.h, less the byte that ends a name.
+const DEVICE_NAME_BYTES_MAX: usize = 15;
+
+/// Characters of device names, the usual ones first. `dev_valid_name` (net/core/dev.c) refuses `/`,
+/// `:` and what its `isspace` takes for a space, which the byte 0xa0 is. There are more than these:
+/// what rules leave of them is a class as well, of which one name is enough.
+fn name_characters() -> impl Iterator<Item = char> {
+    let is_usual = |c: &char| c.is_ascii_alphanumeric();
+    let is_valid = |c: &char| !matches!(c, '/' | ':') && !c.to_string().as_bytes().contains(&0xa0);
+    let others = ('!'..='~').filter(move |c| !is_usual(c));
+    ('0'..='9')
+        .chain('a'..='z')
+        .chain('A'..='Z')
+        .chain(others)
+        .chain('\u{c0}'..='\u{24f}')
+        .filter(is_valid)
+}
+
 /// Classes of device names that no rule distinguishes.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceNameClasses {
@@ -69,17 +87,38 @@ impl DeviceNameClasses {
     }
 
     /// A name with this prefix that no test names exactly nor by a longer prefix, if there is one.
+    ///
+    /// The names are searched in order of their length below the prefix. A name is extended only if
+    /// it is tested itself, so the search ends after as many names as there are tests, times the
+    /// characters that a name may have.
     fn find_untested_name_with_prefix(&self, prefix: &str) -> Option<String> {
-        let stem = if prefix.is_empty() { "eth" } else { prefix };
-        let numbered = (0..1000).map(|n| format!("{stem}{n}"));
-        let lettered = ('a'..='z').map(|c| format!("{prefix}{c}"));
-        let bare = (!prefix.is_empty()).then(|| prefix.to_owned());
-        numbered.chain(lettered).chain(bare).find(|name| {
-            self.tested_names.iter().all(|(asked, is_prefix)| match is_prefix {
-                false => asked != name,
-                true => asked.len() <= prefix.len() || !name.starts_with(asked.as_str()),
-            })
-        })
+        let is_tested = |name: &str, is_prefix: bool| {
+            let is_name =
+                |(tested, kind): &(String, bool)| (tested.as_str(), kind).cmp(&(name, &is_prefix));
+            self.tested_names.binary_search_by(is_name).is_ok()
+        };
+        // Names of some length below the prefix, all of which are tested.
+        let mut tested = vec![prefix.to_owned()];
+        if prefix.is_empty()
+            && !"eth".char_indices().any(|(at, c)| is_tested(&"eth"[..at + c.len_utf8()], true))
+        {
+            tested.insert(0, "eth".to_owned());
+        }
+        while !tested.is_empty() {
+            let mut longer = Vec::new();
+            for (name, next) in tested.iter().flat_map(|n| name_characters().map(move |c| (n, c))) {
+                let name = format!("{name}{next}");
+                if name.len() > DEVICE_NAME_BYTES_MAX || is_tested(&name, true) {
+                    continue;
+                }
+                if !is_tested(&name, false) {
+                    return Some(name);
+                }
+                longer.push(name);
+            }
+            tested = longer;
+        }
+        (!prefix.is_empty() && !is_tested(prefix, false)).then(|| prefix.to_owned())
     }
 
     fn evaluate_name_tests(&self, name: &str) -> Vec<bool> {
@@ -168,6 +207,32 @@ mod tests {
         for (i, name) in devices.class_example_names().iter().enumerate() {
             assert_eq!(class(name), Some(i as u32), "{name}");
         }
+    }
+
+    #[test]
+    fn a_prefix_has_a_class_however_many_of_its_names_are_tested() {
+        let numbered = (0..1200).map(|n| (format!("eth{n}"), false));
+        let lettered = ('a'..='z').map(|c| (format!("eth{c}"), false));
+        let all = numbered.chain(lettered).chain([("eth".into(), false), ("eth".into(), true)]);
+        let devices = DeviceNameClasses::new(all);
+        let other = devices.class_of_name("eth-x");
+        assert!(other.is_some());
+        assert_eq!(other, devices.class_of_name("eth1200"));
+        assert_ne!(other, devices.class_of_name("eth7"));
+        // All first characters are tested by prefixes, up to the last one.
+        let prefixes: Vec<_> = name_characters().map(|c| (format!("eth{c}"), true)).collect();
+        let with_rest = |rest: &[(String, bool)]| {
+            let devices =
+                DeviceNameClasses::new([("eth".into(), true)].into_iter().chain(rest.to_vec()));
+            devices.class_of_name("eth").expect("the prefix alone is a name")
+                == devices.class_of_name("eth\u{24f}").expect("a class")
+        };
+        assert!(with_rest(&prefixes[..prefixes.len() - 1]));
+        assert!(!with_rest(&prefixes));
+        // A name of 15 bytes has no longer one.
+        let longest = [("a23456789012345", false), ("a23456789012345", true)];
+        let devices = DeviceNameClasses::new(longest.map(|(n, p)| (n.to_owned(), p)));
+        assert_eq!(devices.class_example_names().len(), 4);
     }
 
     #[test]

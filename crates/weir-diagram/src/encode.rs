@@ -2,7 +2,7 @@
 
 use weir_model::field::PORT_PROTOCOLS;
 use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
-use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
+use weir_packet::{ConntrackInfo, FragmentPosition, Transport};
 
 use crate::presence::icmp_protocol;
 use crate::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_code_bit};
@@ -168,7 +168,7 @@ pub(crate) fn decode_packet(layout: &VariableLayout, a: &FieldBitAssignment) -> 
     if field(Field::IsLaterFragment) == 1 {
         // 185 is where the second fragment of a datagram over Ethernet begins.
         let offset = if block(VariableBlock::FragmentOffsetOne) == 1 { 1 } else { 185 };
-        p.fragment = FragmentOffsetAndFlags { offset, more_fragments: false, dont_fragment: false };
+        p.fragment = FragmentPosition { offset, more_fragments: false };
     } else {
         decode_transport(&mut p, &block);
     }

@@ -2,9 +2,9 @@
 
 mod nat;
 
-use weir_model::effect::{IpsetWrites, UNKNOWN_TARGET_ROW};
+use weir_model::effect::{IpsetWrites, KnownWrite, UNKNOWN_TARGET_ROW, known_write};
 use weir_model::rule_match::{OpaqueExtension, ct_state};
-use weir_model::target::{Effect, ExtensionTarget, TtlOperation};
+use weir_model::target::{Effect, ExtensionTarget};
 use weir_model::{CtState, Field, FieldSet, Target, TargetTermination, target_effects};
 use weir_packet::ConntrackInfo;
 use weir_semantics::Verdict;
@@ -146,33 +146,13 @@ impl DiagramContext<'_> {
             change.unmodelled_targets.push(digest_debug_text(effect));
         }
         let mut untracks = false;
+        self.apply_known_write(&mut change, target);
         match effect {
-            Effect::Mark { xor_value: value, clear_mask: mask } => {
-                self.clear_mask_and_xor_field(&mut change, Field::Mark, *value, *mask);
-            }
-            Effect::Tos { xor_value: value, clear_mask: mask } => {
-                self.clear_mask_and_xor_field(
-                    &mut change,
-                    Field::Tos,
-                    (*value).into(),
-                    (*mask).into(),
-                );
-            }
-            Effect::Dscp(dscp) => {
-                self.clear_mask_and_xor_field(&mut change, Field::Tos, u32::from(*dscp) << 2, 0xfc);
-            }
-            Effect::Ttl { op, value } => {
-                change.ttl_transform = match op {
-                    TtlOperation::Set => TtlTransform::set_to(*value),
-                    TtlOperation::Inc => TtlTransform::add_clamped((*value).into()),
-                    TtlOperation::Dec => TtlTransform::add_clamped(-i32::from(*value)),
-                }
-            }
             Effect::Notrack | Effect::CtNotrack { .. } => {
                 self.write_untracked_state(&mut change);
                 untracks = true;
             }
-            Effect::Classify { .. } | Effect::Other(_) => {}
+            _ => {}
         }
         let changed = Terminal { change: self.terminals.intern_change(&change), ..only };
         let (only, changed) =
@@ -194,6 +174,7 @@ impl DiagramContext<'_> {
         let row = target_effects(target);
         let digest = digest_debug_text(extension);
         let mut change = PacketChange::default();
+        self.apply_known_write(&mut change, target);
         if row.changes_unmodelled_state {
             change.unmodelled_targets.push(digest);
         }
@@ -319,6 +300,20 @@ impl DiagramContext<'_> {
             );
         }
         change.writes_ttl |= fields.contains(Field::Ttl);
+    }
+
+    fn apply_known_write(&self, change: &mut PacketChange, target: &Target) {
+        let Target::Effect(effect) = target else { return };
+        match known_write(effect) {
+            None => {}
+            Some(KnownWrite::ClearAndXor { field, clear_mask, xor_value }) => {
+                self.clear_mask_and_xor_field(change, field, xor_value, clear_mask);
+            }
+            Some(KnownWrite::SetTtl(value)) => change.ttl_transform = TtlTransform::set_to(value),
+            Some(KnownWrite::AddToTtl(value)) => {
+                change.ttl_transform = TtlTransform::add_clamped(value.into());
+            }
+        }
     }
 
     /// `field = (field & !mask) ^ value`.

@@ -259,6 +259,7 @@ mod tests {
         let (content_digest, bit) = (digest_debug_text(&target), UndeterminedTargetBit::AddrBit(0));
         let assumption = Assumption {
             assumed_match: None,
+            describes_match: false,
             description: String::new(),
             hook: Some(hook),
             answer: true,

@@ -7,7 +7,8 @@
 //! result depends on, and whether evaluating it may drop the packet (*hotdrop*).
 //!
 //! [`target_effects`] narrows a target's row by its options: `SET --add-set` writes no mark,
-//! `CONNMARK --save-mark` does not change the packet's mark. [`match_effects`] finds the row of a
+//! `CONNMARK --save-mark` does not change the packet's mark. [`known_write`] is the value that a
+//! target writes, where its options determine it. [`match_effects`] finds the row of a
 //! match. A target or match without a row reads and writes everything, is stateful, and may drop
 //! the packet: the rule is a barrier. Objects that rules share by name are in [`shared_objects`].
 //!
@@ -20,6 +21,7 @@
 
 mod conntrack_demand_level;
 mod field_set;
+mod known_write;
 mod matches;
 mod opaque_module_row;
 mod option_text;
@@ -32,6 +34,7 @@ mod written_fields;
 
 pub use self::conntrack_demand_level::ConntrackDemand;
 pub use self::field_set::FieldSet;
+pub use self::known_write::{KnownWrite, known_write};
 pub use self::matches::{
     Hotdrop, MATCH_ROWS, MatchDependency, MatchRow, OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS,
     UNKNOWN_MATCH_ROW, match_effects, match_effects_from_rows, match_module_name,

@@ -26,6 +26,6 @@ mod serialize;
 
 pub use addr::{Addr, Family};
 pub use packet::{
-    ConntrackInfo, CtState, FragmentOffsetAndFlags, Mac, Packet, PktType, Transport, tcp_flag,
+    ConntrackInfo, CtState, FragmentPosition, Mac, Packet, PktType, Transport, tcp_flag,
 };
 pub use parse::ParseError;

@@ -46,8 +46,10 @@ pub struct Packet {
     /// Bytes of IPv4 options after the network header's 20, a multiple of four up to 40. They are
     /// built as no-operation (RFC 791, section 3.1); a packet with options is not parsed.
     pub ip_options_len: u8,
+    /// Whether routers must not fragment it (IPv4).
+    pub dont_fragment: bool,
     /// Where in its datagram this packet lies.
-    pub fragment: FragmentOffsetAndFlags,
+    pub fragment: FragmentPosition,
     /// Protocol number; for IPv6 the last header after extension headers.
     pub proto: u8,
     /// What follows the network header.
@@ -62,15 +64,13 @@ pub struct Packet {
     pub ct: ConntrackInfo,
 }
 
-/// Fragment fields of the network header.
+/// Which part of a datagram a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct FragmentOffsetAndFlags {
+pub struct FragmentPosition {
     /// Offset in units of eight bytes, 0 to 8191.
     pub offset: u16,
     /// More fragments follow.
     pub more_fragments: bool,
-    /// Don't fragment (IPv4).
-    pub dont_fragment: bool,
 }
 
 /// The transport header.
@@ -199,7 +199,8 @@ impl Packet {
             ttl: 64,
             ident: 0,
             ip_options_len: 0,
-            fragment: FragmentOffsetAndFlags::default(),
+            dont_fragment: false,
+            fragment: FragmentPosition::default(),
             proto,
             transport: Transport::NoParsedHeader,
             payload: Vec::new(),

@@ -1,7 +1,7 @@
 //! Bytes to packet: the inverse of the builder.
 
 use crate::serialize::proto;
-use crate::{Addr, Family, FragmentOffsetAndFlags, Packet, Transport};
+use crate::{Addr, Family, FragmentPosition, Packet, Transport};
 
 /// Why bytes are no packet that [`Packet`] can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,11 +98,8 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, ParseError> {
     let mut p = Packet::new(Family::V4, saddr, daddr, header[9]);
     (p.tos, p.ttl, p.ident) = (header[1], header[8], read_first_be16(&header[4..]));
     let flags = read_first_be16(&header[6..]);
-    p.fragment = FragmentOffsetAndFlags {
-        offset: flags & 0x1fff,
-        more_fragments: flags & 0x2000 != 0,
-        dont_fragment: flags & 0x4000 != 0,
-    };
+    p.fragment = FragmentPosition { offset: flags & 0x1fff, more_fragments: flags & 0x2000 != 0 };
+    p.dont_fragment = flags & 0x4000 != 0;
     parse_transport_and_payload(&mut p, body);
     Ok(p)
 }
@@ -122,11 +119,7 @@ fn parse_v6_with_fragment_header(bytes: &[u8]) -> Result<Packet, ParseError> {
         body = &body[8..];
         p.proto = fragment[0];
         let offset = read_first_be16(&fragment[2..]);
-        p.fragment = FragmentOffsetAndFlags {
-            offset: offset >> 3,
-            more_fragments: offset & 1 == 1,
-            dont_fragment: false,
-        };
+        p.fragment = FragmentPosition { offset: offset >> 3, more_fragments: offset & 1 == 1 };
         p.ident = read_first_be16(&fragment[6..]);
         if !p.is_fragment() {
             return Err(ParseError::UnsupportedHeader("an atomic fragment header"));

@@ -86,7 +86,8 @@ impl Packet {
                 out.extend_from_slice(&[0x45 + self.ip_options_len / 4, self.tos]);
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(&self.ident.to_be_bytes());
-                let flags = u16::from(f.dont_fragment) << 14 | u16::from(f.more_fragments) << 13;
+                let dont_fragment = u16::from(self.dont_fragment) << 14;
+                let flags = dont_fragment | u16::from(f.more_fragments) << 13;
                 out.extend_from_slice(&(flags | (f.offset & 0x1fff)).to_be_bytes());
                 out.extend_from_slice(&[self.ttl, self.proto, 0, 0]);
                 out.extend_from_slice(&(self.saddr.0 as u32).to_be_bytes());

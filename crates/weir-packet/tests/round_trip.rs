@@ -1,7 +1,7 @@
 //! Every packet that can be built is read back the same.
 
 use proptest::prelude::*;
-use weir_packet::{Addr, Family, FragmentOffsetAndFlags, Mac, Packet, Transport};
+use weir_packet::{Addr, Family, FragmentPosition, Mac, Packet, Transport};
 
 fn transport(proto: u8) -> BoxedStrategy<Transport> {
     let ports = || (any::<u16>(), any::<u16>());
@@ -59,11 +59,7 @@ fn packet() -> impl Strategy<Value = Packet> {
             let (offset, more, dont) = pieces;
             match shape {
                 1 => {
-                    p.fragment = FragmentOffsetAndFlags {
-                        offset,
-                        more_fragments: more,
-                        dont_fragment: false,
-                    };
+                    p.fragment = FragmentPosition { offset, more_fragments: more };
                     if offset != 0 {
                         p.transport = Transport::NoParsedHeader;
                     }
@@ -72,7 +68,7 @@ fn packet() -> impl Strategy<Value = Packet> {
                     p.transport = Transport::Truncated;
                     p.payload.truncate(3);
                 }
-                _ => p.fragment.dont_fragment = dont && family == Family::V4,
+                _ => p.dont_fragment = dont && family == Family::V4,
             }
             if family == Family::V4 || p.is_fragment() {
                 p.ident = ident;

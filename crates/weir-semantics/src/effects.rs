@@ -1,8 +1,9 @@
 //! What targets do to the fields of one packet: the values of the fields that
 //! [`weir_model::effect`] lists as written.
 
-use weir_model::target::{Effect, TtlOperation};
-use weir_model::{CtState, Field, Packet};
+use weir_model::effect::{KnownWrite, known_write};
+use weir_model::target::Effect;
+use weir_model::{CtState, Field, FieldReading, Packet};
 use weir_packet::ConntrackInfo;
 
 use crate::connmark::apply_connmark_reporting_change;
@@ -11,21 +12,11 @@ use crate::connmark::apply_connmark_reporting_change;
 ///
 /// Whether a field may have changed.
 pub(crate) fn apply_effect_reporting_change(effect: &Effect, packet: &mut Packet) -> bool {
+    if let Some(write) = known_write(effect) {
+        apply_known_write(write, packet);
+        return true;
+    }
     match effect {
-        Effect::Mark { xor_value: value, clear_mask: mask } => {
-            packet.mark = (packet.mark & !mask) ^ value
-        }
-        Effect::Tos { xor_value: value, clear_mask: mask } => {
-            packet.tos = (packet.tos & !mask) ^ value
-        }
-        Effect::Dscp(dscp) => packet.tos = packet.tos & 3 | dscp << 2,
-        Effect::Ttl { op, value } => {
-            packet.ttl = match op {
-                TtlOperation::Set => *value,
-                TtlOperation::Inc => packet.ttl.saturating_add(*value),
-                TtlOperation::Dec => packet.ttl.saturating_sub(*value),
-            }
-        }
         // xt_CT.c, notrack_tg and xt_ct_target: a packet that has an entry (over loopback), or the
         // template of an earlier CT, keeps it.
         Effect::Notrack | Effect::CtNotrack { .. } if !packet.ct.has_entry() => {
@@ -41,11 +32,24 @@ pub(crate) fn apply_effect_reporting_change(effect: &Effect, packet: &mut Packet
         Effect::Other(e) if e.module == "CONNMARK" => {
             return apply_connmark_reporting_change(e, packet);
         }
-        Effect::Notrack | Effect::CtNotrack { .. } | Effect::Classify { .. } | Effect::Other(_) => {
-            return false;
-        }
+        _ => return false,
     }
     true
+}
+
+fn apply_known_write(write: KnownWrite, packet: &mut Packet) {
+    match write {
+        KnownWrite::ClearAndXor { field, clear_mask, xor_value } => {
+            if let FieldReading::Value(old) = field.read(packet) {
+                let new = (old & !u128::from(clear_mask)) ^ u128::from(xor_value);
+                field.write_if_present(packet, new);
+            }
+        }
+        KnownWrite::SetTtl(value) => packet.ttl = value,
+        KnownWrite::AddToTtl(value) => {
+            packet.ttl = (i16::from(packet.ttl) + value).clamp(0, 255) as u8;
+        }
+    }
 }
 
 /// Writes a field as a target whose values are unknown may. Of the class that the device gave the

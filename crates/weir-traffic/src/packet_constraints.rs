@@ -13,7 +13,7 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, FieldReading, Hook, IpSet, Match, Packet, Predicate,
     Rule, Test, lower_to_tests,
 };
-use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
+use weir_packet::{ConntrackInfo, FragmentPosition, Transport};
 use weir_partition::BitPattern;
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
@@ -360,17 +360,12 @@ impl PacketConstraints {
         match shape {
             FragmentOrTruncation::WholePacket => {}
             FragmentOrTruncation::FirstFragment => {
-                p.fragment = FragmentOffsetAndFlags {
-                    offset: 0,
-                    more_fragments: true,
-                    dont_fragment: false,
-                };
+                p.fragment = FragmentPosition { offset: 0, more_fragments: true };
                 let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
                 p.payload.resize(p.payload.len() + short, 0);
             }
             FragmentOrTruncation::LaterFragment(offset) => {
-                p.fragment =
-                    FragmentOffsetAndFlags { offset, more_fragments: false, dont_fragment: false };
+                p.fragment = FragmentPosition { offset, more_fragments: false };
                 // Bytes that look like a port, for matches that read them nevertheless.
                 let (sport, dport) = p.ports().unwrap_or((0, 0));
                 p.payload = [sport.to_be_bytes(), dport.to_be_bytes()].concat();

@@ -7,7 +7,7 @@ use weir_model::{
     Addr, CtState, ElementPart, Family, Field, IpSet, Packet, Predicate, Ruleset, Test,
     lower_to_tests,
 };
-use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, Transport};
+use weir_packet::{ConntrackInfo, FragmentPosition, Transport};
 use weir_random::Rng;
 use weir_semantics::JourneyKind;
 
@@ -237,14 +237,13 @@ impl RulesetValuePool {
 
     fn make_first_or_later_fragment(&self, p: &mut Packet, rng: &mut Rng) {
         if rng.one_in(2) {
-            p.fragment =
-                FragmentOffsetAndFlags { offset: 0, more_fragments: true, dont_fragment: false };
+            p.fragment = FragmentPosition { offset: 0, more_fragments: true };
             let short = (8 - (p.transport_header_bytes() + p.payload.len()) % 8) % 8;
             p.payload.resize(p.payload.len() + short, 0);
             return;
         }
         let offset = 2 + rng.below(180) as u16;
-        p.fragment = FragmentOffsetAndFlags { offset, more_fragments: false, dont_fragment: false };
+        p.fragment = FragmentPosition { offset, more_fragments: false };
         p.transport = Transport::NoParsedHeader;
         p.payload.resize(p.payload.len().max(8), 0);
     }

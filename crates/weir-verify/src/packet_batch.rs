@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use weir_model::Field;
     use weir_model::field::{FIELDS, Layer};
-    use weir_packet::{Addr, FragmentOffsetAndFlags};
+    use weir_packet::{Addr, FragmentPosition};
 
     use crate::packet_numbering::{PACKET_NUMBER_MAX, depends_on_packet_ident};
 
@@ -310,8 +310,7 @@ mod tests {
         for family in [Family::V4, Family::V6] {
             let whole = Packet { smac: Some([2, 0, 0, 0, 0, 5]), ..udp(family, 1) };
             let fragment = |offset, more_fragments| {
-                let fragment =
-                    FragmentOffsetAndFlags { offset, more_fragments, dont_fragment: false };
+                let fragment = FragmentPosition { offset, more_fragments };
                 Packet { fragment, payload: vec![0; 8], ..whole.clone() }
             };
             let later = Packet { transport: Transport::NoParsedHeader, ..fragment(1, false) };

@@ -6,7 +6,7 @@ use weir_artefact::Deviation;
 use weir_kernel::xtables_counters::PacketByteCount;
 use weir_model::effect::target_effects;
 use weir_model::{Effect, Field, OriginalRuleIndex, TableName, Target};
-use weir_packet::{CtState, Family, FragmentOffsetAndFlags, Packet, Transport};
+use weir_packet::{CtState, Family, FragmentPosition, Packet, Transport};
 use weir_semantics::{AppliedTarget, Outcome, Verdict};
 
 use crate::counters::{CreditCounters, OriginalRulesAndPolicies};
@@ -309,7 +309,7 @@ pub(crate) fn describe_packet_and_path(packet: &Packet, path_text: &str) -> Stri
     if let Some((sport, dport)) = packet.ports() {
         out += &format!(" ports {sport} > {dport}");
     }
-    let FragmentOffsetAndFlags { offset, more_fragments: more, .. } = packet.fragment;
+    let FragmentPosition { offset, more_fragments: more } = packet.fragment;
     if packet.is_fragment() {
         out += &format!(" fragment {offset}{}", if more { "+" } else { "" });
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_model::{Addr, Family, Field, FieldSet, Mac, Packet};
-use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, PktType, Transport, tcp_flag};
+use weir_packet::{ConntrackInfo, FragmentPosition, PktType, Transport, tcp_flag};
 
 use super::error::PacketParseError;
 
@@ -78,11 +78,11 @@ impl PacketDraft {
         let (saddr, daddr) = (self.saddr.unwrap_or(Addr(from)), self.daddr.unwrap_or(Addr(to)));
         let mut p = Packet::new(family, saddr, daddr, proto);
         p.transport = self.build_transport(proto);
-        p.fragment = FragmentOffsetAndFlags {
+        p.fragment = FragmentPosition {
             offset: self.fragment_offset_in_8_byte_units.unwrap_or(0),
             more_fragments: self.more_fragments,
-            dont_fragment: self.dont_fragment,
         };
+        p.dont_fragment = self.dont_fragment;
         if p.fragment.offset != 0 {
             p.transport = Transport::NoParsedHeader;
             p.payload = vec![0; 8];

@@ -3,9 +3,7 @@
 
 use weir_kernel::conntrack;
 use weir_packet::tcp_flag::{ACK, FIN, PSH, RST, SYN, URG};
-use weir_packet::{
-    Addr, ConntrackInfo, CtState, Family, FragmentOffsetAndFlags, Mac, Packet, Transport,
-};
+use weir_packet::{Addr, ConntrackInfo, CtState, Family, FragmentPosition, Mac, Packet, Transport};
 
 use super::copy_number::{read_copy_number, write_copy_number};
 use crate::conntrack_setup;
@@ -119,7 +117,7 @@ fn build_tcp_packet_with_options(
 fn prepend_network_header(
     family: Family,
     proto: u8,
-    fragment: FragmentOffsetAndFlags,
+    fragment: FragmentPosition,
     body: &[u8],
 ) -> Vec<u8> {
     let mut p = packet_without_transport(family, proto);
@@ -127,8 +125,7 @@ fn prepend_network_header(
     p.to_bytes()
 }
 
-const UNFRAGMENTED: FragmentOffsetAndFlags =
-    FragmentOffsetAndFlags { offset: 0, more_fragments: false, dont_fragment: false };
+const UNFRAGMENTED: FragmentPosition = FragmentPosition { offset: 0, more_fragments: false };
 
 /// Complete transport headers with data after them, by protocol.
 fn sample_transports(family: Family) -> Vec<(&'static str, u8, Vec<u8>)> {
@@ -275,11 +272,7 @@ fn push_truncated_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
 
 /// First, second and later pieces, whole and cut.
 fn push_fragments(out: &mut Vec<EffectTestPacket>, family: Family) {
-    let piece = |offset, more| FragmentOffsetAndFlags {
-        offset,
-        more_fragments: more,
-        dont_fragment: false,
-    };
+    let piece = |offset, more| FragmentPosition { offset, more_fragments: more };
     for (name, proto, body) in sample_transports(family) {
         for length in [8, 16, 24].into_iter().filter(|n| *n <= body.len()) {
             let bytes = prepend_network_header(family, proto, piece(0, true), &body[..length]);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use weir_model::{
     Addr, CtState, Family, Field, FieldCondition, Firewall, Packet, PacketRegion, Predicate,
 };
-use weir_packet::{ConntrackInfo, FragmentOffsetAndFlags, PktType, Transport, tcp_flag};
+use weir_packet::{ConntrackInfo, FragmentPosition, PktType, Transport, tcp_flag};
 use weir_semantics::JourneyKind;
 use weir_syntax::policy::{PolicySubject, PolicyTest};
 use weir_testkit::random_ruleset::TestRng;
@@ -71,7 +71,7 @@ impl RegionSampler {
         journey: JourneyKind,
     ) -> Packet {
         let mut packet = Packet {
-            fragment: FragmentOffsetAndFlags::default(),
+            fragment: FragmentPosition::default(),
             ip_options_len: 0,
             ttl: 64,
             mark: 0,
