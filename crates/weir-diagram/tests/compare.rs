@@ -71,6 +71,19 @@ fn splitting_a_rule_and_adding_a_shadowed_rule_are_equal() {
 }
 
 #[test]
+fn a_device_prefix_has_more_names_than_rules_can_test() {
+    // Each character that a name may go on with, as far as they are usual.
+    let tested = ('0'..='9').chain('a'..='z').map(|c| format!("-A FORWARD -i eth{c}+ -j DROP\n"));
+    let tested = tested.collect::<String>() + "-A FORWARD -i eth -j DROP\n";
+    let all = "-A FORWARD -i eth+ -j DROP\n";
+    assert_equal(&filter(&format!("{all}{tested}")), &filter(all));
+    let found = differs(&filter(&tested), &filter(all), &by_text());
+    let device = found.witness.packet.iif.clone();
+    assert_eq!(found.verdicts, (Verdict::Accept, Verdict::Drop), "{device}");
+    assert!(device.starts_with("eth"), "{device}");
+}
+
+#[test]
 fn moving_a_port_match_differs_for_truncated_headers() {
     let port = "-A FORWARD -p udp -m udp --dport 53 -j ACCEPT\n";
     let src = "-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n";
