@@ -208,10 +208,3 @@ fn what_is_proven_in_lockstep_is_equal_as_a_whole_for_many_seeds() {
     println!("{counts:?}");
     assert!(counts.proven > 10_000 && counts.differing > 10_000, "{counts:?}");
 }
-
-#[test]
-#[ignore = "temporary"]
-fn seed_from_environment() {
-    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
-    println!("{:?}", compare_lockstep_with_diagrams(seed..seed + 1));
-}
