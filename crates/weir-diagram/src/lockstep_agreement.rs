@@ -208,10 +208,3 @@ fn lockstep_proofs_agree_with_whole_diagrams_for_many_seeds() {
     println!("{counts:?}");
     assert!(counts.proven > 10_000 && counts.differing > 10_000, "{counts:?}");
 }
-
-#[test]
-#[ignore = "temporary"]
-fn seed_from_environment() {
-    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
-    println!("{:?}", compare_lockstep_with_diagrams(seed..seed + 1));
-}

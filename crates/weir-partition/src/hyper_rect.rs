@@ -65,6 +65,7 @@ const _: () = assert!(matches!(NUMBER_AXIS_FIELDS[0], Field::Saddr));
 const _: () = assert!(matches!(NUMBER_AXIS_FIELDS[1], Field::Daddr));
 
 /// The axis of a field; `None` where it is none.
+#[inline]
 pub(crate) fn find_number_axis(field: Field) -> Option<usize> {
     Some(NUMBER_AXIS_BY_FIELD[field as usize].into()).filter(|axis| *axis < NUMBER_AXIS_COUNT)
 }
@@ -134,16 +135,19 @@ impl CodeSet {
     }
 
     /// Those in both.
+    #[inline]
     pub fn and(self, other: CodeSet) -> CodeSet {
         CodeSet([self.0[0] & other.0[0], self.0[1] & other.0[1]])
     }
 
     /// Those in either.
+    #[inline]
     pub fn or(self, other: CodeSet) -> CodeSet {
         CodeSet([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
     /// The others.
+    #[inline]
     pub fn complement(self) -> CodeSet {
         CodeSet([!self.0[0], !self.0[1]])
     }
@@ -154,6 +158,7 @@ impl CodeSet {
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == [0; 2]
     }
@@ -210,6 +215,7 @@ impl HyperRect {
         all
     }
 
+    #[inline]
     fn span(&self, axis: usize) -> Interval {
         match axis.checked_sub(ADDRESS_AXIS_COUNT) {
             None => self.address_spans[axis],
@@ -235,11 +241,13 @@ impl HyperRect {
     ///
     /// # Panics
     /// Where the field is no axis of numbers ([`HyperRect::has_number_axis`]).
+    #[inline]
     pub fn interval_of_field(&self, field: Field) -> Interval {
         self.span(find_number_axis(field).expect("an axis of numbers"))
     }
 
     /// Its values of a field that is a set of few.
+    #[inline]
     pub fn codes_of_axis(&self, axis: CodeAxis) -> CodeSet {
         self.code_sets[axis as usize]
     }
@@ -318,6 +326,7 @@ impl HyperRect {
     }
 
     /// Whether there is a packet in both.
+    #[inline]
     pub fn intersects(&self, other: &HyperRect) -> bool {
         let narrow = self.narrow_spans.iter().zip(&other.narrow_spans);
         let addresses = self.address_spans.iter().zip(&other.address_spans);
@@ -331,6 +340,7 @@ impl HyperRect {
     }
 
     /// Whether every packet of the other is in this one.
+    #[inline]
     pub fn covers(&self, other: &HyperRect) -> bool {
         let narrow = self.narrow_spans.iter().zip(&other.narrow_spans);
         let addresses = self.address_spans.iter().zip(&other.address_spans);

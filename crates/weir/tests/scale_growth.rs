@@ -3,8 +3,10 @@
 
 #[path = "../benches/scale/commands.rs"]
 mod commands;
+#[expect(dead_code, reason = "the bench prints memory and wall-clock time")]
 #[path = "../benches/scale/process_usage.rs"]
 mod process_usage;
+#[expect(dead_code, reason = "the bench measures the largest sizes")]
 #[path = "../benches/scale/shapes.rs"]
 mod shapes;
 
@@ -43,7 +45,7 @@ fn commands_cost_as_the_rulesets_grow() {
     for shape in ScaleShape::ALL {
         let sizes = [larger_size(shape) / SIZE_RATIO, larger_size(shape)];
         let folders = sizes.map(|size| {
-            let folder = TempFolder::new("scale-growth");
+            let folder = TempFolder::new(&format!("scale-growth-{size}"));
             write_ruleset_files(shape, size, folder.path());
             folder
         });
