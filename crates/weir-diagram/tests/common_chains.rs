@@ -55,8 +55,8 @@ fn steps_grow_with_differing_rules_not_with_chain_contents() {
         assert!(comparison.is_equal(), "{count} services");
         taken.push(steps(&comparison));
     }
-    assert!(taken[0] > 1000, "the list of services was compared: {taken:?}");
-    assert!(taken[2] < 3_000_000, "{taken:?}");
+    assert!(taken[0] > 25, "each service was compared: {taken:?}");
+    assert!(taken[2] < 100 * 1000, "{taken:?}");
     assert!(taken[2] < taken[1] * 3 && taken[1] < taken[0] * 3, "{taken:?}");
 }
 
@@ -164,7 +164,7 @@ fn a_tree_that_dispatches_to_chains_is_compared_by_calls() {
         assert!(comparison.is_equal(), "{count} networks");
         steps(&comparison)
     });
-    assert!(steps[1] < steps[0] * 3 && steps[0] < 1000 * 300, "{steps:?}");
+    assert!(steps[1] < steps[0] * 3 && steps[0] < 1000 * 500, "{steps:?}");
 }
 
 #[test]
