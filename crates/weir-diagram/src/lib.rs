@@ -53,6 +53,7 @@ mod address_cell;
 #[cfg(test)]
 mod agreement;
 mod aligned_rules;
+mod assumed_answers;
 mod balanced_merge;
 mod chain_cache;
 mod changed_rule_witness;
@@ -119,6 +120,7 @@ mod variable_order_search;
 mod witness;
 mod witness_oracle;
 
+pub use self::assumed_answers::RegionAssumptions;
 pub use self::compare::{compare_firewalls, compare_with_progress};
 pub use self::comparison_types::{
     CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison,
@@ -139,8 +141,8 @@ pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::region_decision::{
-    FailingPackets, JourneyVerdicts, RegionAssumptions, RegionDecision, RegionDecisionError,
-    RegionDecisionLimits, UndecidedPackets,
+    FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
+    UndecidedPackets,
 };
 pub use self::stateful_test_id::StatefulTestIdResolver;
 pub use self::variable_layout::VariableOrder;
