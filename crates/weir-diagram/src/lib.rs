@@ -52,6 +52,7 @@
 #[cfg(test)]
 mod agreement;
 mod aligned_rules;
+mod assumed_answers;
 mod balanced_merge;
 mod cell_ipsets;
 mod cell_tests;
@@ -126,6 +127,7 @@ mod variable_order_search;
 mod witness;
 mod witness_oracle;
 
+pub use self::assumed_answers::RegionAssumptions;
 pub use self::compare::{compare_firewalls, compare_with_progress};
 pub use self::comparison_types::{
     CompareError, CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison,
@@ -146,8 +148,8 @@ pub use self::proof_budget::ProofBudget;
 pub use self::reassembly_difference::ReassemblyDifference;
 pub use self::region::{ComparedExamplePacket, FieldValues, Region, RegionFieldSize};
 pub use self::region_decision::{
-    FailingPackets, JourneyVerdicts, RegionAssumptions, RegionDecision, RegionDecisionError,
-    RegionDecisionLimits, UndecidedPackets,
+    FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
+    UndecidedPackets,
 };
 pub use self::stateful_test_id::{StatefulTestIdResolver, have_same_stateful_rule_counts};
 pub use self::variable_layout::VariableOrder;

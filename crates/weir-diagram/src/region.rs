@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::fmt;
 use std::rc::Rc;
 
-use weir_model::{Field, Match};
+use weir_model::{Family, Field, Match};
 use weir_semantics::{OutcomeDifference, Verdict};
 
 use crate::device_name_classes::ANY_OTHER_DEVICE_PHRASE;
@@ -428,12 +428,7 @@ impl PacketSpace<'_> {
             }
             Field::CtState => describe_ct_states_with_nat(codes(), omit_obvious),
             Field::TcpFlags if spans == [(0, field.max_value(family))] => Vec::new(),
-            // The two bits for congestion have no name and are in no test of iptables.
-            Field::TcpFlags => {
-                let words = codes().map(|flags| field.display_value(flags.into(), family));
-                let mut named = HashSet::new();
-                words.filter(|word| named.insert(word.clone())).collect()
-            }
+            Field::TcpFlags => list_distinct_tcp_flags(codes()),
             _ => {
                 let all = field.max_value(family);
                 let spans = spans.iter().filter(|s| **s != (0, all));
@@ -451,6 +446,14 @@ impl PacketSpace<'_> {
             assumed_match: None,
         })
     }
+}
+
+/// Each combination of TCP flags once: the two bits for congestion have no name, and no test of
+/// iptables reads them.
+fn list_distinct_tcp_flags(codes: impl Iterator<Item = u32>) -> Vec<String> {
+    let words = codes.map(|flags| Field::TcpFlags.display_value(flags.into(), Family::V4));
+    let mut named = HashSet::new();
+    words.filter(|word| named.insert(word.clone())).collect()
 }
 
 /// How many addresses or ports some spans are.

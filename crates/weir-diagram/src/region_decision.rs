@@ -9,17 +9,16 @@
 //! Each packet is the first that its connection sends through the nat table, and none that the host
 //! sends in reply to another, as in [`Oracle`](weir_semantics::Oracle)'s defaults.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use weir_model::{Family, Field, Firewall, Match, PacketRegion};
-use weir_semantics::question_digest::digest_drop_question;
-use weir_semantics::{ConnectionFact, Interpreter, JourneyKind, Verdict};
+use weir_model::{Family, Field, Firewall, PacketRegion};
+use weir_semantics::{Interpreter, JourneyKind, Verdict};
 
+use crate::assumed_answers::{RegionAssumptions, list_connection_fact_levels};
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
 use crate::compose::DiagramContext;
 use crate::device_name_classes::DeviceNameClasses;
-use crate::free_variable::FreeVariable;
 use crate::hook_context::HookContext;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::packet_space::{PacketSet, PacketSpaceBasis, PacketSpaceOptions};
@@ -42,15 +41,6 @@ pub struct RegionDecisionLimits {
     pub memory_bytes: usize,
     /// Steps, as in [`CompareOptions::steps_max`](crate::CompareOptions::steps_max).
     pub steps_max: u64,
-}
-
-/// What is taken for granted of matches and targets, where packets do not determine it.
-#[derive(Clone, Copy)]
-pub struct RegionAssumptions<'a> {
-    /// Whether a match is assumed to match; one with a result drops no packet itself.
-    pub assumed_result: &'a dyn Fn(&Match) -> Option<bool>,
-    /// Whether the module or target of this name is assumed to drop no packet itself.
-    pub never_drops: &'a dyn Fn(&str) -> bool,
 }
 
 /// Whether all packets of a region have an expected verdict on one journey.
@@ -421,94 +411,6 @@ fn build_journey_packets(
         packets = space.store.minus(packets, mac)?;
     }
     Ok(packets)
-}
-
-/// The levels of facts of the connection that are false for the first packet of a connection.
-fn list_connection_fact_levels(context: &DiagramContext<'_>) -> HashMap<u32, bool> {
-    let facts =
-        [ConnectionFact::NatTableAlreadyTraversed, ConnectionFact::HostReplyInheritsConntrackEntry]
-            .map(ConnectionFact::digest);
-    context.list_variable_levels(|variable, _| match variable {
-        FreeVariable::StatelessTest { content_digest, .. } => {
-            facts.contains(content_digest).then_some(false)
-        }
-        _ => None,
-    })
-}
-
-impl DiagramContext<'_> {
-    /// The levels of free variables for which `value` gives a value.
-    fn list_variable_levels(
-        &self,
-        value: impl Fn(&FreeVariable, Option<&Match>) -> Option<bool>,
-    ) -> HashMap<u32, bool> {
-        let variables = (0..).map_while(|number| {
-            Some((self.space.layout.fields_end + number, self.space.free_variables.get(number)?))
-        });
-        variables
-            .filter_map(|(level, (variable, m))| Some((level, value(variable, m.as_ref())?)))
-            .collect()
-    }
-
-    /// The levels of matches with an assumed result, and of whether these drop the packet.
-    fn list_assumed_results(&self, assumptions: RegionAssumptions<'_>) -> HashMap<u32, bool> {
-        let RegionAssumptions { assumed_result, never_drops } = assumptions;
-        let mut drop_questions = HashSet::new();
-        for number in 0.. {
-            let Some((variable, m)) = self.space.free_variables.get(number) else { break };
-            if m.as_ref().is_some_and(|m| assumed_result(m).is_some())
-                && let Some(digest) = content_digest_of_test(variable)
-            {
-                drop_questions.insert(digest_drop_question(digest));
-            }
-        }
-        self.list_variable_levels(|variable, m| match m {
-            Some(m) => assumed_result(m),
-            None => {
-                let dropper = self.space.free_variables.dropper_name(variable);
-                let digest = content_digest_of_test(variable)?;
-                let is_assumed =
-                    drop_questions.contains(&digest) || dropper.is_some_and(never_drops);
-                is_assumed.then_some(false)
-            }
-        })
-    }
-
-    /// A diagram in which the variables of these levels have these values.
-    fn fix_variables(
-        &mut self,
-        set: DiagramRef,
-        values: &HashMap<u32, bool>,
-        known: &mut HashMap<DiagramRef, DiagramRef>,
-    ) -> Result<DiagramRef, LimitReached> {
-        let level = self.space.store.level(set);
-        if level == LEAF_LEVEL {
-            return Ok(set);
-        }
-        if let Some(found) = known.get(&set) {
-            return Ok(*found);
-        }
-        let (low, high) = self.space.store.branches(set);
-        let found = match values.get(&level) {
-            Some(true) => self.fix_variables(high, values, known)?,
-            Some(false) => self.fix_variables(low, values, known)?,
-            None => {
-                let low = self.fix_variables(low, values, known)?;
-                let high = self.fix_variables(high, values, known)?;
-                self.space.store.make_node(level, low, high)?
-            }
-        };
-        known.insert(set, found);
-        Ok(found)
-    }
-}
-
-fn content_digest_of_test(variable: &FreeVariable) -> Option<u64> {
-    match variable {
-        FreeVariable::StatelessTest { content_digest, .. }
-        | FreeVariable::StatefulTest { content_digest, .. } => Some(*content_digest),
-        _ => None,
-    }
 }
 
 impl RegionDecisionLimits {

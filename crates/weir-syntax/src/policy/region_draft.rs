@@ -13,7 +13,7 @@ pub(super) const OPENING_FLAGS_MASK: u128 =
     (tcp_flag::FIN | tcp_flag::SYN | tcp_flag::RST | tcp_flag::ACK) as u128;
 
 /// ICMPv6 types that conntrack leaves untracked: MLD and neighbour discovery
-/// (`noct_valid_new` in net/netfilter/nf_conntrack_proto_icmpv6.c).
+/// (net/netfilter/nf_conntrack_proto_icmpv6.c).
 const UNTRACKED_ICMPV6_TYPES: [u128; 8] = [130, 131, 132, 133, 134, 135, 136, 143];
 
 /// The conditions so far.

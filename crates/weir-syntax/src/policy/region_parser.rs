@@ -4,9 +4,9 @@
 //!
 //! - addresses, devices, protocol, ports, ICMP types, TOS, lengths and MAC addresses may be
 //!   anything;
-//! - the others are those of a packet that opens a connection: conntrack state NEW (UNTRACKED if
-//!   all packets are ICMPv6 of types that are never tracked) without translations, no marks, TCP flags SYN, sent to this host alone (unicast). `any` instead of a
-//!   value allows everything.
+//! - the others are those of a packet that opens a connection: conntrack state NEW without
+//!   translations (UNTRACKED if all packets are ICMPv6 of types that are never tracked), no marks,
+//!   TCP flags SYN, sent to this host alone (unicast). `any` instead of a value allows everything.
 //!
 //! Packets are whole: a region has neither fragments nor truncated headers. The TTL is at least 2
 //! where packets are forwarded; `weir-review` adds that condition, since it depends on the path.
@@ -18,7 +18,6 @@ use super::field_values::{self, FieldValueKind};
 use super::policy_types::PolicySubject;
 use super::region_draft::RegionDraft;
 use super::statements::PolicyToken;
-use super::test_parser::late_via_error;
 use crate::diagnostic::ParseResult;
 
 const CLAUSE_HELP: &str = "a region has iif, oif, ip, ip6, tcp, udp, sctp, dccp, th, icmp, icmpv6, \
@@ -71,7 +70,7 @@ impl<'p, 't> RegionParser<'p, 't> {
             "mark" => self.parse_values(word, Field::Mark, FieldValueKind::MaskedNumber),
             "pkttype" => self.parse_values(word, Field::PktType, FieldValueKind::PktType),
             "length" => self.parse_values(word, Field::Length, FieldValueKind::Number),
-            "via" => Err(late_via_error(word)),
+            "via" => Err(word.late_via_error()),
             "fragment" | "truncated" => {
                 let help = "a region has whole packets; test fragments and truncated headers with \
                             `packet`";

@@ -33,6 +33,14 @@ impl PolicyToken<'_> {
     pub fn error(&self, message: impl Into<String>, help: impl Into<String>) -> Box<Diagnostic> {
         Box::new(Diagnostic::new(message, self.span()).with_help(help))
     }
+
+    /// The error of a path that does not stand before the words of the packets.
+    pub fn late_via_error(&self) -> Box<Diagnostic> {
+        self.error(
+            "via among the words of the packets",
+            "write it before them: `all via forward …`, `packet via forward …`",
+        )
+    }
 }
 
 /// Positions are 32 bits wide; a longer text is refused by [`split_statements`].

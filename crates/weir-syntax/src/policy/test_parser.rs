@@ -115,14 +115,6 @@ fn parse_via(rest: &mut &[PolicyToken<'_>]) -> ParseResult<Option<Hook>> {
     }))
 }
 
-/// The error of a path that does not stand before the words of the packets.
-pub(super) fn late_via_error(via: &PolicyToken<'_>) -> Box<Diagnostic> {
-    via.error(
-        "via among the words of the packets",
-        "write it before them: `all via forward …`, `packet via forward …`",
-    )
-}
-
 /// What a test assumes of modules and targets.
 #[derive(Default)]
 struct TestAssumptions {
@@ -177,7 +169,7 @@ fn parse_packet_subject(
     end: usize,
 ) -> ParseResult<PolicySubject> {
     if let Some(via) = tokens.iter().find(|token| token.text == "via" && !token.is_quoted) {
-        return Err(late_via_error(via));
+        return Err(via.late_via_error());
     }
     let mut words = PacketWords::default();
     for token in tokens {
