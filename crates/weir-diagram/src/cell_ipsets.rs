@@ -13,7 +13,7 @@ use weir_model::{ChangingSets, ElementPart, Family, IpSet, SetOption, SharedName
 use weir_partition::IntervalSet;
 use weir_partition::interval::Interval;
 
-use crate::ipset_membership::parse_set_match_options;
+use crate::set_match_options::parse_set_match_options;
 
 /// Ports of all stretches of addresses together, for each element. A host of a nested prefix has
 /// the ports of all prefixes around it.

@@ -23,6 +23,7 @@ use crate::presence::{
     PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
 };
+use crate::set_match_options::parse_set_match_options;
 use crate::sorted_ipset_elements::{
     build_multipart_ipset_membership, build_single_address_ipset_membership,
 };
@@ -30,26 +31,6 @@ use crate::variable_layout::VariableLayout;
 
 /// The packet does not determine whether it is in the set.
 const UNKNOWN_MEMBERSHIP_LEAF: DiagramRef = DiagramRef::leaf(3);
-
-/// What the options of a `-m set` require.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SetMatchOptionRequirements {
-    pub return_nomatch: bool,
-    /// More than membership.
-    pub has_options_beyond_membership: bool,
-}
-
-pub(crate) fn parse_set_match_options(m: &SetMatch) -> SetMatchOptionRequirements {
-    let mut options = SetMatchOptionRequirements::default();
-    for word in m.options.iter().flat_map(|o| o.split_whitespace()) {
-        match word.trim_start_matches('-') {
-            "return-nomatch" => options.return_nomatch = true,
-            "!" | "update-counters" | "update-subcounters" => {}
-            _ => options.has_options_beyond_membership = true,
-        }
-    }
-    options
-}
 
 impl PacketSpace<'_> {
     /// Packets that a `-m set` finds in its set, its negation aside.

@@ -113,6 +113,7 @@ mod same_rule_tests;
 mod sequence_agreement;
 mod sequence_build;
 mod sequence_comparison;
+mod set_match_options;
 #[cfg(test)]
 mod slice_agreement;
 mod sorted_ipset_elements;

@@ -25,8 +25,8 @@ pub enum KnownWrite {
     AddToTtl(i16),
 }
 
-/// What a target writes into the packet, if its options alone determine it. A target with
-/// [`with_known_values`](super::TargetRow) in its row has an arm here.
+/// What a target writes into the packet, if its options alone determine it. A target whose
+/// [row](super::TargetRow) has known values has an arm here.
 ///
 /// ```
 /// use weir_model::effect::{KnownWrite, known_write};
