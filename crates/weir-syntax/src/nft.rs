@@ -24,6 +24,7 @@
 
 mod action_parser;
 mod comparison_parser;
+mod map_keys;
 mod normal_form;
 mod opaque_test_parser;
 mod print;

@@ -82,3 +82,19 @@ proptest! {
         fuzz::check_nft_normalize_idempotent(&data);
     }
 }
+
+/// Measured with nft 1.0.6: "File exists", "conflicting intervals specified".
+#[test]
+fn a_map_key_with_two_verdicts_is_refused() {
+    let text = |elements: &str| {
+        format!(
+            "table ip weir_filter {{\n\tmap m {{\n\t\ttype inet_service : verdict\n\
+             \t\tflags interval\n\t\telements = {{ {elements} }}\n\t}}\n}}\n"
+        )
+    };
+    assert!(weir_syntax::nft::parse(&text("53 : accept, 54 : drop")).is_ok());
+    for elements in ["53 : accept, 53 : drop", "50-60 : accept, 53 : drop"] {
+        let errors = weir_syntax::nft::parse(&text(elements)).expect_err("two verdicts");
+        assert!(errors[0].message.contains("another verdict"), "{errors:?}");
+    }
+}

@@ -6,6 +6,7 @@ use weir_model::nft::{
 };
 use weir_model::{Family, Hook, Policy, TableName};
 
+use super::map_keys::MapKeys;
 use super::statement_parser::{self, EnclosingTableAndChain};
 use super::token_cursor::{NftToken, NftTokenCursor, UNSUPPORTED_NFT_HELP};
 use super::{action_parser, value_parser};
@@ -231,6 +232,7 @@ impl<'t> NftReader<'t> {
 
     fn parse_map_elements(&mut self, map: &mut VerdictMap, family: Family) -> ParseResult<()> {
         self.cursor.expect_token(NftToken::OpenBrace, "{")?;
+        let mut keys = MapKeys::default();
         loop {
             self.cursor.skip_line_ends_and_semicolons();
             if self.cursor.take_token_if_equal(NftToken::CloseBrace) {
@@ -256,6 +258,12 @@ impl<'t> NftReader<'t> {
                 Some(verdict) => verdict,
                 None => return self.cursor.missing_token_error("a verdict"),
             };
+            if !keys.insert(&key, &verdict) {
+                return self.cursor.refuse_last_token(format!(
+                    "map {} has this key, or a part of it, with another verdict",
+                    map.name
+                ));
+            }
             map.elements.push(VerdictMapElement { key, credited_originals: Vec::new(), verdict });
             self.cursor.skip_line_ends_and_semicolons();
             if !self.cursor.take_token_if_equal(NftToken::Comma)
