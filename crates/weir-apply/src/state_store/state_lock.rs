@@ -1,0 +1,96 @@
+//! The lock by which commands that change generations exclude each other.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use weir_kernel::process::PidWithStartTime;
+
+use crate::ApplyOperationError;
+
+/// How often a lock that another command holds is tried.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+const NAMESPACE_FILE: &str = "/proc/thread-self/ns/net";
+
+/// The lock of one namespace's generations, held until it is dropped.
+///
+/// It is two locks: that of the state, and that of the namespace, which `load.sh` and `unload.sh`
+/// take as well.
+#[derive(Debug)]
+pub struct StateLock {
+    state: File,
+    _namespace: File,
+}
+
+impl StateLock {
+    pub(super) fn acquire(path: &Path, wait: Duration) -> Result<StateLock, ApplyOperationError> {
+        let error = || ApplyOperationError::file("open", path);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+        let mut state = options.custom_flags(no_link).open(path).map_err(error())?;
+        let end = Instant::now() + wait;
+        wait_for_lock(&state, end)
+            .map_err(|()| ApplyOperationError::LockHeld { holder: describe_holder(path) })?;
+        let namespace = File::open(NAMESPACE_FILE)
+            .map_err(ApplyOperationError::file("open", NAMESPACE_FILE))?;
+        wait_for_lock(&namespace, end).map_err(|()| ApplyOperationError::LockHeld {
+            holder: "load.sh or unload.sh, or a tool of theirs,".to_owned(),
+        })?;
+        let own = std::process::id();
+        let written = state.set_len(0).and_then(|()| state.write_all(own.to_string().as_bytes()));
+        // On a full disk, the next command cannot name this one: that is no reason to stop.
+        let _ = written;
+        Ok(StateLock { state, _namespace: namespace })
+    }
+
+    /// The file that is locked.
+    pub(crate) fn file(&self) -> &File {
+        &self.state
+    }
+}
+
+fn wait_for_lock(file: &File, end: Instant) -> Result<(), ()> {
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) if Instant::now() < end => std::thread::sleep(RETRY_INTERVAL),
+            Err(_) => return Err(()),
+        }
+    }
+}
+
+fn describe_holder(path: &Path) -> String {
+    let pid = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let Some(pid) = pid else { return "another command of weir".to_owned() };
+    match PidWithStartTime::from_pid(pid) {
+        Some(_) => format!("weir (process {pid})"),
+        None => format!("a tool that weir (process {pid}, which has ended) started"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_testkit::TempFolder;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_names_its_holder_and_is_free_again_when_it_is_dropped() {
+        let folder = TempFolder::new("state-lock");
+        let path = folder.path().join("lock");
+        let first = StateLock::acquire(&path, Duration::ZERO).expect("it is free");
+        let error = StateLock::acquire(&path, Duration::ZERO).expect_err("it is held").to_string();
+        assert!(error.contains(&format!("weir (process {})", std::process::id())), "{error}");
+        let waiting = std::thread::scope(|scope| {
+            let second = scope.spawn(|| StateLock::acquire(&path, Duration::from_secs(20)));
+            drop(first);
+            second.join().expect("it ends")
+        });
+        waiting.expect("it was dropped");
+    }
+}
