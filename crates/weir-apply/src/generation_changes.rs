@@ -24,12 +24,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use weir_model::{Family, iptables_tool_name};
+
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, RulesetInForce, SetSelection, empty_table_text,
     find_text_difference, read_ruleset_in_force,
 };
-use crate::state_store::{CurrentGeneration, Journal, StateLock, StateStore};
+use crate::rule_counters::CountedOriginals;
+use crate::state_store::{
+    CurrentGeneration, GenerationKind, Journal, SourceFile, StateLock, StateStore,
+};
 
 pub use self::apply::{AppliedGeneration, ApplyRequest};
 pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
@@ -101,6 +106,35 @@ pub(crate) fn resolve_ruleset(
         ruleset.legacy_tables.entry(*table).or_insert_with(text);
     }
     Ok(ruleset)
+}
+
+/// The original rules of a generation, and where they are counted. Those of a generation that was
+/// applied from a compiled folder are not known.
+pub(crate) fn load_originals(
+    store: &StateStore,
+    generation: u32,
+) -> Result<CountedOriginals, ApplyOperationError> {
+    let record = store.read_generation(generation)?;
+    let GenerationKind::Applied { sources, .. } = &record.kind else {
+        return Ok(CountedOriginals::of_legacy_tables(&store.read_ruleset(generation)?));
+    };
+    let folder = store.generation_folder(generation);
+    let manifest = weir_artefact::read_manifest(&folder.join("artefact"))?;
+    let mut texts = Vec::new();
+    for source in sources {
+        if let Some(family) = family_of_source(source) {
+            let path = folder.join("source").join(&source.copy);
+            let text = std::fs::read_to_string(&path);
+            texts.push((family, text.map_err(ApplyOperationError::file("read", &path))?));
+        }
+    }
+    Ok(CountedOriginals::of_sources(&texts, &manifest))
+}
+
+/// The family of a file of rules; none of a file of sets.
+pub(crate) fn family_of_source(source: &SourceFile) -> Option<Family> {
+    let mut families = [Family::V4, Family::V6].into_iter();
+    families.find(|family| iptables_tool_name(*family) == source.copy)
 }
 
 /// Reads what is in force of some tables and of the sets of some rulesets.

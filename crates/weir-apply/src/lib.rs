@@ -12,7 +12,8 @@
 //! [`generation_changes`] puts artefacts in force as generations, confirms them and rolls back.
 //! [`apply_steps`] decides the order, `step_execution` carries it out, [`state_store`] remembers,
 //! [`confirmation_supervisor`] rolls back what nobody confirms, and [`apply_plan`] says beforehand
-//! what would change. [`generation_listing`] lists generations,
+//! what would change. [`rule_counters`] carries counters over,
+//! [`generation_listing`] lists generations,
 //! and [`kernel_ruleset`] is the value that all of them work on.
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod iptables;
 pub mod kernel_ruleset;
 mod nft_transaction_text;
 mod operation_error;
+pub mod rule_counters;
 mod ruleset_tools;
 pub mod state_store;
 mod step_execution;

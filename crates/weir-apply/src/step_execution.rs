@@ -3,6 +3,7 @@
 //! A table of legacy iptables is replaced natively if weir knows all of its matches and targets,
 //! else by the tool; sets and nft tables by their tools.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, have_equal_rules, read_legacy_table_text, spare_set_name,
 };
 use crate::nft_transaction_text::{render_copies, render_removal, render_replacement};
+use crate::rule_counters::{CountersByLocation, locate_replaced_counts};
 use crate::ruleset_tools::change_by_tool;
-use crate::xtables::{SetIndices, encode_table, load_table};
+use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
 use crate::{ApplyError, ApplyOperationError};
 
 /// How long another program may hold the xtables lock.
@@ -80,6 +82,8 @@ pub(crate) struct StepExecution<'r> {
     pub wanted: &'r KernelRuleset,
     /// The lock of the state, which tools hold as well.
     pub lock: &'r File,
+    /// What natively replaced tables of legacy iptables had counted at the end.
+    pub replaced_counters: RefCell<CountersByLocation>,
 }
 
 impl StepExecution<'_> {
@@ -153,7 +157,10 @@ impl StepExecution<'_> {
             XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(ApplyError::from)?;
         self.refuse_changed_table(table)?;
         let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
-        load_table(&socket, &parsed)?;
+        let replaced_table = KernelTable::read(&socket, table.table)?;
+        let counts = load_table(&socket, &parsed)?;
+        let counters = locate_replaced_counts(&replaced_table, &counts);
+        self.replaced_counters.borrow_mut().extend(counters);
         Ok(())
     }
 

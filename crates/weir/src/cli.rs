@@ -34,8 +34,8 @@ pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain::{AssumedMatchResultArg, ExplainArgs};
 pub use fmt::FmtPrintArgs;
 pub use generations::{
-    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, GenerationPlaceArgs, HistoryArgs, PlanArgs,
-    RollbackArgs, SuperviseArgs,
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
+    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
@@ -266,6 +266,15 @@ Example:
         after_help = "Example:\n  sudo weir history\n  sudo weir history --json | jq '.in_force'"
     )]
     History(HistoryArgs),
+    /// Print the original ruleset in force with its counters, whatever its form.
+    #[command(after_help = "\
+The counters of the form are added up for each rule of the files that were applied. weir apply carries
+the counts of rules over that the new ruleset has as well.
+
+Example:
+  sudo weir counters
+  sudo weir counters --format csv > counters.csv")]
+    Counters(CountersArgs),
     /// Roll back what nobody confirms.
     #[command(hide = true)]
     Supervise(SuperviseArgs),

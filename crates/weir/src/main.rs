@@ -102,6 +102,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Confirm(args) => command::generations::confirm_generation(&args),
         Command::Rollback(args) => command::generations::roll_back_generation(&args),
         Command::History(args) => command::generations::print_history(&args),
+        Command::Counters(args) => command::generations::print_counters(&args),
         Command::Supervise(args) => command::generations::supervise(&args),
         Command::Status(args) => command::status::read_and_print_firewall_status(&args),
         Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),

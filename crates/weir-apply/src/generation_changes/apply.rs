@@ -5,8 +5,9 @@ use std::time::Duration;
 use weir_artefact::Artefact;
 use weir_kernel::boot_clock::{read_boot_id, time_since_boot};
 use weir_kernel::tcp_sockets::{TcpSocketState, read_tcp_sockets};
+use weir_model::Family;
 
-use super::{LockedGenerations, read_present, resolve_ruleset};
+use super::{LockedGenerations, family_of_source, load_originals, read_present, resolve_ruleset};
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
 use crate::apply_steps::{ApplyStep, plan_steps};
@@ -15,6 +16,9 @@ use crate::firewall_status::read_firewall_status;
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, RulesetInForce, artefact_mark_of_text, is_legacy_table_in_use,
     list_set_names,
+};
+use crate::rule_counters::{
+    CountedOriginals, add_late_counts, carry_counters, read_counters_in_force,
 };
 use crate::ruleset_tools::read_from_tool;
 use crate::state_store::{
@@ -49,6 +53,20 @@ pub struct AppliedGeneration {
     pub steps: Vec<ApplyStep>,
     /// Seconds in which it must be confirmed.
     pub confirm_seconds: Option<u64>,
+    /// Rules of before that had counted packets and that the new ruleset does not have.
+    pub dropped_counter_rules: usize,
+}
+
+impl ApplyRequest<'_> {
+    /// The rules that are applied, and where they will be counted.
+    fn counted_originals(&self) -> CountedOriginals {
+        let texts: Vec<(Family, String)> = self
+            .sources
+            .iter()
+            .filter_map(|(source, text)| Some((family_of_source(source)?, (*text).to_owned())))
+            .collect();
+        CountedOriginals::of_sources(&texts, &self.artefact.manifest)
+    }
 }
 
 impl LockedGenerations {
@@ -76,7 +94,15 @@ impl LockedGenerations {
         };
         let present = read_units_in_force(request.artefact, &recorded)?;
         refuse_conflicts(request, &present, current.generation.is_some())?;
-        let wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
+        let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
+        let old_originals = match current.generation {
+            Some(generation) => load_originals(&self.store, generation)?,
+            None => CountedOriginals::of_legacy_tables(&present.ruleset),
+        };
+        let new_originals = request.counted_originals();
+        let counters = read_counters_in_force(&present.ruleset)?;
+        let dropped_counter_rules =
+            carry_counters(&old_originals, &counters, &new_originals, &mut wanted);
         let steps = plan_steps(&present, &wanted);
         require_tools(&steps, &wanted)?;
         let previous = self.save_what_is_in_force(request, &recorded, &present)?;
@@ -96,6 +122,9 @@ impl LockedGenerations {
         };
         let done = begun
             .and_then(|()| self.change_to(&present, &wanted))
+            .and_then(|replaced| {
+                add_late_counts(&old_originals, [&counters, &replaced], &new_originals)
+            })
             .and_then(|()| self.record_in_force(request, &mut journal, &wanted));
         if let Err(cause) = done {
             return Err(self.undo_apply(&journal, &wanted, cause));
@@ -105,7 +134,13 @@ impl LockedGenerations {
             self.store.remove_journal()?;
         }
         let confirm_seconds = journal.confirm_seconds;
-        Ok(AppliedGeneration { generation, previous, steps, confirm_seconds })
+        Ok(AppliedGeneration {
+            generation,
+            previous,
+            steps,
+            confirm_seconds,
+            dropped_counter_rules,
+        })
     }
 
     /// Saves what is in force: with the current generation, or as the first one.

@@ -103,7 +103,7 @@ impl LockedGenerations {
                 &present.ruleset,
             )?;
         }
-        self.change_to(&present, &wanted_ruleset)
+        self.change_to(&present, &wanted_ruleset).map(drop)
     }
 
     pub(super) fn record_outcome(

@@ -2,11 +2,13 @@
 
 use super::interrupted::rolled_back;
 use super::{
-    LockedGenerations, read_present, refuse_changes_by_others, require_current, resolve_ruleset,
+    LockedGenerations, load_originals, read_present, refuse_changes_by_others, require_current,
+    resolve_ruleset,
 };
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::{KernelRuleset, have_equal_rules};
+use crate::rule_counters::{add_late_counts, carry_counters, read_counters_in_force};
 use crate::state_store::{
     GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation, JournalStage,
 };
@@ -66,7 +68,7 @@ impl LockedGenerations {
         tables.extend(self.store.read_ruleset(to)?.tables());
         tables.sort();
         tables.dedup();
-        let wanted = resolve_ruleset(&self.store, to, baseline, &tables)?;
+        let mut wanted = resolve_ruleset(&self.store, to, baseline, &tables)?;
         let present = read_present(&tables, &[&recorded, &wanted])?;
         let from = self.save_leaving_generation(
             &recorded,
@@ -74,6 +76,9 @@ impl LockedGenerations {
             ignores_changes,
             &["weir".to_owned(), "rollback".to_owned()],
         )?;
+        let originals = [load_originals(&self.store, from)?, load_originals(&self.store, to)?];
+        let counters = read_counters_in_force(&present.ruleset)?;
+        carry_counters(&originals[0], &counters, &originals[1], &mut wanted);
         let pending = self.store.read_journal()?;
         let boot_id = weir_kernel::boot_clock::read_boot_id()?;
         let ids = [from, to, baseline];
@@ -81,7 +86,10 @@ impl LockedGenerations {
         reason.clone_into(&mut journal.reason);
         journal.steps = plan_steps(&present, &wanted);
         self.store.write_journal(&journal)?;
-        if let Err(cause) = self.change_to(&present, &wanted) {
+        let changed = self.change_to(&present, &wanted).and_then(|replaced| {
+            add_late_counts(&originals[0], [&counters, &replaced], &originals[1])
+        });
+        if let Err(cause) = changed {
             let back = resolve_ruleset(&self.store, from, baseline, &tables)?;
             if let Err(undo) = self.go_back_to(&back, &wanted) {
                 let (cause, undo) = (Box::new(cause), Box::new(undo));

@@ -1,24 +1,32 @@
 //! From what is in force to a ruleset, by steps.
 
+use std::cell::RefCell;
+
 use super::{LockedGenerations, read_present};
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::{KernelRuleset, RulesetInForce};
+use crate::rule_counters::CountersByLocation;
 use crate::step_execution::StepExecution;
 
 impl LockedGenerations {
-    /// Plans the steps from `present` to `wanted` and carries them out.
+    /// Plans the steps from `present` to `wanted` and carries them out. Returns what tables of
+    /// legacy iptables had counted when they were replaced.
     pub(super) fn change_to(
         &self,
         present: &RulesetInForce,
         wanted: &KernelRuleset,
-    ) -> Result<(), ApplyOperationError> {
-        let execution =
-            StepExecution { expected: &present.ruleset, wanted, lock: self.lock.file() };
+    ) -> Result<CountersByLocation, ApplyOperationError> {
+        let execution = StepExecution {
+            expected: &present.ruleset,
+            wanted,
+            lock: self.lock.file(),
+            replaced_counters: RefCell::default(),
+        };
         for step in plan_steps(present, wanted) {
             execution.run(&step)?;
         }
-        Ok(())
+        Ok(execution.replaced_counters.into_inner())
     }
 
     /// Goes to `wanted` from whatever is in force of it and of `other`.
@@ -29,6 +37,6 @@ impl LockedGenerations {
     ) -> Result<(), ApplyOperationError> {
         let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
         let present = read_present(&tables, &[wanted, other])?;
-        self.change_to(&present, wanted)
+        self.change_to(&present, wanted).map(drop)
     }
 }

@@ -1,10 +1,10 @@
 //! Arguments of the commands that put rulesets in force: `plan`, `apply`, `confirm`, `rollback`,
-//! `history`.
+//! `history`, `counters`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::FormArg;
 use super::limits::ProofLimitArgs;
@@ -139,6 +139,28 @@ pub struct HistoryArgs {
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `weir counters`.
+#[derive(Debug, Args)]
+pub struct CountersArgs {
+    /// Where.
+    #[command(flatten)]
+    pub place: GenerationPlaceArgs,
+    /// The format.
+    #[arg(long, value_enum, default_value_t = CountersFormatArg::Iptables)]
+    pub format: CountersFormatArg,
+}
+
+/// How counters are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CountersFormatArg {
+    /// The original ruleset as `iptables-save -c` prints it.
+    Iptables,
+    /// JSON.
+    Json,
+    /// A line for each rule and policy: place, packets, bytes.
+    Csv,
 }
 
 /// `weir supervise`, which `weir apply --confirm` starts.

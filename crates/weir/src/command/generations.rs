@@ -1,4 +1,4 @@
-//! `weir plan`, `apply`, `confirm`, `rollback` and `history`: rulesets in force, as generations.
+//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: rulesets in force, as generations.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use weir_apply::generation_changes::{
     AppliedGeneration, ApplyRequest, LockedGenerations, ReachabilityProof,
 };
 use weir_apply::generation_listing::list_generations;
+use weir_apply::rule_counters::counter_listing::read_original_counters;
 use weir_apply::state_store::SourceFile;
 use weir_artefact::{Artefact, sha256_hex};
 use weir_backends::CompileOptions;
@@ -21,8 +22,8 @@ use weir_model::iptables_tool_name;
 use super::YesNoExitStatus;
 use super::compile::compile_ruleset_operand;
 use crate::cli::{
-    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, GenerationPlaceArgs, HistoryArgs, PlanArgs,
-    RollbackArgs, SuperviseArgs,
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
+    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
 use crate::operand::{LoadedFirewall, RulesetTextKind};
 use crate::process_timeout::ProcessTimeout;
@@ -121,6 +122,7 @@ struct AppliedMembers<'a> {
     generation: u32,
     previous: u32,
     confirm_seconds: Option<u64>,
+    dropped_counter_rules: usize,
     steps: &'a [ApplyStep],
     recovered: &'a [String],
 }
@@ -155,6 +157,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         generation: applied.generation,
         previous: applied.previous,
         confirm_seconds: applied.confirm_seconds,
+        dropped_counter_rules: applied.dropped_counter_rules,
         steps: &applied.steps,
         recovered: &recovered,
     };
@@ -164,6 +167,11 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
 fn render_applied(applied: &AppliedGeneration) -> String {
     let AppliedGeneration { generation, previous, confirm_seconds, .. } = applied;
     let mut text = format!("generation {generation} is in force, in place of {previous}\n");
+    match applied.dropped_counter_rules {
+        0 => {}
+        1 => text.push_str("1 rule that had counted packets is not in it any more\n"),
+        n => text.push_str(&format!("{n} rules that had counted packets are not in it any more\n")),
+    }
     match confirm_seconds {
         Some(seconds) => text.push_str(&format!(
             "confirm it within {seconds} s from a new session: weir confirm; else generation \
@@ -222,6 +230,17 @@ pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
 pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
     let listing = call_in_place(&args.place, |state| Ok(list_generations(state)?))?;
     print_value("history", &listing, args.json, &listing.render_history())
+}
+
+/// Prints the counters of the original rules in force.
+pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
+    let listing = call_in_place(&args.place, |state| Ok(read_original_counters(state)?))?;
+    let text = match args.format {
+        CountersFormatArg::Iptables => listing.render_iptables_text(),
+        CountersFormatArg::Csv => listing.render_csv(),
+        CountersFormatArg::Json => json_output::render_json_object("counters", &listing)?,
+    };
+    terminal::print_escaped_if_terminal(&text)
 }
 
 /// Rolls back what nobody confirms.
