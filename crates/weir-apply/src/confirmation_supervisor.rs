@@ -1,9 +1,9 @@
-//! The process that rolls back a generation which nobody confirmed in time.
+//! The process that undoes a change whose process was killed, and rolls back a generation which
+//! nobody confirmed in time.
 //!
 //! It has a session of its own, no terminal and no open files of its parent, so that it survives
 //! both. It looks at the journal from time to time, and ends when there is nothing to wait for.
 //! If it is killed, the journal still has the deadline, and the next command of weir rolls back.
-//! It also undoes a change whose process was killed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -41,6 +41,9 @@ pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
 pub use self::confirm::ReachabilityProof;
 pub use self::rollback::RestoredGeneration;
 
+/// Starts a process that ends a change if the process that makes it is killed.
+pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<(), ApplyOperationError>;
+
 /// The generations of the current network namespace, with their lock.
 #[derive(Debug)]
 pub struct LockedGenerations {

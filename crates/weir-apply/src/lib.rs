@@ -13,7 +13,7 @@
 //! [`apply_steps`] decides the order, `step_execution` carries it out, [`state_store`] remembers,
 //! [`confirmation_supervisor`] rolls back what nobody confirms, and [`apply_plan`] says beforehand
 //! what would change. [`rule_counters`] carries counters over,
-//! [`generation_listing`] lists generations,
+//! [`counter_listing`] prints them, [`generation_listing`] lists generations,
 //! and [`kernel_ruleset`] is the value that all of them work on.
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ pub mod apply_plan;
 pub mod apply_steps;
 mod artefact_ruleset;
 pub mod confirmation_supervisor;
+pub mod counter_listing;
 mod error;
 pub mod firewall_status;
 pub mod generation_changes;

@@ -11,24 +11,22 @@
 //! place is a rule of legacy iptables. Elements of sets and tables of nft lose what they count in
 //! that time.
 
-pub mod counter_listing;
 mod counter_text_reader;
 mod counter_text_writer;
+mod counters_by_location;
 mod late_counts;
 mod original_rules;
 
 use std::collections::HashMap;
 
-use weir_model::{CounterLocation, Counters};
+use weir_model::Counters;
 
 pub(crate) use self::counter_text_reader::read_counters_in_force;
 use self::counter_text_writer::write_counters;
+pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
 pub(crate) use self::late_counts::{add_late_counts, locate_replaced_counts};
 pub use self::original_rules::{CountedOriginals, CountedRule};
 use crate::kernel_ruleset::KernelRuleset;
-
-/// The counters of a ruleset in force, by place.
-pub(crate) type CountersByLocation = HashMap<CounterLocation, Counters>;
 
 /// Puts the counts of the rules in force into the texts of a ruleset that has the same rules.
 /// Returns how many rules that counted anything are not in it.
@@ -55,18 +53,6 @@ pub(crate) fn carry_counters(
     }
     write_counters(wanted, &writes);
     counted.len()
-}
-
-/// The sum of the counters that belong to a rule.
-pub(crate) fn sum_counters(
-    locations: &[CounterLocation],
-    counters: &CountersByLocation,
-) -> Counters {
-    let found = locations.iter().filter_map(|location| counters.get(location));
-    found.fold(Counters::default(), |sum, count| Counters {
-        packets: sum.packets + count.packets,
-        bytes: sum.bytes + count.bytes,
-    })
 }
 
 #[cfg(test)]

@@ -90,6 +90,12 @@ impl StateStore {
                 "state folder {path} is no absolute path: write it in full"
             )));
         }
+        if !rustix::process::geteuid().is_root() && state.join(GENERATIONS_FOLDER).exists() {
+            return Err(ApplyOperationError::Refused(format!(
+                "only root can read {}: start weir as root",
+                state.join(GENERATIONS_FOLDER).display()
+            )));
+        }
         let identity = NetworkNamespaceIdentity::of_current_thread()?;
         let name = match identity.is_of_first_process {
             true => "host".to_owned(),
@@ -132,12 +138,7 @@ impl StateStore {
     /// The number of a namespace that is gone is given to another one: what was applied in the
     /// first has no meaning in the second.
     fn set_aside_state_of_other_namespace(&self) -> Result<(), ApplyOperationError> {
-        let current = self.read_current_file()?;
-        let is_other = current.namespace_cookie.is_some()
-            && (&current.boot_id, current.namespace_cookie)
-                != (&self.boot_id, self.namespace_cookie);
-        let is_host = self.folder.file_name().is_some_and(|name| name == "host");
-        if is_host || !is_other {
+        if !self.is_of_other_namespace()? {
             return Ok(());
         }
         let free = (1..).map(|n| self.folder.with_extension(format!("{n}.old")));
@@ -152,6 +153,15 @@ impl StateStore {
         flush_folder(&self.folder)
     }
 
+    fn is_of_other_namespace(&self) -> Result<bool, ApplyOperationError> {
+        let current = self.read_current_file()?;
+        let (boot_id, cookie) = (&current.boot_id, current.namespace_cookie);
+        let is_other =
+            cookie.is_some() && (boot_id, cookie) != (&self.boot_id, self.namespace_cookie);
+        let is_host = self.folder.file_name().is_some_and(|name| name == "host");
+        Ok(is_other && !is_host)
+    }
+
     fn read_current_file(&self) -> Result<CurrentGeneration, ApplyOperationError> {
         Ok(read_json(&self.folder.join(CURRENT_FILE))?.unwrap_or_default())
     }
@@ -162,8 +172,8 @@ impl StateStore {
     /// Where the file cannot be read.
     pub fn read_current(&self) -> Result<CurrentGeneration, ApplyOperationError> {
         let current = self.read_current_file()?;
-        let is_of_boot = current.boot_id == self.boot_id;
-        Ok(if is_of_boot { current } else { CurrentGeneration::default() })
+        let is_ours = current.boot_id == self.boot_id && !self.is_of_other_namespace()?;
+        Ok(if is_ours { current } else { CurrentGeneration::default() })
     }
 
     /// Records which generation is in force.
@@ -186,7 +196,10 @@ impl StateStore {
     /// # Errors
     /// Where the file cannot be read.
     pub fn read_journal(&self) -> Result<Option<Journal>, ApplyOperationError> {
-        read_json(&self.folder.join(JOURNAL_FILE))
+        match self.is_of_other_namespace()? {
+            true => Ok(None),
+            false => read_json(&self.folder.join(JOURNAL_FILE)),
+        }
     }
 
     /// Records what is in progress, before it begins.
@@ -211,7 +224,7 @@ impl StateStore {
     /// # Errors
     /// Where the folder cannot be read.
     pub fn list_generations(&self) -> Result<Vec<u32>, ApplyOperationError> {
-        if !self.exists() {
+        if !self.exists() || self.is_of_other_namespace()? {
             return Ok(Vec::new());
         }
         let entries = durable_files::list_entries(&self.folder)?;

@@ -7,7 +7,10 @@ use weir_kernel::boot_clock::{read_boot_id, time_since_boot};
 use weir_kernel::tcp_sockets::{TcpSocketState, read_tcp_sockets};
 use weir_model::Family;
 
-use super::{LockedGenerations, family_of_source, load_originals, read_present, resolve_ruleset};
+use super::{
+    LockedGenerations, StartSupervisor, family_of_source, load_originals, read_present,
+    resolve_ruleset,
+};
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
 use crate::apply_steps::{ApplyStep, plan_steps};
@@ -72,14 +75,14 @@ impl ApplyRequest<'_> {
 impl LockedGenerations {
     /// Puts an artefact in force as a new generation.
     ///
-    /// `start_supervisor` is called before the first change if a confirmation is required.
+    /// `start_supervisor` is called before the first change.
     ///
     /// # Errors
     /// Where it is refused or fails: then the ruleset of before is in force.
     pub fn apply(
         &mut self,
         request: &ApplyRequest<'_>,
-        start_supervisor: impl FnOnce() -> Result<(), ApplyOperationError>,
+        start_supervisor: StartSupervisor<'_>,
     ) -> Result<AppliedGeneration, ApplyOperationError> {
         if let Some(pending) = self.store.read_journal()? {
             return Err(ApplyOperationError::ConfirmationPending {
@@ -116,11 +119,7 @@ impl LockedGenerations {
             self.store.remove_generation(generation)?;
             return Err(error);
         }
-        let begun = match request.confirm {
-            Some(_) => start_supervisor(),
-            None => Ok(()),
-        };
-        let done = begun
+        let done = start_supervisor()
             .and_then(|()| self.change_to(&present, &wanted))
             .and_then(|replaced| {
                 add_late_counts(&old_originals, [&counters, &replaced], &new_originals)

@@ -70,7 +70,8 @@ impl LockedGenerations {
             journal.confirm_seconds.unwrap_or_default()
         );
         self.store.write_current(journal.to, journal.baseline)?;
-        self.restore_generation(journal.from, &reason, true)?;
+        // The supervisor, or a command that does its work, needs no other.
+        self.restore_generation(journal.from, &reason, true, &|| Ok(()))?;
         self.record_outcome(journal.to, &rolled_back(&reason))?;
         self.recovered.push(format!(
             "generation {} was rolled back, since {reason}: generation {} is in force",

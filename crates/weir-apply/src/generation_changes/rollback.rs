@@ -2,8 +2,8 @@
 
 use super::interrupted::rolled_back;
 use super::{
-    LockedGenerations, load_originals, read_present, refuse_changes_by_others, require_current,
-    resolve_ruleset,
+    LockedGenerations, StartSupervisor, load_originals, read_present, refuse_changes_by_others,
+    require_current, resolve_ruleset,
 };
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
@@ -32,6 +32,7 @@ impl LockedGenerations {
         &mut self,
         generation: Option<u32>,
         ignores_changes: bool,
+        start_supervisor: StartSupervisor<'_>,
     ) -> Result<RestoredGeneration, ApplyOperationError> {
         let (current, _) = require_current(&self.store.read_current()?)?;
         let to = match generation {
@@ -45,7 +46,7 @@ impl LockedGenerations {
         if to == current {
             return Err(ApplyOperationError::Refused(format!("generation {to} is in force")));
         }
-        self.restore_generation(to, "weir rollback", ignores_changes)?;
+        self.restore_generation(to, "weir rollback", ignores_changes, start_supervisor)?;
         Ok(RestoredGeneration { from: current, to })
     }
 
@@ -55,6 +56,7 @@ impl LockedGenerations {
         to: u32,
         reason: &str,
         ignores_changes: bool,
+        start_supervisor: StartSupervisor<'_>,
     ) -> Result<(), ApplyOperationError> {
         let (current, baseline) = require_current(&self.store.read_current()?)?;
         let target = self.store.read_generation(to)?;
@@ -86,7 +88,8 @@ impl LockedGenerations {
         reason.clone_into(&mut journal.reason);
         journal.steps = plan_steps(&present, &wanted);
         self.store.write_journal(&journal)?;
-        let changed = self.change_to(&present, &wanted).and_then(|replaced| {
+        let changed = start_supervisor().and_then(|()| self.change_to(&present, &wanted));
+        let changed = changed.and_then(|replaced| {
             add_late_counts(&originals[0], [&counters, &replaced], &originals[1])
         });
         if let Err(cause) = changed {

@@ -2,7 +2,7 @@
 
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
-use super::CountersByLocation;
+use super::counters_by_location::CountersByLocation;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 use crate::ruleset_tools::read_from_tool;

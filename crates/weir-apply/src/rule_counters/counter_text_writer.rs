@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
-use super::CountersByLocation;
 use super::counter_text_reader::{
     NftBlock, chain_of_rule_line, elements_of_line, is_rule_line, split_counters,
 };
+use super::counters_by_location::CountersByLocation;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 
 /// Writes counters into the texts of a ruleset. Places that it does not have are left out.

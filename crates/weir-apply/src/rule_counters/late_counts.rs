@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::{CounterLocation, Counters, Family, TableName, iptables_tool_name};
 
-use super::{CountedOriginals, CountersByLocation, sum_counters};
+use super::counters_by_location::{CountersByLocation, sum_counters};
+use super::original_rules::CountedOriginals;
 use crate::xtables::KernelTable;
 use crate::{ApplyError, ApplyOperationError};
 

@@ -33,8 +33,12 @@ pub(super) fn refuse_unsafe_entries(folder: &Path) -> Result<(), ApplyOperationE
         return Ok(());
     }
     for path in list_entries(folder)? {
-        let metadata =
-            fs::symlink_metadata(&path).map_err(ApplyOperationError::file("read", &path))?;
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            // Another command removed or renamed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(ApplyOperationError::file("read", &path)(error)),
+        };
         refuse_unsafe_metadata(&path, &metadata)?;
         if metadata.is_dir() {
             refuse_unsafe_entries(&path)?;

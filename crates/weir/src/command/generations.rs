@@ -8,11 +8,11 @@ use serde::Serialize;
 use weir_apply::apply_plan::plan_apply;
 use weir_apply::apply_steps::ApplyStep;
 use weir_apply::confirmation_supervisor::{start_confirmation_supervisor, supervise_confirmation};
+use weir_apply::counter_listing::read_original_counters;
 use weir_apply::generation_changes::{
     AppliedGeneration, ApplyRequest, LockedGenerations, ReachabilityProof,
 };
 use weir_apply::generation_listing::list_generations;
-use weir_apply::rule_counters::counter_listing::read_original_counters;
 use weir_apply::state_store::SourceFile;
 use weir_artefact::{Artefact, sha256_hex};
 use weir_backends::CompileOptions;
@@ -150,7 +150,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
             confirm: args.confirm,
             ignores_changes: args.ignores_changes,
         };
-        let applied = generations.apply(&request, || start_confirmation_supervisor(state))?;
+        let applied = generations.apply(&request, &|| start_confirmation_supervisor(state))?;
         Ok((applied, generations.recovered))
     })?;
     let members = AppliedMembers {
@@ -219,7 +219,8 @@ pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait, args.ignores_changes)?;
         print_recovered(&generations);
-        Ok(generations.roll_back(args.generation, args.ignores_changes)?)
+        let supervise = || start_confirmation_supervisor(state);
+        Ok(generations.roll_back(args.generation, args.ignores_changes, &supervise)?)
     })?;
     let (from, to) = (restored.from, restored.to);
     let text = format!("generation {to} is in force, in place of {from}\n");

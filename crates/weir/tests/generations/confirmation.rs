@@ -3,25 +3,18 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use weir_kernel::process::PidWithStartTime;
 use weir_kernel::{Namespace, VethEndAddresses, VethOptions};
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, dropping_rules};
+use crate::filtering_host::{
+    ALWAYS_DROPPED_PORT, FilteringHost, WAIT_LIMIT, dropping_rules, wait_until,
+};
 
 const HOST: &str = "198.51.100.1";
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Waits until a condition holds, within a generous limit.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < end, "{what} did not happen within {LIMIT:?}");
-    }
-}
 
 /// The supervisor of a host's state folder, by its command line.
 fn find_supervisor(host: &FilteringHost) -> Option<PidWithStartTime> {
@@ -70,7 +63,7 @@ fn the_deadline_outlives_the_supervisor() {
     let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
     host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "2s"]);
     let supervisor = find_supervisor(&host).expect("it runs");
-    supervisor.kill_and_wait(LIMIT).expect("it is killed");
+    supervisor.kill_and_wait(WAIT_LIMIT).expect("it is killed");
     let seconds_left = || {
         let listing = host.weir_json(&["history", "--json"]);
         listing["pending"]["seconds_left"].as_u64()
@@ -104,44 +97,56 @@ fn a_confirmation_at_the_console_keeps_the_ruleset_and_ends_the_supervisor() {
     assert_eq!(host.generation_in_force(), 1);
 }
 
-/// Connects from a client's namespace; none if nothing answers.
-fn connect(client: &Namespace, to: SocketAddr) -> Option<TcpStream> {
-    let try_to = || TcpStream::connect_timeout(&to, Duration::from_secs(2));
-    let connected = client.call_inside(try_to).expect("the namespace is entered");
-    connected.inspect_err(|error| eprintln!("connect to {to}: {error}")).ok()
+/// A host that another one can connect to. This process stands for sshd: it holds the accepted
+/// connections, and weir is its child.
+pub struct LoginServer {
+    client: Namespace,
+    listener: TcpListener,
 }
 
-/// This process stands for sshd: it holds the accepted connections, and weir is its child.
+impl LoginServer {
+    /// Links a client's namespace to a host and listens there.
+    pub fn new(host: &FilteringHost) -> LoginServer {
+        let client = host.session.create_namespace("client").expect("a namespace");
+        let end = |address: &str| VethEndAddresses { addrs: vec![address.to_owned()], mac: None };
+        let options = VethOptions {
+            end_a: end("198.51.100.1/24"),
+            end_b: end("198.51.100.2/24"),
+            ..VethOptions::default()
+        };
+        let link =
+            host.session.create_veth_pair(&host.namespace, "eth0", &client, "eth0", &options);
+        link.expect("a link");
+        let bind = || TcpListener::bind((HOST, 2222));
+        let listener = host.namespace.call_inside(bind).expect("entered").expect("a listener");
+        listener.set_nonblocking(true).expect("it does not wait");
+        LoginServer { client, listener }
+    }
+
+    /// Connects; both ends, or none if nothing answers.
+    pub fn log_in(&self) -> Option<[TcpStream; 2]> {
+        let to = self.listener.local_addr().expect("an address");
+        let try_to = || TcpStream::connect_timeout(&to, Duration::from_secs(2));
+        let connected = self.client.call_inside(try_to).expect("the namespace is entered");
+        let connected = connected.inspect_err(|e| eprintln!("connect to {to}: {e}")).ok()?;
+        let mut accepted = None;
+        wait_until("the connection", || match self.listener.accept() {
+            Ok((socket, _)) => accepted.insert(socket).peer_addr().is_ok(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(error) => panic!("accept: {error}"),
+        });
+        Some([connected, accepted?])
+    }
+}
+
 #[test]
 fn only_a_connection_that_was_made_since_confirms() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("session");
-    let client = host.session.create_namespace("client").expect("a namespace");
-    let end = |address: &str| VethEndAddresses { addrs: vec![address.to_owned()], mac: None };
-    let options = VethOptions {
-        end_a: end("198.51.100.1/24"),
-        end_b: end("198.51.100.2/24"),
-        ..VethOptions::default()
-    };
-    let veth = host.session.create_veth_pair(&host.namespace, "eth0", &client, "eth0", &options);
-    veth.expect("a link");
-    let bind = || TcpListener::bind((HOST, 2222));
-    let listener = host.namespace.call_inside(bind).expect("entered").expect("a listener");
-    listener.set_nonblocking(true).expect("it does not wait");
-    let to = listener.local_addr().expect("an address");
-    let accept = || {
-        let mut accepted = None;
-        wait_until("the connection", || match listener.accept() {
-            Ok((socket, _)) => accepted.insert(socket).peer_addr().is_ok(),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-            Err(error) => panic!("accept: {error}"),
-        });
-        accepted
-    };
-    let old_client = connect(&client, to).expect("no rule blocks it");
-    let old_session = accept();
+    let server = LoginServer::new(&host);
+    let old_session = server.log_in().expect("no rule blocks it");
 
     let blocking = dropping_rules(&[]).replace(
         "COMMIT",
@@ -150,7 +155,7 @@ fn only_a_connection_that_was_made_since_confirms() {
     );
     let blocking = host.compile("blocking", &blocking, "tree");
     host.weir_succeeds(&["apply", "--artefact", &blocking, "--confirm", "5min"]);
-    assert!(connect(&client, to).is_none(), "the ruleset blocks new connections");
+    assert!(server.log_in().is_none(), "the ruleset blocks new connections");
     let said = host.weir_refuses(&["confirm"]);
     assert!(said.contains("was made before the ruleset was in force"), "{said}");
     assert!(said.contains("generation 1 is not confirmed"), "{said}");
@@ -160,10 +165,9 @@ fn only_a_connection_that_was_made_since_confirms() {
     host.weir_succeeds(&["apply", "--artefact", &open, "--confirm", "5min"]);
     let said = host.weir_refuses(&["confirm"]);
     assert!(said.contains("was made before the ruleset was in force"), "{said}");
-    let new_client = connect(&client, to).expect("the ruleset lets it pass");
-    let new_session = accept();
+    let new_session = server.log_in().expect("the ruleset lets it pass");
     let said = host.weir_succeeds(&["confirm"]);
-    let peer = new_client.local_addr().expect("an address");
+    let peer = new_session[0].local_addr().expect("an address");
     assert!(said.contains(&format!("is confirmed (connection from {peer})")), "{said}");
-    drop((old_client, old_session, new_session));
+    drop((old_session, new_session));
 }

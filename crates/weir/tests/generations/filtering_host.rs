@@ -4,14 +4,14 @@ use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_kernel::{Namespace, Session};
 use weir_testkit::TempFolder;
 
 pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// Every ruleset of these tests drops datagrams to this port, except [`open_rules`].
+/// Rulesets that take each other's place all drop datagrams to this port.
 pub const ALWAYS_DROPPED_PORT: u16 = 5000;
 /// No ruleset drops datagrams to this port.
 pub const OPEN_PORT: u16 = 5009;
@@ -33,6 +33,25 @@ pub fn dropping_rules(ports: &[u16]) -> String {
     format!(
         "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n{drops}{many}COMMIT\n"
     )
+}
+
+/// The rules with one more, which no form but linear, tree and ipset can express: nft leaves the
+/// chain to legacy iptables.
+pub fn with_legacy_rule(rules: &str) -> String {
+    let rule = "-A INPUT -p tcp -m tcp --dport 81 -m osf --genre Linux -j DROP\n";
+    rules.replace("COMMIT", &format!("{rule}COMMIT"))
+}
+
+/// How long a test waits for something that happens soon.
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits until a condition holds, within a generous limit.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + WAIT_LIMIT;
+    while !holds() {
+        assert!(Instant::now() < end, "{what} did not happen within {WAIT_LIMIT:?}");
+        std::thread::yield_now();
+    }
 }
 
 impl FilteringHost {

@@ -1,9 +1,13 @@
 //! Every form filters as its ruleset says, whatever was in force before it, and a rollback restores
 //! what the tools print.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, dropping_rules};
+use crate::filtering_host::{
+    ALWAYS_DROPPED_PORT, FilteringHost, OPEN_PORT, dropping_rules, with_legacy_rule,
+};
 
 const FORMS: [&str; 4] = ["linear", "tree", "ipset", "nft"];
 
@@ -42,8 +46,14 @@ fn a_form_takes_the_place_of_any_other_and_gives_it_back() {
     host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
     let rules = |port| dropping_rules(&[ALWAYS_DROPPED_PORT, port]);
     let compile = |name: &str, port: u16, form: &str| host.compile(name, &rules(port), form);
-    let folders: Vec<[String; 2]> =
+    let mut folders: Vec<[String; 2]> =
         FORMS.iter().map(|form| [compile("a", 5001, form), compile("b", 5002, form)]).collect();
+    // nft evaluates FORWARD, and legacy iptables INPUT.
+    let partial = |name: &str, port| host.compile(name, &with_legacy_rule(&rules(port)), "nft");
+    folders.push([partial("a-partial", 5001), partial("b-partial", 5002)]);
+    let plan = host.weir_json(&["plan", "--artefact", &folders[4][0], "--json"]);
+    let after = &plan["tables"][0]["rules_after"];
+    assert!(after["legacy"].as_u64() > Some(0) && after["nft"].as_u64() > Some(0), "{plan}");
     for [first, _] in &folders {
         for [_, second] in &folders {
             host.weir_succeeds(&["apply", "--artefact", first]);
@@ -55,6 +65,41 @@ fn a_form_takes_the_place_of_any_other_and_gives_it_back() {
             assert_eq!(host.saved_rulesets(), with_first, "{first} to {second} and back");
         }
     }
+}
+
+#[test]
+fn while_forms_change_what_both_drop_is_dropped_and_what_both_accept_arrives() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("traffic");
+    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let compile = |name: &str, port: u16, form: &str| {
+        host.compile(name, &dropping_rules(&[ALWAYS_DROPPED_PORT, port]), form)
+    };
+    let folders: Vec<[String; 2]> =
+        FORMS.iter().map(|form| [compile("a", 5001, form), compile("b", 5002, form)]).collect();
+    let is_over = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let mut rounds = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                // Fails if the datagram to the open port does not arrive.
+                assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "port {ALWAYS_DROPPED_PORT}");
+                rounds += 1;
+            }
+            rounds
+        });
+        for [first, _] in &folders {
+            for [_, second] in &folders {
+                host.weir_succeeds(&["apply", "--artefact", first]);
+                host.weir_succeeds(&["apply", "--artefact", second]);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        traffic.join().expect("every datagram was treated as both rulesets say")
+    });
+    assert!(rounds > 100, "{rounds} datagrams to port {OPEN_PORT}");
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod confirmation;
 mod counters;
 mod filtering_host;
 mod forms;
+mod guide;
 mod kills;
 mod refusals;

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 use weir_model::{Counters, RuleId, Ruleset};
 
-use super::{read_counters_in_force, sum_counters};
 use crate::ApplyOperationError;
 use crate::generation_changes::{load_originals, read_present};
+use crate::rule_counters::{read_counters_in_force, sum_counters};
 use crate::state_store::{JournalStage, StateStore};
 
 /// The original rules of the generation in force, with their counters.
