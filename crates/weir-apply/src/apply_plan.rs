@@ -142,6 +142,7 @@ fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
         }
         ApplyStep::AddNftCopies { .. }
         | ApplyStep::ReplaceNftTables { .. }
+        | ApplyStep::RecreateNftTables { .. }
         | ApplyStep::RemoveNftTables { .. }
         | ApplyStep::RemoveNftCopies { .. } => (Some("nft"), None),
         _ => (Some("ipset"), None),
@@ -156,6 +157,7 @@ fn changes_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
             step,
             ApplyStep::AddNftCopies { .. }
                 | ApplyStep::ReplaceNftTables { .. }
+                | ApplyStep::RecreateNftTables { .. }
                 | ApplyStep::RemoveNftTables { .. }
         )
     };

@@ -12,8 +12,11 @@
 //!    - *legacy to nft*: the nft tables are added, then the legacy tables are emptied;
 //!    - *nft to legacy*: the legacy tables are loaded, then the nft tables are removed;
 //!    - *nft to nft*: one transaction replaces all nft tables. If tables of legacy iptables change
-//!      as well, rules may move between the two: copies of the new nft tables are in force from
-//!      before the legacy tables change until the nft tables are replaced.
+//!      as well, or base chains come or go, copies of the new nft tables are in force from before
+//!      the legacy tables change until the nft tables are made anew.
+//!
+//!    With copies of another ruleset in force, which an interrupted change left, that ruleset stands
+//!    whatever becomes of the nft tables: they are made anew first, then the legacy tables change.
 //! 3. Sets with new elements are swapped, and sets that nothing names any more are destroyed.
 //!
 //! Steps are planned from what is in force, never from what was done: a process may be killed
@@ -26,6 +29,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset, RulesetInForce, have_equal_rules};
+use crate::nft_transaction_text::have_same_base_chains;
 
 /// A change that the kernel makes as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +60,14 @@ pub enum ApplyStep {
         /// The table.
         table: FamilyTable,
     },
-    /// nft tables are added, replaced and removed, in one transaction.
+    /// nft tables are added, or get other rules, in one transaction.
     ReplaceNftTables {
-        /// Tables that are added or replaced.
+        /// The tables.
+        tables: Vec<FamilyTable>,
+    },
+    /// nft tables are made anew, and others removed, while copies evaluate the packets.
+    RecreateNftTables {
+        /// Tables that are made.
         tables: Vec<FamilyTable>,
         /// Tables that are removed.
         removed: Vec<FamilyTable>,
@@ -139,28 +148,61 @@ fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<App
         return steps;
     }
     let is_nft_changed = !put.is_empty() || !removed.is_empty();
-    let replace_nft = ApplyStep::ReplaceNftTables { tables: put, removed };
-    let moves_rules = !now.nft_tables.is_empty() && is_nft_changed && !legacy.is_empty();
-    if !moves_rules {
-        steps.extend(is_nft_changed.then_some(replace_nft));
+    let all: Vec<FamilyTable> = wanted.nft_tables.keys().copied().collect();
+    if has_copies && are_copies_of(&present.nft_copies, &now.nft_tables) {
+        // The tables themselves are there as a whole. Of the copies the policies may be gone.
+        let without_copies = RulesetInForce { nft_copies: BTreeMap::new(), ..present.clone() };
+        steps.push(remove_copies);
+        steps.extend(plan_table_steps(&without_copies, wanted));
+        return steps;
+    }
+    if has_copies && !are_equal_tables(&present.nft_copies, &wanted.nft_tables) {
+        let recreate = ApplyStep::RecreateNftTables { tables: all, removed };
+        steps.extend(is_nft_changed.then_some(recreate));
+        steps.extend(legacy);
+        steps.push(remove_copies);
+        return steps;
+    }
+    let is_base_chain_changed = !removed.is_empty()
+        || put.iter().any(|table| {
+            let (now, wanted) = (now.nft_tables.get(table), wanted.nft_tables.get(table));
+            now.zip(wanted).is_none_or(|(now, wanted)| !have_same_base_chains(now, wanted))
+        });
+    let needs_copies = !now.nft_tables.is_empty()
+        && is_nft_changed
+        && (!legacy.is_empty() || is_base_chain_changed);
+    if !needs_copies {
+        let replace = ApplyStep::ReplaceNftTables { tables: put };
+        steps.extend(is_nft_changed.then_some(replace));
         steps.extend(legacy);
         steps.extend(has_copies.then_some(remove_copies));
         return steps;
     }
-    let tables: Vec<FamilyTable> = wanted.nft_tables.keys().copied().collect();
-    let are_copies_wanted = has_copies
-        && list_differing(&present.nft_copies, &wanted.nft_tables).is_empty()
-        && present.nft_copies.len() == tables.len();
-    if !are_copies_wanted {
-        // Copies of another ruleset were the way to it, and it is in force as a whole: else its nft
-        // tables would not be, and those that are would be the wanted ones.
-        steps.extend(has_copies.then_some(remove_copies));
-        steps.push(ApplyStep::AddNftCopies { tables: tables.clone() });
+    if !has_copies {
+        steps.push(ApplyStep::AddNftCopies { tables: all.clone() });
     }
     steps.extend(legacy);
-    steps.push(replace_nft);
-    steps.push(ApplyStep::RemoveNftCopies { tables });
+    steps.push(ApplyStep::RecreateNftTables { tables: all.clone(), removed });
+    steps.push(ApplyStep::RemoveNftCopies { tables: all });
     steps
+}
+
+/// Whether copies are of these tables: as they are, or with policies that let everything pass, as
+/// they have before they are removed.
+fn are_copies_of(
+    copies: &BTreeMap<FamilyTable, String>,
+    tables: &BTreeMap<FamilyTable, String>,
+) -> bool {
+    let accepting = tables
+        .iter()
+        .map(|(table, text)| (*table, text.replace("policy drop;", "policy accept;")))
+        .collect();
+    are_equal_tables(copies, tables) || are_equal_tables(copies, &accepting)
+}
+
+/// Whether two lists have the same tables with the same rules.
+fn are_equal_tables(a: &BTreeMap<FamilyTable, String>, b: &BTreeMap<FamilyTable, String>) -> bool {
+    a.len() == b.len() && list_differing(a, b).is_empty()
 }
 
 /// The tables of `wanted` that are not there, or have other rules.
@@ -193,11 +235,15 @@ impl fmt::Display for ApplyStep {
                 write!(f, "add copies of nft tables {}", names(tables))
             }
             ApplyStep::ReplaceLegacyTable { table } => write!(f, "replace table {table}"),
-            ApplyStep::ReplaceNftTables { tables, removed } => {
-                let put = (!tables.is_empty()).then(|| format!("replace {}", names(tables)));
-                let gone = (!removed.is_empty()).then(|| format!("remove {}", names(removed)));
-                let parts: Vec<String> = put.into_iter().chain(gone).collect();
-                write!(f, "nft transaction: {}", parts.join("; "))
+            ApplyStep::ReplaceNftTables { tables } => {
+                write!(f, "nft transaction: replace {}", names(tables))
+            }
+            ApplyStep::RecreateNftTables { tables, removed } => {
+                write!(f, "make nft tables anew: {}", names(tables))?;
+                match removed.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; remove {}", names(removed)),
+                }
             }
             ApplyStep::RemoveNftTables { tables } => {
                 write!(f, "remove nft tables {}", names(tables))
@@ -212,146 +258,4 @@ impl fmt::Display for ApplyStep {
 }
 
 #[cfg(test)]
-mod tests {
-    use weir_model::{Family, TableName};
-
-    use super::*;
-
-    /// A ruleset of one part that may be in legacy iptables or in nft. Its letter stands in both
-    /// texts; a part that is not there has an empty legacy table.
-    fn ruleset(version: char, in_nft: &[TableName]) -> KernelRuleset {
-        let mut made = KernelRuleset::default();
-        for table in [TableName::Nat, TableName::Filter] {
-            let of = FamilyTable { family: Family::V4, table };
-            let is_nft = in_nft.contains(&table);
-            let text = if is_nft { "*t\n".to_owned() } else { format!("*t\n-A C -j {version}\n") };
-            made.legacy_tables.insert(of, text);
-            if is_nft {
-                made.nft_tables.insert(of, format!("table t {{\n\t{version}\n}}\n"));
-            }
-        }
-        made.sets.insert(format!("own-{version}"), format!("create own-{version}\n"));
-        made.sets.insert("shared".to_owned(), format!("create shared\nadd shared {version}\n"));
-        made
-    }
-
-    const FORMS: [&[TableName]; 4] =
-        [&[], &[TableName::Filter], &[TableName::Nat], &[TableName::Nat, TableName::Filter]];
-
-    /// What a simulated kernel holds.
-    #[derive(Clone)]
-    struct SimulatedKernel {
-        present: RulesetInForce,
-    }
-
-    impl SimulatedKernel {
-        fn run(&mut self, step: &ApplyStep, wanted: &KernelRuleset) {
-            let now = &mut self.present.ruleset;
-            match step {
-                ApplyStep::CreateSet { set } => {
-                    let before = now.sets.insert(set.clone(), wanted.sets[set].clone());
-                    assert_eq!(before, None, "{set} is there already");
-                }
-                ApplyStep::FillSpareSet { set } => self.present.spare_sets.push(set.clone()),
-                ApplyStep::SwapSet { set } => {
-                    now.sets.insert(set.clone(), wanted.sets[set].clone());
-                    self.present.spare_sets.retain(|spare| spare != set);
-                }
-                ApplyStep::DestroySpareSet { set } => {
-                    self.present.spare_sets.retain(|spare| spare != set);
-                }
-                ApplyStep::DestroySet { set } => drop(now.sets.remove(set)),
-                ApplyStep::ReplaceLegacyTable { table } => {
-                    let text = wanted.legacy_tables[table].clone();
-                    now.legacy_tables.insert(*table, text);
-                }
-                ApplyStep::ReplaceNftTables { tables, removed } => {
-                    for table in tables {
-                        now.nft_tables.insert(*table, wanted.nft_tables[table].clone());
-                    }
-                    now.nft_tables.retain(|table, _| !removed.contains(table));
-                }
-                ApplyStep::RemoveNftTables { tables } => {
-                    now.nft_tables.retain(|table, _| !tables.contains(table));
-                }
-                ApplyStep::AddNftCopies { tables } => {
-                    assert!(self.present.nft_copies.is_empty(), "copies are there already");
-                    for table in tables {
-                        let text = wanted.nft_tables[table].clone();
-                        self.present.nft_copies.insert(*table, text);
-                    }
-                }
-                ApplyStep::RemoveNftCopies { .. } => self.present.nft_copies.clear(),
-            }
-        }
-
-        /// Each table evaluates packets by a ruleset as a whole, be it in legacy or in nft.
-        fn assert_never_none(&self, context: &str) {
-            let now = &self.present.ruleset;
-            for table in [TableName::Nat, TableName::Filter] {
-                let of = FamilyTable { family: Family::V4, table };
-                let is_evaluated = now.legacy_tables[&of].contains("-A")
-                    || now.nft_tables.contains_key(&of)
-                    || self.present.nft_copies.contains_key(&of);
-                assert!(is_evaluated, "{context}: nothing stands for {table}");
-            }
-        }
-    }
-
-    fn in_force(ruleset: KernelRuleset) -> SimulatedKernel {
-        let present = RulesetInForce { ruleset, ..RulesetInForce::default() };
-        SimulatedKernel { present }
-    }
-
-    /// Runs the steps to `wanted`, and after each of them a crash and the steps on and back.
-    fn run_with_crashes(
-        start: &SimulatedKernel,
-        wanted: &KernelRuleset,
-        other: &KernelRuleset,
-        crashes: u32,
-    ) {
-        let mut kernel = start.clone();
-        let steps = plan_steps(&kernel.present, wanted);
-        let context = format!("{steps:?}");
-        for step in &steps {
-            kernel.run(step, wanted);
-            kernel.assert_never_none(&context);
-            if crashes > 0 {
-                run_with_crashes(&kernel, wanted, other, crashes - 1);
-                run_with_crashes(&kernel, other, wanted, crashes - 1);
-            }
-        }
-        assert_eq!(kernel.present.ruleset, *wanted, "{context}");
-        let is_clean = kernel.present.nft_copies.is_empty() && kernel.present.spare_sets.is_empty();
-        assert!(is_clean, "{context}");
-    }
-
-    #[test]
-    fn no_crash_leaves_a_table_without_rules_and_every_plan_arrives() {
-        for from in FORMS {
-            for to in FORMS {
-                let (old, new) = (ruleset('1', from), ruleset('2', to));
-                let start = in_force(old.clone());
-                run_with_crashes(&start, &new, &old, 2);
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_in_force_needs_no_step() {
-        for form in FORMS {
-            let present = in_force(ruleset('1', form)).present;
-            let steps = plan_steps(&present, &present.ruleset);
-            assert_eq!(steps, []);
-        }
-    }
-
-    #[test]
-    fn from_nft_to_nft_is_one_transaction() {
-        let all = FORMS[3];
-        let present = in_force(ruleset('1', all)).present;
-        let steps = plan_steps(&present, &ruleset('2', all));
-        let is_nft = |step: &&ApplyStep| step.to_string().contains("nft");
-        assert_eq!(steps.iter().filter(is_nft).count(), 1, "{steps:?}");
-    }
-}
+mod simulated_kernel;

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use weir_kernel::process::PidWithStartTime;
+
 use crate::ApplyOperationError;
 use crate::generation_changes::LockedGenerations;
 use crate::state_store::{Journal, JournalStage, StateStore};
@@ -27,10 +29,15 @@ const READY_LINE: &str = "ready";
 pub fn start_confirmation_supervisor(state: &Path) -> Result<(), ApplyOperationError> {
     let program = "/proc/self/exe";
     let error = || ApplyOperationError::file("start the supervisor", program);
+    let owner = PidWithStartTime::of_this_process();
     let mut child = Command::new(program)
         .arg("supervise")
         .arg("--state")
         .arg(state)
+        .arg("--owner-pid")
+        .arg(owner.pid.to_string())
+        .arg("--owner-start")
+        .arg(owner.start.to_string())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -48,11 +55,15 @@ pub fn start_confirmation_supervisor(state: &Path) -> Result<(), ApplyOperationE
     }
 }
 
-/// Supervises the change that the journal is about, until it is confirmed or rolled back.
+/// Supervises the changes that a process makes, until it has ended and what it changed is confirmed
+/// or rolled back.
 ///
 /// # Errors
 /// Where the state cannot be read.
-pub fn supervise_confirmation(state: &Path) -> Result<(), ApplyOperationError> {
+pub fn supervise_confirmation(
+    state: &Path,
+    owner: PidWithStartTime,
+) -> Result<(), ApplyOperationError> {
     // A process that was started by another one is no leader of a group, so this succeeds.
     let detached = rustix::process::setsid().map_err(std::io::Error::from);
     detached.map_err(ApplyOperationError::file("detach", "the supervisor"))?;
@@ -62,6 +73,8 @@ pub fn supervise_confirmation(state: &Path) -> Result<(), ApplyOperationError> {
     told.map_err(ApplyOperationError::file("write", "standard output"))?;
     loop {
         match store.read_journal()? {
+            // It is started before the journal is written.
+            None if owner.is_alive() => std::thread::sleep(LOOK_INTERVAL),
             None => return Ok(()),
             Some(journal) if needs_action(&journal) => {
                 // Opening brings to an end what is overdue or was interrupted. What fails now, on a

@@ -4,8 +4,9 @@
 //! A transaction of nf_tables switches the rules of all chains at one instant (`nf_tables_commit`
 //! in net/netfilter/nf_tables_api.c). Base chains are another matter: one that is removed is taken
 //! off its hook some microseconds later, and drops by its policy meanwhile what its rules accepted;
-//! one that is added gets its policy some microseconds later. So base chains that both tables have
-//! stay, and only what they hold is replaced: rules, other chains, maps.
+//! one that is added gets its policy some microseconds later. So base chains stay, and what they
+//! hold is replaced: rules, other chains, maps. Where the base chains of the two tables differ,
+//! copies of the new tables are in force first, and the tables are made anew.
 //!
 //! Base chains are declared first, so that they come first in every listing, whether the table was
 //! replaced or made anew.
@@ -26,11 +27,10 @@ fn nft_copy_name(table: FamilyTable) -> String {
     format!("{NFT_COPY_PREFIX}{}", table.table)
 }
 
-/// The transaction that puts tables in force, in place of those that are there, and removes others.
+/// The transaction that puts tables in force, in place of those that are there.
 pub(crate) fn render_replacement(
     present: &[NftTableSummary],
     put: &[(FamilyTable, &str)],
-    removed: &[FamilyTable],
 ) -> String {
     let mut out = String::new();
     for (table, text) in put {
@@ -41,10 +41,39 @@ pub(crate) fn render_replacement(
         }
         render_table(*table, &name, text, &mut out);
     }
-    for table in removed {
-        render_deletion(table.nft_family(), &nft_table_name(*table), &mut out);
-    }
     out
+}
+
+/// Two transactions that make tables anew and remove others, while copies of the new tables are in
+/// force: policies of the old tables first, then the tables.
+pub(crate) fn render_recreation(
+    present: &[NftTableSummary],
+    put: &[(FamilyTable, &str)],
+    removed: &[FamilyTable],
+) -> [String; 2] {
+    let mut old: Vec<FamilyTable> = put.iter().map(|(table, _)| *table).collect();
+    old.extend(removed);
+    let [policies, mut tables] = render_removal(present, &old, false);
+    for (table, text) in put {
+        render_table(*table, &nft_table_name(*table), text, &mut tables);
+    }
+    [policies, tables]
+}
+
+/// Whether two texts of a table have the same base chains, at the same hooks, with the same
+/// policies.
+pub(crate) fn have_same_base_chains(a: &str, b: &str) -> bool {
+    // A listing has names for the numbers of priorities.
+    let [a, b] = [a, b].map(|text| {
+        let hook_and_policy = |line: &str| {
+            let hook = line.split(" hook ").nth(1).and_then(|rest| rest.split(' ').next());
+            let policy = line.split("policy ").nth(1);
+            (hook.map(str::to_owned), policy.map(str::to_owned))
+        };
+        let chains = list_base_chains(text).into_iter();
+        chains.map(|(name, line)| (name, hook_and_policy(line))).collect::<HashMap<_, _>>()
+    });
+    a == b
 }
 
 /// The transaction that adds copies of tables.
@@ -177,20 +206,26 @@ mod tests {
     #[test]
     fn base_chains_that_both_have_stay_on_their_hooks() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
-        let text = render_replacement(&[present()], &[(table, TEXT)], &[]);
+        let text = render_replacement(&[present()], &[(table, TEXT)]);
         let expected = "flush table ip weir_filter\ndelete set ip weir_filter m\n\
                         delete chain ip weir_filter INPUT\ndelete chain ip weir_filter FORWARD.9\n\
                         table ip weir_filter {\n\tchain FORWARD {\n\t\ttype filter hook forward \
                         priority 0; policy drop;\n\t}\n}\ntable ip weir_filter {\n\tchain FORWARD.1";
         assert!(text.starts_with(expected), "{text}");
         assert!(!text.contains("create table"));
-        let fresh = render_replacement(&[], &[(table, TEXT)], &[]);
+        let fresh = render_replacement(&[], &[(table, TEXT)]);
         assert!(fresh.starts_with("table ip weir_filter {\n\tchain FORWARD {"), "{fresh}");
     }
 
     #[test]
     fn copies_have_another_name_and_policies_go_before_tables() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
+        assert!(have_same_base_chains(TEXT, &TEXT.replace("priority 0", "priority filter")));
+        assert!(!have_same_base_chains(TEXT, &TEXT.replace("policy drop", "policy accept")));
+        let [policies, anew] = render_recreation(&[present()], &[(table, TEXT)], &[]);
+        assert_eq!(policies.lines().count(), 2, "{policies}");
+        let beginning = "delete table ip weir_filter\ntable ip weir_filter {\n\tchain FORWARD {";
+        assert!(anew.starts_with(beginning), "{anew}");
         let copies = render_copies(&[(table, TEXT)]);
         assert!(copies.contains("table ip weir_new_filter {") && !copies.contains("weir_filter"));
         let [first, second] = render_removal(&[present()], &[table], false);

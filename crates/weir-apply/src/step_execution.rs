@@ -16,7 +16,9 @@ use crate::apply_steps::ApplyStep;
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, have_equal_rules, read_legacy_table_text, spare_set_name,
 };
-use crate::nft_transaction_text::{render_copies, render_removal, render_replacement};
+use crate::nft_transaction_text::{
+    render_copies, render_recreation, render_removal, render_replacement,
+};
 use crate::rule_counters::{CountersByLocation, locate_replaced_counts};
 use crate::ruleset_tools::change_by_tool;
 use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
@@ -104,9 +106,17 @@ impl StepExecution<'_> {
             ApplyStep::AddNftCopies { tables } => {
                 self.run_nft(&render_copies(&self.nft_texts(tables)))
             }
-            ApplyStep::ReplaceNftTables { tables, removed } => {
+            ApplyStep::ReplaceNftTables { tables } => {
                 let present = read_nft_tables().map_err(ApplyError::from)?;
-                self.run_nft(&render_replacement(&present, &self.nft_texts(tables), removed))
+                self.run_nft(&render_replacement(&present, &self.nft_texts(tables)))
+            }
+            ApplyStep::RecreateNftTables { tables, removed } => {
+                let present = read_nft_tables().map_err(ApplyError::from)?;
+                let texts = self.nft_texts(tables);
+                for transaction in render_recreation(&present, &texts, removed) {
+                    self.run_nft(&transaction)?;
+                }
+                Ok(())
             }
             ApplyStep::RemoveNftTables { tables } => self.remove_nft_tables(tables, false),
             ApplyStep::RemoveNftCopies { tables } => self.remove_nft_tables(tables, true),

@@ -275,7 +275,7 @@ Example:
   sudo weir counters
   sudo weir counters --format csv > counters.csv")]
     Counters(CountersArgs),
-    /// Roll back what nobody confirms.
+    /// End changes that are interrupted; roll back what nobody confirms.
     #[command(hide = true)]
     Supervise(SuperviseArgs),
     /// Run studies and show their results.

@@ -115,12 +115,12 @@ impl LockedGenerations {
         let mut journal = Journal::begin(JournalOperation::Apply, ids, read_boot_id()?);
         journal.steps.clone_from(&steps);
         journal.confirm_seconds = request.confirm.map(|limit| limit.as_secs());
-        if let Err(error) = self.store.write_journal(&journal) {
+        if let Err(error) = start_supervisor().and_then(|()| self.store.write_journal(&journal)) {
             self.store.remove_generation(generation)?;
             return Err(error);
         }
-        let done = start_supervisor()
-            .and_then(|()| self.change_to(&present, &wanted))
+        let done = self
+            .change_to(&present, &wanted)
             .and_then(|replaced| {
                 add_late_counts(&old_originals, [&counters, &replaced], &new_originals)
             })
@@ -347,6 +347,7 @@ fn require_tools(steps: &[ApplyStep], wanted: &KernelRuleset) -> Result<(), Appl
             }
             ApplyStep::AddNftCopies { .. }
             | ApplyStep::ReplaceNftTables { .. }
+            | ApplyStep::RecreateNftTables { .. }
             | ApplyStep::RemoveNftTables { .. }
             | ApplyStep::RemoveNftCopies { .. } => Some("nft"),
             _ => Some("ipset"),

@@ -87,9 +87,9 @@ impl LockedGenerations {
         let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
         reason.clone_into(&mut journal.reason);
         journal.steps = plan_steps(&present, &wanted);
+        start_supervisor()?;
         self.store.write_journal(&journal)?;
-        let changed = start_supervisor().and_then(|()| self.change_to(&present, &wanted));
-        let changed = changed.and_then(|replaced| {
+        let changed = self.change_to(&present, &wanted).and_then(|replaced| {
             add_late_counts(&originals[0], [&counters, &replaced], &originals[1])
         });
         if let Err(cause) = changed {

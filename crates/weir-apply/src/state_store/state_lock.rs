@@ -1,8 +1,7 @@
 //! The lock by which commands that change generations exclude each other.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ impl StateLock {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let no_link = OFlags::NOFOLLOW.bits().cast_signed();
-        let mut state = options.custom_flags(no_link).open(path).map_err(error())?;
+        let state = options.custom_flags(no_link).open(path).map_err(error())?;
         let end = Instant::now() + wait;
         wait_for_lock(&state, end)
             .map_err(|()| ApplyOperationError::LockHeld { holder: describe_holder(path) })?;
@@ -40,10 +39,9 @@ impl StateLock {
         wait_for_lock(&namespace, end).map_err(|()| ApplyOperationError::LockHeld {
             holder: "load.sh or unload.sh, or a tool of theirs,".to_owned(),
         })?;
-        let own = std::process::id();
-        let written = state.set_len(0).and_then(|()| state.write_all(own.to_string().as_bytes()));
-        // On a full disk, the next command cannot name this one: that is no reason to stop.
-        let _ = written;
+        // All ids have the same length, so that no reader finds a part of one. On a full disk, the
+        // next command cannot name this one: that is no reason to stop.
+        let _ = state.write_all_at(format!("{:<10}\n", std::process::id()).as_bytes(), 0);
         Ok(StateLock { state, _namespace: namespace })
     }
 
@@ -65,7 +63,9 @@ fn wait_for_lock(file: &File, end: Instant) -> Result<(), ()> {
 }
 
 fn describe_holder(path: &Path) -> String {
-    let pid = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let pid = fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.lines().next()?.trim().parse::<u32>().ok());
     let Some(pid) = pid else { return "another command of weir".to_owned() };
     match PidWithStartTime::from_pid(pid) {
         Some(_) => format!("weir (process {pid})"),

@@ -163,12 +163,18 @@ pub enum CountersFormatArg {
     Csv,
 }
 
-/// `weir supervise`, which `weir apply --confirm` starts.
+/// `weir supervise`, which `weir apply` and `weir rollback` start.
 #[derive(Debug, Args)]
 pub struct SuperviseArgs {
     /// The folder that keeps the generations.
     #[arg(long, value_name = "DIR")]
     pub state: PathBuf,
+    /// The process that makes the change.
+    #[arg(long)]
+    pub owner_pid: u32,
+    /// When it started, in clock ticks since the boot.
+    #[arg(long)]
+    pub owner_start: u64,
 }
 
 /// A time as a number with `s`, `min` or `h`; a number alone is seconds.

@@ -17,6 +17,7 @@ use weir_apply::state_store::SourceFile;
 use weir_artefact::{Artefact, sha256_hex};
 use weir_backends::CompileOptions;
 use weir_kernel::call_inside_named_namespace;
+use weir_kernel::process::PidWithStartTime;
 use weir_model::iptables_tool_name;
 
 use super::YesNoExitStatus;
@@ -244,9 +245,10 @@ pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
     terminal::print_escaped_if_terminal(&text)
 }
 
-/// Rolls back what nobody confirms.
+/// Ends changes that are interrupted, and rolls back what nobody confirms.
 pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
-    supervise_confirmation(&args.state)?;
+    let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start };
+    supervise_confirmation(&args.state, owner)?;
     Ok(YesNoExitStatus::Yes)
 }
 

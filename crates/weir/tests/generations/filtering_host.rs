@@ -143,27 +143,9 @@ impl FilteringHost {
         self.tool(&["nft", "-s", "list", "ruleset"], "")
     }
 
-    /// Whether a datagram to a port arrives. One to the open port, sent after it, must: datagrams of
-    /// the loopback device stay in order.
+    /// Whether a datagram to a port arrives.
     pub fn is_delivered(&self, port: u16) -> bool {
-        let bind = |port: u16| UdpSocket::bind(("127.0.0.1", port)).expect("a free port");
-        let receive_and_send = || {
-            let (tried, control) = (bind(port), bind(OPEN_PORT));
-            let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            for to in [port, OPEN_PORT] {
-                // A datagram that OUTPUT drops is an error of the sender.
-                let _ = sender.send_to(b"x", ("127.0.0.1", to));
-            }
-            control.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-            control.recv(&mut [0; 4]).expect("the positive control arrives");
-            tried.set_nonblocking(true).expect("it does not wait");
-            match tried.recv(&mut [0; 4]) {
-                Ok(_) => true,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-                Err(error) => panic!("receive: {error}"),
-            }
-        };
-        self.namespace.call_inside(receive_and_send).expect("the namespace is entered")
+        DatagramPorts::bind(self, port).is_delivered()
     }
 
     /// Loads rules by the tool, as an administrator did before weir.
@@ -177,6 +159,52 @@ impl FilteringHost {
         let folder = self.path(&format!("{name}-{form}")).display().to_string();
         self.weir_succeeds(&["compile", &file, "--to", form, "-o", &folder, "--packets", "50"]);
         folder
+    }
+}
+
+/// Sockets that tell whether datagrams to a port arrive.
+pub struct DatagramPorts {
+    tried: UdpSocket,
+    control: UdpSocket,
+    sender: UdpSocket,
+}
+
+impl DatagramPorts {
+    /// Binds a port, and the open one.
+    pub fn bind(host: &FilteringHost, port: u16) -> DatagramPorts {
+        // A process that is being started by another thread holds all sockets until it is another
+        // program.
+        let bind_free = |port: u16| {
+            let mut bound = None;
+            wait_until("a free port", || match UdpSocket::bind(("127.0.0.1", port)) {
+                Ok(socket) => bound.insert(socket).local_addr().is_ok(),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => false,
+                Err(error) => panic!("bind {port}: {error}"),
+            });
+            bound.expect("it is bound")
+        };
+        let bind_all = || {
+            let (tried, control, sender) = (bind_free(port), bind_free(OPEN_PORT), bind_free(0));
+            tried.set_nonblocking(true).expect("it does not wait");
+            control.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
+            DatagramPorts { tried, control, sender }
+        };
+        host.namespace.call_inside(bind_all).expect("the namespace is entered")
+    }
+
+    /// Whether a datagram arrives. One to the open port, sent after it, must: datagrams of the
+    /// loopback device stay in order.
+    pub fn is_delivered(&self) -> bool {
+        for to in [&self.tried, &self.control] {
+            // A datagram that OUTPUT drops is an error of the sender.
+            let _ = self.sender.send_to(b"x", to.local_addr().expect("an address"));
+        }
+        self.control.recv(&mut [0; 4]).expect("the positive control arrives");
+        match self.tried.recv(&mut [0; 4]) {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(error) => panic!("receive: {error}"),
+        }
     }
 }
 

@@ -70,14 +70,14 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
         assert!(round < KILLS * 4, "{killed} of {round} commands were killed");
         let first = &folders[below(FORMS.len())][0];
         let second = &folders[below(FORMS.len())][1];
-        host.weir_succeeds(&["apply", "--artefact", first]);
+        host.weir_succeeds(&["apply", "--artefact", first, "--wait", "60"]);
         let old = host.generation_in_force();
         let is_rollback = below(3) == 0;
         let (words, expected): (Vec<&str>, _) = if is_rollback {
-            host.weir_succeeds(&["apply", "--artefact", second]);
-            (vec!["rollback"], [[false, true], [true, false]])
+            host.weir_succeeds(&["apply", "--artefact", second, "--wait", "60"]);
+            (vec!["rollback", "--wait", "60"], [[false, true], [true, false]])
         } else {
-            (vec!["apply", "--artefact", second], [[true, false], [false, true]])
+            (vec!["apply", "--artefact", second, "--wait", "60"], [[true, false], [false, true]])
         };
         let before = host.saved_rulesets();
         let after = longest.mul_f64(below(1000) as f64 / 1000.0);
@@ -113,6 +113,6 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
         assert!(listing["unfinished"].is_null() && listing["pending"].is_null(), "{listing}");
     }
     assert!(kept_old > 5 && kept_new > 0, "{kept_old} old, {kept_new} new of {killed} killed");
-    host.weir_succeeds(&["rollback", "0"]);
+    host.weir_succeeds(&["rollback", "0", "--wait", "60"]);
     assert_eq!(dropped_ports(&host), [false, false]);
 }
