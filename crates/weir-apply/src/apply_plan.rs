@@ -86,6 +86,11 @@ pub struct RuleCountByForm {
 /// # Errors
 /// Where weir is not root, or something cannot be read.
 pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyOperationError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(ApplyOperationError::Refused(
+            "only root can read the ruleset in force: start weir as root".to_owned(),
+        ));
+    }
     let store = StateStore::find(state)?;
     let journal = store.read_journal()?;
     let current = store.read_current()?.generation;

@@ -216,8 +216,8 @@ Example:
     Traffic(TrafficArgs),
     /// Show what an apply would change, step by step, and what speaks against it.
     #[command(after_help = "\
-The ruleset is compiled and checked as by weir compile. Nothing is changed and nothing written. Steps
-are in the order in which weir apply carries them out.
+The ruleset is compiled and checked as by weir compile. Nothing is changed and nothing written.
+Steps are in the order in which they are carried out.
 
 Exit status 0 it can be applied, 1 there are conflicts, 2 error.
 
@@ -235,8 +235,8 @@ the first apply becomes a generation that weir rollback can restore.
 With --confirm, the old ruleset is restored after that time unless weir confirm is started from a TCP
 connection that was made since. The timer survives weir and its terminal.
 
-weir refuses if other programs changed what the last generation put in force, if rules of iptables-nft
-would be evaluated as well, and if chains of other programs would be lost.
+It is refused if other programs changed what the last generation put in force, if rules of
+iptables-nft would be evaluated as well, and if chains of other programs would be lost.
 
 Example:
   sudo weir apply office.rules --to nft --confirm 60s
@@ -245,9 +245,9 @@ Example:
     Apply(ApplyArgs),
     /// Keep the generation that waits for its confirmation.
     #[command(after_help = "\
-Start it in a new session, which shows that one can still log in: an ancestor of the command must have
-a TCP connection from another host that was accepted after the ruleset was in force. At a console,
-give --console.
+Start it in a new session, which shows that one can still log in: an ancestor of the command must
+have a TCP connection from another host that was accepted after the ruleset was in force. At a
+console, give --console.
 
 Example:
   sudo weir confirm
@@ -268,8 +268,8 @@ Example:
     History(HistoryArgs),
     /// Print the original ruleset in force with its counters, whatever its form.
     #[command(after_help = "\
-The counters of the form are added up for each rule of the files that were applied. weir apply carries
-the counts of rules over that the new ruleset has as well.
+The counters of the form are added up for each rule of the files that were applied. Rules that a new
+generation has as well keep their counts.
 
 Example:
   sudo weir counters

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_testkit::skip_without_root;
 
 use crate::filtering_host::{
-    ALWAYS_DROPPED_PORT, DatagramPorts, FilteringHost, dropping_rules, with_legacy_rule,
+    ALWAYS_DROPPED_PORT, DatagramPorts, FilteringHost, WEIR, dropping_rules, with_legacy_rule,
 };
 
 const FORMS: [&str; 4] = ["linear", "tree", "ipset", "nft"];
@@ -177,4 +177,29 @@ fn a_plan_names_the_steps_in_order_and_changes_nothing() {
     let dry = ["apply", &file, "--to", "nft", "--packets", "50", "--dry-run"];
     assert!(host.weir_succeeds(&dry).contains("step 1      nft transaction"));
     assert_eq!(host.saved_rulesets(), before);
+}
+
+#[test]
+fn a_namespace_is_changed_from_outside_by_its_name() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("netns");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
+    let outside = |words: &[&str]| {
+        let mut command = std::process::Command::new(WEIR);
+        command.args(words).args(["--netns", host.namespace.name()]);
+        command.env("WEIR_STATE", host.path("state")).env("XTABLES_LOCKFILE", host.path("xtables"));
+        let output = command.output().expect("weir runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    outside(&["apply", "--artefact", &folder, "--confirm", "5min"]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the supervisor and the tools are inside");
+    outside(&["confirm", "--console"]);
+    assert!(outside(&["history"]).contains("confirmed"));
+    assert_eq!(host.generation_in_force(), 1, "it is the same namespace from inside");
+    outside(&["rollback"]);
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }

@@ -166,3 +166,28 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     let said = script.weir_refuses(&["apply", "--artefact", &folder]);
     assert!(said.contains("start unload.sh of its folder first"), "{said}");
 }
+
+#[test]
+fn the_state_of_a_namespace_that_is_gone_is_set_aside() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("aside");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    assert_eq!(host.generation_in_force(), 1);
+    let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
+    let namespace = generations.flatten().next().expect("a namespace").path();
+    // As if another namespace had had the number of this one.
+    let current = namespace.join("current.json");
+    let text = fs::read_to_string(&current).expect("it is read");
+    let cookie = text.lines().find(|line| line.contains("namespace_cookie")).expect("a cookie");
+    fs::write(&current, text.replace(cookie, "  \"namespace_cookie\": 1")).expect("it is written");
+    let listing = host.weir_json(&["history", "--json"]);
+    assert!(listing["in_force"].is_null(), "{listing}");
+    assert_eq!(listing["generations"].as_array().map(Vec::len), Some(0), "{listing}");
+    let said = host.weir_refuses(&["rollback"]);
+    assert!(said.contains("no generation is in force"), "{said}");
+    assert!(namespace.with_extension("1.old").join("1/generation.json").exists());
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the ruleset was not touched");
+}
