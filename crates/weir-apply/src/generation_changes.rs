@@ -17,6 +17,7 @@
 mod apply;
 mod confirm;
 mod interrupted;
+mod overdue;
 mod rollback;
 mod transition;
 

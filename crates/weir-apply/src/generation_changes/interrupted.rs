@@ -50,6 +50,7 @@ impl LockedGenerations {
                 self.store.remove_journal()
             }
             (JournalStage::Changing, JournalOperation::Rollback) => {
+                let ignores_changes = ignores_changes || journal.confirm_seconds.is_some();
                 self.restore_interrupted(&journal, journal.to, journal.from, ignores_changes)?;
                 self.recovered.push(format!(
                     "the interrupted rollback to generation {} was completed",
@@ -60,24 +61,6 @@ impl LockedGenerations {
                 self.store.remove_journal()
             }
         }
-    }
-
-    /// Rolls back a generation that nobody confirmed in time. What others changed meanwhile is no
-    /// reason to leave an administrator locked out: it is recorded as a generation.
-    fn roll_back_overdue(&mut self, journal: &Journal) -> Result<(), ApplyOperationError> {
-        let reason = format!(
-            "it was not confirmed within {} s",
-            journal.confirm_seconds.unwrap_or_default()
-        );
-        self.store.write_current(journal.to, journal.baseline)?;
-        // The supervisor, or a command that does its work, needs no other.
-        self.restore_generation(journal.from, &reason, true, &|| Ok(()))?;
-        self.record_outcome(journal.to, &rolled_back(&reason))?;
-        self.recovered.push(format!(
-            "generation {} was rolled back, since {reason}: generation {} is in force",
-            journal.to, journal.from
-        ));
-        Ok(())
     }
 
     /// Puts a generation in force from anything between it and another one.

@@ -43,6 +43,9 @@ pub struct AppliedRulesetArgs {
         conflicts_with_all = ["file", "to", "live", "ip6", "ipset", "table"]
     )]
     pub artefact: Option<PathBuf>,
+    /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
+    #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
+    pub programs: Vec<String>,
     /// Number of packets to compare.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub packets: usize,

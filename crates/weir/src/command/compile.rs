@@ -109,7 +109,7 @@ fn load_and_compile(
 }
 
 /// The programs of those names.
-fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
+pub fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
     let find = |name: &String| {
         let known = ManagingProgram::parse_name_if_preserved(name);
         known.with_context(|| format!("no program {name}: docker, kube-proxy, firewalld, ufw"))

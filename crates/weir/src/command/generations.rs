@@ -21,7 +21,7 @@ use weir_kernel::process::PidWithStartTime;
 use weir_model::iptables_tool_name;
 
 use super::YesNoExitStatus;
-use super::compile::compile_ruleset_operand;
+use super::compile::{compile_ruleset_operand, parse_rewritable_programs};
 use crate::cli::{
     AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
     GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
@@ -74,6 +74,7 @@ fn prepare_artefact(
     let options = CompileOptions {
         seed: args.seed,
         check_packets_per_family: args.packets,
+        programs_with_rewritable_chains: parse_rewritable_programs(&args.programs)?,
         all_proofs_steps_max: args.limits.step_count(),
         diagram_memory_bytes_per_path_max: args.limits.memory_bytes(),
         ..CompileOptions::default()

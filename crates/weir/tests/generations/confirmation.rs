@@ -11,7 +11,7 @@ use weir_kernel::{Namespace, VethEndAddresses, VethOptions};
 use weir_testkit::skip_without_root;
 
 use crate::filtering_host::{
-    ALWAYS_DROPPED_PORT, FilteringHost, WAIT_LIMIT, dropping_rules, wait_until,
+    ALWAYS_DROPPED_PORT, FilteringHost, WAIT_LIMIT, WEIR, dropping_rules, wait_until,
 };
 
 const HOST: &str = "198.51.100.1";
@@ -52,6 +52,33 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     assert!(history.contains("it was not confirmed within 3 s"), "{history}");
     let said = host.weir_refuses(&["confirm", "--console"]);
     assert!(said.contains("no generation waits for a confirmation"), "{said}");
+}
+
+#[test]
+fn neither_a_full_disk_nor_a_change_by_others_stops_the_way_back() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("deadline-disk");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "ipset");
+    let state = host.path("state");
+    fs::create_dir(&state).expect("a folder");
+    // The file system ends with the processes that have it: the supervisor is the last.
+    let script = format!(
+        "mount -t tmpfs -o size=1m,mode=700 none {state} && \
+         {WEIR} apply --artefact {folder} --confirm 4s && \
+         iptables-legacy -A INPUT -p udp --dport 5003 -j DROP && \
+         ! dd if=/dev/zero of={state}/full bs=4k 2>{state}/../said",
+        state = state.display()
+    );
+    let output = host.command("unshare").args(["-m", "sh", "-c", &script]).output();
+    let output = output.expect("unshare runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = fs::read_to_string(host.path("said")).expect("what dd said");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(!host.is_delivered(5001) && !host.is_delivered(5003), "the new ruleset is in force");
+    wait_until("the rollback", || host.is_delivered(5001));
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT) && host.is_delivered(5003));
 }
 
 #[test]

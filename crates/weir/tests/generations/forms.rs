@@ -203,3 +203,43 @@ fn a_namespace_is_changed_from_outside_by_its_name() {
     outside(&["rollback"]);
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }
+
+#[test]
+fn a_set_that_weir_created_gets_the_elements_of_the_file_and_one_of_others_is_left() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("sets");
+    let rules = dropping_rules(&[ALWAYS_DROPPED_PORT]).replace(
+        "COMMIT",
+        "-A INPUT -m set --match-set own src -p udp -m udp --dport 5001 -j DROP\nCOMMIT",
+    );
+    let file = host.write("a.rules", &rules);
+    let apply = |elements: &str| {
+        let text = format!("create own hash:ip family inet\n{elements}");
+        let sets = host.write("own.ipset", &text);
+        let words = ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50"];
+        host.weir_succeeds(&words);
+    };
+    apply("add own 192.0.2.1\n");
+    assert!(host.is_delivered(5001));
+    apply("add own 192.0.2.1\nadd own 127.0.0.1\n");
+    assert!(!host.is_delivered(5001), "the set has an element more");
+    assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own\n");
+    host.weir_succeeds(&["rollback"]);
+    assert!(host.is_delivered(5001), "and has it no more");
+    host.weir_succeeds(&["rollback"]);
+    assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "");
+    // A set that somebody else created is used with the elements that it has.
+    host.tool(&["ipset", "create", "own", "hash:ip"], "");
+    apply("add own 127.0.0.1\n");
+    assert!(host.is_delivered(5001));
+    host.weir_succeeds(&["rollback"]);
+    assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own\n");
+    host.tool(&["ipset", "destroy", "own"], "");
+    host.tool(&["ipset", "create", "own", "hash:net"], "");
+    let sets = host.write("own.ipset", "create own hash:ip family inet\n");
+    let words = ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50"];
+    let said = host.weir_refuses(&words);
+    assert!(said.contains("set own is there as hash:net"), "{said}");
+}
