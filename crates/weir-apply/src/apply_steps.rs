@@ -1,12 +1,12 @@
 //! The order in which a ruleset takes the place of another: the one place that decides it.
 //!
 //! The kernel replaces a table of legacy iptables, all tables of nf_tables, or the elements of one
-//! set at once, and nothing more. A change of a whole ruleset is therefore a sequence of steps, each
-//! atomic for packets. The order guarantees that at every moment a packet traverses the old ruleset,
-//! the new one or both, and never none:
+//! set at once, and nothing more. A change of a whole ruleset is therefore a sequence of steps,
+//! each atomic for packets. The order guarantees that at every moment a packet traverses the old
+//! ruleset, the new one or both, and never none:
 //!
-//! 1. Sets are created and filled before a rule names them. A set that both rulesets have with other
-//!    elements is filled under a second name.
+//! 1. Sets are created and filled before a rule names them. A set that both rulesets have with
+//!    other elements is filled under a second name.
 //! 2. No table goes before what stands for it has come:
 //!    - *legacy to legacy*: each table is replaced;
 //!    - *legacy to nft*: the nft tables are added, then the legacy tables are emptied;

@@ -20,9 +20,7 @@ use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, RulesetInForce, artefact_mark_of_text, is_legacy_table_in_use,
     list_set_names,
 };
-use crate::rule_counters::{
-    CountedOriginals, add_late_counts, carry_counters, read_counters_in_force,
-};
+use crate::rule_counters::{CountedOriginals, add_late_counts, carry_counters};
 use crate::ruleset_tools::read_from_tool;
 use crate::state_store::{
     ConfirmationDeadline, GenerationKind, GenerationOutcome, GenerationRecord, Journal,
@@ -102,10 +100,6 @@ impl LockedGenerations {
             Some(generation) => load_originals(&self.store, generation)?,
             None => CountedOriginals::of_legacy_tables(&present.ruleset),
         };
-        let new_originals = request.counted_originals();
-        let counters = read_counters_in_force(&present.ruleset)?;
-        let dropped_counter_rules =
-            carry_counters(&old_originals, &counters, &new_originals, &mut wanted);
         let steps = plan_steps(&present, &wanted);
         require_tools(&steps, &wanted)?;
         let previous = self.save_what_is_in_force(request, &recorded, &present)?;
@@ -119,15 +113,15 @@ impl LockedGenerations {
             self.store.remove_generation(generation)?;
             return Err(error);
         }
-        let done = self
-            .change_to(&present, &wanted)
-            .and_then(|replaced| {
-                add_late_counts(&old_originals, [&counters, &replaced], &new_originals)
-            })
-            .and_then(|()| self.record_in_force(request, &mut journal, &wanted));
-        if let Err(cause) = done {
-            return Err(self.undo_apply(&journal, &wanted, cause));
-        }
+        let done = self.change_counting(request, &present, &old_originals, &mut wanted);
+        let done = done.and_then(|dropped_counter_rules| {
+            self.record_in_force(request, &mut journal, &wanted)?;
+            Ok(dropped_counter_rules)
+        });
+        let dropped_counter_rules = match done {
+            Ok(dropped_counter_rules) => dropped_counter_rules,
+            Err(cause) => return Err(self.undo_apply(&journal, &wanted, cause)),
+        };
         self.store.write_current(generation, baseline)?;
         if request.confirm.is_none() {
             self.store.remove_journal()?;
@@ -140,6 +134,23 @@ impl LockedGenerations {
             confirm_seconds,
             dropped_counter_rules,
         })
+    }
+
+    /// Changes the ruleset, and carries counters over that are read immediately before. Returns how
+    /// many rules that had counted packets are not in the new one.
+    fn change_counting(
+        &self,
+        request: &ApplyRequest<'_>,
+        present: &RulesetInForce,
+        old_originals: &CountedOriginals,
+        wanted: &mut KernelRuleset,
+    ) -> Result<usize, ApplyOperationError> {
+        let new_originals = request.counted_originals();
+        let counters = self.read_counters_now(&present.ruleset)?;
+        let dropped = carry_counters(old_originals, &counters, &new_originals, wanted);
+        let replaced = self.change_to(present, wanted)?;
+        add_late_counts(old_originals, [&counters, &replaced], &new_originals)?;
+        Ok(dropped)
     }
 
     /// Saves what is in force: with the current generation, or as the first one.

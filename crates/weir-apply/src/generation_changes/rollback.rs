@@ -8,7 +8,7 @@ use super::{
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::{KernelRuleset, have_equal_rules};
-use crate::rule_counters::{add_late_counts, carry_counters, read_counters_in_force};
+use crate::rule_counters::{add_late_counts, carry_counters};
 use crate::state_store::{
     GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation, JournalStage,
 };
@@ -79,8 +79,6 @@ impl LockedGenerations {
             &["weir".to_owned(), "rollback".to_owned()],
         )?;
         let originals = [load_originals(&self.store, from)?, load_originals(&self.store, to)?];
-        let counters = read_counters_in_force(&present.ruleset)?;
-        carry_counters(&originals[0], &counters, &originals[1], &mut wanted);
         let pending = self.store.read_journal()?;
         let boot_id = weir_kernel::boot_clock::read_boot_id()?;
         let ids = [from, to, baseline];
@@ -89,10 +87,13 @@ impl LockedGenerations {
         journal.steps = plan_steps(&present, &wanted);
         start_supervisor()?;
         self.store.write_journal(&journal)?;
-        let changed = self.change_to(&present, &wanted).and_then(|replaced| {
+        let mut change = || {
+            let counters = self.read_counters_now(&present.ruleset)?;
+            carry_counters(&originals[0], &counters, &originals[1], &mut wanted);
+            let replaced = self.change_to(&present, &wanted)?;
             add_late_counts(&originals[0], [&counters, &replaced], &originals[1])
-        });
-        if let Err(cause) = changed {
+        };
+        if let Err(cause) = change() {
             let back = resolve_ruleset(&self.store, from, baseline, &tables)?;
             if let Err(undo) = self.go_back_to(&back, &wanted) {
                 let (cause, undo) = (Box::new(cause), Box::new(undo));

@@ -6,7 +6,7 @@ use super::{LockedGenerations, read_present};
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::{KernelRuleset, RulesetInForce};
-use crate::rule_counters::CountersByLocation;
+use crate::rule_counters::{CountersByLocation, read_counters_in_force};
 use crate::step_execution::StepExecution;
 
 impl LockedGenerations {
@@ -27,6 +27,14 @@ impl LockedGenerations {
             execution.run(&step)?;
         }
         Ok(execution.replaced_counters.into_inner())
+    }
+
+    /// Reads the counters of all that `present` has, as they are now.
+    pub(super) fn read_counters_now(
+        &self,
+        present: &KernelRuleset,
+    ) -> Result<CountersByLocation, ApplyOperationError> {
+        read_counters_in_force(&read_present(&present.tables(), &[present])?.ruleset)
     }
 
     /// Goes to `wanted` from whatever is in force of it and of `other`.

@@ -1,4 +1,5 @@
-//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: rulesets in force, as generations.
+//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: rulesets in force, as
+//! generations.
 
 use std::path::Path;
 use std::time::Duration;

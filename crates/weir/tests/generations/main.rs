@@ -1,6 +1,6 @@
-//! `weir plan`, `apply`, `confirm`, `rollback` and `history` on rulesets of real kernels, in network
-//! namespaces: what packets meet, what is restored, and what becomes of killed commands, full disks,
-//! changes by others and confirmations that do not come.
+//! `weir plan`, `apply`, `confirm`, `rollback` and `history` on rulesets of real kernels, in
+//! network namespaces: what packets meet, what is restored, and what becomes of killed commands,
+//! full disks, changes by others and confirmations that do not come.
 
 mod confirmation;
 mod counters;
