@@ -9,7 +9,9 @@ use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus};
-use crate::kernel_ruleset::{FamilyTable, KernelRuleset, artefact_mark_of_text, list_chain_names};
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, artefact_mark_of_text, find_broken_line, list_chain_names,
+};
 use crate::state_store::split_sets;
 
 /// Something that must be settled before an artefact can be applied.
@@ -43,6 +45,12 @@ pub fn list_apply_conflicts(
     for table in &tables {
         if let Some(text) = present.legacy_tables.get(table) {
             conflicts.extend(find_lost_program_chains(*table, text, artefact));
+            conflicts.extend(find_broken_line(text).map(|line| {
+                ApplyConflict::fatal(format!(
+                    "table {table} has a rule with a line break in a comment or name, which could \
+                     not be restored: replace the rule first: {line}"
+                ))
+            }));
         }
     }
     conflicts.extend(find_sets_of_other_type(artefact));
@@ -75,9 +83,13 @@ fn find_script_load(present: &KernelRuleset) -> Option<ApplyConflict> {
         (None, Some(table)) => format!("nft table {} weir_{}", table.nft_family(), table.table),
         (None, None) => return None,
     };
-    Some(ApplyConflict::fatal(format!(
-        "{what} is in force, and weir apply did not put it there: start unload.sh of its folder first"
-    )))
+    Some(ApplyConflict {
+        message: format!(
+            "{what} is in force, and weir apply did not put it there: start unload.sh of its folder \
+             first; if there is none, --force takes what is in force as generation 0"
+        ),
+        is_forceable: true,
+    })
 }
 
 /// Chains of a program that are in force and that the ruleset does not have.

@@ -227,10 +227,10 @@ impl fmt::Display for ApplyStep {
         };
         match self {
             ApplyStep::DestroySpareSet { set } => {
-                write!(f, "destroy the unfinished set {set}~")
+                write!(f, "destroy the unfinished second set for {set}")
             }
             ApplyStep::CreateSet { set } => write!(f, "create set {set}"),
-            ApplyStep::FillSpareSet { set } => write!(f, "fill set {set}~ for set {set}"),
+            ApplyStep::FillSpareSet { set } => write!(f, "fill a second set for set {set}"),
             ApplyStep::AddNftCopies { tables } => {
                 write!(f, "add copies of nft tables {}", names(tables))
             }

@@ -72,14 +72,19 @@ pub fn supervise_confirmation(
     let told = writeln!(stdout, "{READY_LINE}").and_then(|()| stdout.flush());
     told.map_err(ApplyOperationError::file("write", "standard output"))?;
     loop {
-        match store.read_journal()? {
+        // What cannot be read now is read again: a deadline may depend on it.
+        let Ok(journal) = store.read_journal() else {
+            std::thread::sleep(LOOK_INTERVAL);
+            continue;
+        };
+        match journal {
             // It is started before the journal is written.
             None if owner.is_alive() => std::thread::sleep(LOOK_INTERVAL),
             None => return Ok(()),
             Some(journal) if needs_action(&journal) => {
                 // Opening brings to an end what is overdue or was interrupted. What fails now, on a
                 // full disk perhaps, is tried again.
-                if LockedGenerations::open(state, LOCK_WAIT, false).is_err() {
+                if LockedGenerations::open_for_deadline(state, LOCK_WAIT).is_err() {
                     std::thread::sleep(LOOK_INTERVAL);
                 }
             }

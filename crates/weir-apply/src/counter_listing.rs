@@ -7,7 +7,7 @@ use serde::Serialize;
 use weir_model::{Counters, RuleId, Ruleset};
 
 use crate::ApplyOperationError;
-use crate::generation_changes::{load_originals, read_present};
+use crate::generation_changes::{load_originals, read_present, refuse_changes_by_others};
 use crate::rule_counters::{read_counters_in_force, sum_counters};
 use crate::state_store::{JournalStage, StateStore};
 
@@ -56,6 +56,7 @@ pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOpera
     }
     let recorded = store.read_ruleset(generation)?;
     let present = read_present(&recorded.tables(), &[&recorded])?.ruleset;
+    refuse_changes_by_others(&recorded, &present, generation)?;
     let counters = read_counters_in_force(&present)?;
     let mut by_id: HashMap<RuleId, Counters> = HashMap::new();
     let mut rules = Vec::with_capacity(originals.rules.len());

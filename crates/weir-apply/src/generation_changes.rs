@@ -34,7 +34,8 @@ use crate::kernel_ruleset::{
 };
 use crate::rule_counters::CountedOriginals;
 use crate::state_store::{
-    CurrentGeneration, GenerationKind, Journal, SourceFile, StateLock, StateStore,
+    CurrentGeneration, GenerationKind, Journal, NamespaceLockNeed, SourceFile, StateLock,
+    StateStore,
 };
 
 pub use self::apply::{AppliedGeneration, ApplyRequest};
@@ -65,6 +66,27 @@ impl LockedGenerations {
         wait: Duration,
         ignores_changes: bool,
     ) -> Result<LockedGenerations, ApplyOperationError> {
+        LockedGenerations::open_with(state, wait, NamespaceLockNeed::Required, ignores_changes)
+    }
+
+    /// The same for the supervisor. Every user can hold the lock of the namespace, which is there
+    /// for `load.sh`: it does not keep a deadline from being met.
+    ///
+    /// # Errors
+    /// As [`open`](LockedGenerations::open).
+    pub fn open_for_deadline(
+        state: &Path,
+        wait: Duration,
+    ) -> Result<LockedGenerations, ApplyOperationError> {
+        LockedGenerations::open_with(state, wait, NamespaceLockNeed::IfFree, false)
+    }
+
+    fn open_with(
+        state: &Path,
+        wait: Duration,
+        namespace_lock: NamespaceLockNeed,
+        ignores_changes: bool,
+    ) -> Result<LockedGenerations, ApplyOperationError> {
         if !rustix::process::geteuid().is_root() {
             return Err(ApplyOperationError::Refused(
                 "only root can change the ruleset: start weir as root".to_owned(),
@@ -73,7 +95,7 @@ impl LockedGenerations {
         // Tools and files of weir are nobody else's.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let store = StateStore::find(state)?;
-        let lock = store.lock(wait)?;
+        let lock = store.lock(wait, namespace_lock)?;
         let mut generations = LockedGenerations { store, lock, recovered: Vec::new() };
         generations.end_interrupted_change(ignores_changes)?;
         Ok(generations)

@@ -20,7 +20,8 @@ pub use self::in_force::{
     read_legacy_table_text, read_nft_table_text, read_ruleset_in_force, read_set_text,
 };
 pub use self::legacy_table_text::{
-    artefact_mark_of_text, empty_table_text, list_chain_names, mark_table_text, split_tables,
+    artefact_mark_of_text, empty_table_text, find_broken_line, list_chain_names, mark_table_text,
+    split_tables,
 };
 pub use self::text_difference::{
     TextDifference, find_text_difference, have_equal_rules, remove_changing_numbers,

@@ -41,7 +41,7 @@ pub use self::generation_record::{
     GenerationKind, GenerationOutcome, GenerationRecord, SourceFile,
 };
 pub use self::journal::{ConfirmationDeadline, Journal, JournalOperation, JournalStage};
-pub use self::state_lock::StateLock;
+pub use self::state_lock::{NamespaceLockNeed, StateLock};
 use self::state_version::STATE_VERSION;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
@@ -124,13 +124,17 @@ impl StateStore {
     ///
     /// # Errors
     /// [`ApplyOperationError::LockHeld`] if another command holds it for longer.
-    pub fn lock(&self, wait: Duration) -> Result<StateLock, ApplyOperationError> {
+    pub fn lock(
+        &self,
+        wait: Duration,
+        namespace_lock: NamespaceLockNeed,
+    ) -> Result<StateLock, ApplyOperationError> {
         let generations = self.folder.parent().expect("it has a name");
         let state = generations.parent().expect("it is below a state folder");
         for path in [state, generations, &self.folder] {
             create_private_folder(path)?;
         }
-        let lock = StateLock::acquire(&self.folder.join("lock"), wait)?;
+        let lock = StateLock::acquire(&self.folder.join("lock"), wait, namespace_lock)?;
         self.set_aside_state_of_other_namespace()?;
         Ok(lock)
     }
@@ -335,6 +339,7 @@ impl StateStore {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let text =
                 fs::read_to_string(&path).map_err(ApplyOperationError::file("read", &path))?;
+            refuse_cut_text(&path, name, &text)?;
             if name == SETS_FILE {
                 ruleset.sets = split_sets(&text);
             } else if let Some(table) =
@@ -346,6 +351,30 @@ impl StateStore {
             }
         }
         Ok(ruleset)
+    }
+}
+
+/// Refuses a text that is not one whole table: loading it would leave no rules.
+fn refuse_cut_text(path: &Path, name: &str, text: &str) -> Result<(), ApplyOperationError> {
+    let is_whole = if name == SETS_FILE {
+        text.is_empty() || text.ends_with('\n')
+    } else if name.starts_with(NFT_FILE_PREFIX) {
+        text.contains("table ip") && text.trim_end().ends_with('}')
+    } else if let Some(table) = FamilyTable::from_file_name(name) {
+        let is_begin = |line: &&str| line.starts_with('*');
+        text.starts_with(&format!("*{}\n", table.table))
+            && text.ends_with("\nCOMMIT\n")
+            && text.lines().filter(is_begin).count() == 1
+    } else {
+        true
+    };
+    match is_whole {
+        true => Ok(()),
+        false => Err(ApplyOperationError::UnreadableState {
+            path: path.to_owned(),
+            message: "it is not one whole table: restore the file, or another generation"
+                .to_owned(),
+        }),
     }
 }
 

@@ -9,7 +9,7 @@ use weir_model::Family;
 
 use super::{
     LockedGenerations, StartSupervisor, family_of_source, load_originals, read_present,
-    resolve_ruleset,
+    refuse_changes_by_others, resolve_ruleset,
 };
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
@@ -97,8 +97,13 @@ impl LockedGenerations {
         refuse_conflicts(request, &present, current.generation.is_some())?;
         let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
         let old_originals = match current.generation {
-            Some(generation) => load_originals(&self.store, generation)?,
-            None => CountedOriginals::of_legacy_tables(&present.ruleset),
+            // Rules that others added or removed have moved the places of the others.
+            Some(generation)
+                if refuse_changes_by_others(&recorded, &present.ruleset, generation).is_ok() =>
+            {
+                load_originals(&self.store, generation)?
+            }
+            _ => CountedOriginals::of_legacy_tables(&present.ruleset),
         };
         let steps = plan_steps(&present, &wanted);
         require_tools(&steps, &wanted)?;

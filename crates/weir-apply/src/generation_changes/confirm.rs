@@ -5,10 +5,10 @@
 //! made after the ruleset was in force: the kernel's socket diagnostics list a cookie for every TCP
 //! socket, and those that were there then are recorded. It must belong to an ancestor of the
 //! confirming process (sshd, typically), be accepted by a listening socket of this host, and come
-//! from another address. Environment variables prove nothing: sudo and tmux remove or keep them at
+//! from an address that is not the host's own. Environment variables prove nothing: sudo and tmux remove or keep them at
 //! will.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use weir_kernel::process_sockets::{list_process_and_ancestors, list_socket_inodes};
 use weir_kernel::tcp_sockets::{TcpSocketState, TcpSocketSummary, read_tcp_sockets};
@@ -55,7 +55,9 @@ fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationEr
         Some(deadline) => &deadline.tcp_cookies_before[..],
         None => &[],
     };
-    judge_session_connections(&sockets, &inodes, before).map_err(|reason| {
+    // An address that a socket can be bound to is this host's own.
+    let is_own = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    judge_session_connections(&sockets, &inodes, before, is_own).map_err(|reason| {
         ApplyOperationError::NotReachable {
             reason: reason.to_owned(),
             generation: pending.to,
@@ -69,13 +71,15 @@ fn judge_session_connections(
     sockets: &[TcpSocketSummary],
     session_inodes: &[u64],
     cookies_before: &[u64],
+    is_own_address: impl Fn(IpAddr) -> bool,
 ) -> Result<SocketAddr, &'static str> {
     let listens_at = |port: u16| {
         let mut listening = sockets.iter().filter(|s| s.state == TcpSocketState::Listening);
         listening.any(|socket| socket.local.port() == port)
     };
     let is_remote = |socket: &TcpSocketSummary| {
-        !socket.peer.ip().is_loopback() && socket.peer.ip() != socket.local.ip()
+        let peer = socket.peer.ip();
+        !peer.is_loopback() && peer != socket.local.ip() && !is_own_address(peer)
     };
     let accepted: Vec<&TcpSocketSummary> = sockets
         .iter()
@@ -116,13 +120,17 @@ mod tests {
             socket("192.0.2.1:41000", "198.51.100.7:443", Established, 4),
             socket("127.0.0.1:22", "127.0.0.1:6000", Established, 5),
             socket("192.0.2.1:22", "192.0.2.1:7000", Established, 6),
+            socket("192.0.2.1:22", "192.0.2.9:8000", Established, 7),
         ];
         let before = [1002];
-        let judge = |inodes: &[u64]| judge_session_connections(&sockets, inodes, &before);
+        let judge = |inodes: &[u64]| {
+            let is_own = |address: IpAddr| address.to_string() == "192.0.2.9";
+            judge_session_connections(&sockets, inodes, &before, is_own)
+        };
         assert_eq!(judge(&[1, 3]).map(|peer| peer.port()), Ok(5001));
         let old = judge(&[1, 2]).expect_err("an old connection");
         assert!(old.contains("was made before"), "{old}");
-        for others in [&[][..], &[1], &[4], &[5], &[6]] {
+        for others in [&[][..], &[1], &[4], &[5], &[6], &[7]] {
             let none = judge(others).expect_err("no connection");
             assert!(none.contains("no TCP connection from another host"), "{others:?}: {none}");
         }

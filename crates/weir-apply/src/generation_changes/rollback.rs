@@ -13,6 +13,9 @@ use crate::state_store::{
     GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation, JournalStage,
 };
 
+/// The reason of a rollback that an administrator asked for.
+const REQUESTED_ROLLBACK: &str = "weir rollback";
+
 /// What a rollback did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredGeneration {
@@ -37,17 +40,35 @@ impl LockedGenerations {
         let (current, _) = require_current(&self.store.read_current()?)?;
         let to = match generation {
             Some(generation) => generation,
-            None => self.store.read_generation(current)?.previous.ok_or_else(|| {
-                ApplyOperationError::Refused(format!(
-                    "generation {current} is the first: there is none before it"
-                ))
-            })?,
+            None => {
+                self.refuse_second_rollback(current)?;
+                self.store.read_generation(current)?.previous.ok_or_else(|| {
+                    ApplyOperationError::Refused(format!(
+                        "generation {current} is the first: there is none before it"
+                    ))
+                })?
+            }
         };
         if to == current {
             return Err(ApplyOperationError::Refused(format!("generation {to} is in force")));
         }
-        self.restore_generation(to, "weir rollback", ignores_changes, start_supervisor)?;
+        self.restore_generation(to, REQUESTED_ROLLBACK, ignores_changes, start_supervisor)?;
         Ok(RestoredGeneration { from: current, to })
+    }
+
+    /// Refuses to go back from the generation to which weir itself went back: whoever asks for the
+    /// one before means the one that was rolled back.
+    fn refuse_second_rollback(&self, current: u32) -> Result<(), ApplyOperationError> {
+        let Some(newest) = self.store.list_generations()?.last().copied() else { return Ok(()) };
+        let record = self.store.read_generation(newest)?;
+        let GenerationOutcome::RolledBack { reason } = &record.outcome else { return Ok(()) };
+        if reason == REQUESTED_ROLLBACK || record.previous != Some(current) {
+            return Ok(());
+        }
+        Err(ApplyOperationError::Refused(format!(
+            "generation {newest} was rolled back already, since {reason}: generation {current} is \
+             in force; to go back further, name the generation: weir rollback NUMBER"
+        )))
     }
 
     /// Puts an earlier generation in force.

@@ -19,8 +19,8 @@ use crate::{ApplyError, ApplyOperationError};
 const NFT_TABLE_PREFIX: &str = "weir_";
 /// Prefix of their copies, which are in force for a moment next to them.
 pub const NFT_COPY_PREFIX: &str = "weir_new_";
-/// A set that is filled to be swapped with another has the name of that one and this letter.
-const SPARE_SET_SUFFIX: char = '~';
+/// A set that is filled to be swapped with another has a name with this prefix.
+const SPARE_SET_PREFIX: &str = "weir-spare-";
 
 /// What is in force of a ruleset, and what an interrupted change left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,10 +68,9 @@ pub fn read_ruleset_in_force(
         if sets.0.contains(&name) {
             let text = read_set_text(&name)?;
             found.ruleset.sets.insert(name, text);
-        } else if let Some(of) = name.strip_suffix(SPARE_SET_SUFFIX)
-            && sets.0.iter().any(|selected| selected == of)
-        {
-            found.spare_sets.push(of.to_owned());
+        } else if name.starts_with(SPARE_SET_PREFIX) {
+            let of = sets.0.iter().find(|selected| spare_set_name(selected) == name);
+            found.spare_sets.extend(of.cloned());
         }
     }
     Ok(found)
@@ -79,7 +78,9 @@ pub fn read_ruleset_in_force(
 
 /// The name under which a set is filled that is to be swapped with another.
 pub(crate) fn spare_set_name(set: &str) -> String {
-    format!("{set}{SPARE_SET_SUFFIX}")
+    // Names of sets have 31 bytes at most.
+    let digest = weir_artefact::sha256_hex(set.as_bytes());
+    format!("{SPARE_SET_PREFIX}{}", &digest[..16])
 }
 
 /// Whether the kernel has a table of legacy iptables in this namespace.

@@ -56,6 +56,21 @@ pub fn artefact_mark_of_text(text: &str) -> Option<&str> {
     chains.find_map(|line| line.strip_prefix(ARTEFACT_MARK_PREFIX)?.split(' ').next())
 }
 
+/// The first line that ends inside of quotes: a comment or name with a line break, which no tool
+/// reads again.
+pub fn find_broken_line(text: &str) -> Option<&str> {
+    let is_broken = |line: &&str| {
+        let mut quotes = 0;
+        let mut is_escaped = false;
+        for byte in line.bytes() {
+            quotes += usize::from(byte == b'"' && !is_escaped);
+            is_escaped = byte == b'\\' && !is_escaped;
+        }
+        quotes % 2 == 1
+    };
+    text.lines().find(is_broken)
+}
+
 /// The chains that a text declares.
 pub fn list_chain_names(text: &str) -> Vec<&str> {
     let declared = text.lines().filter_map(|line| line.strip_prefix(':')?.split(' ').next());

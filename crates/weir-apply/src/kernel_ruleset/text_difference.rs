@@ -9,27 +9,39 @@ use std::fmt;
 /// Numbers inside of quotes are a comment's.
 pub fn remove_changing_numbers(line: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
-    let mut words = line.split(' ').peekable();
-    let mut is_quoted = false;
+    let mut words = line.split(' ');
+    let (mut is_quoted, mut is_first) = (false, true);
     while let Some(word) = words.next() {
         let starts_outside = !is_quoted;
         is_quoted ^= word.matches('"').count() % 2 == 1;
-        let is_changing = starts_outside
-            && match word {
-                "packets" | "bytes" | "expires" | "used" => true,
-                _ => is_counter_pair(word),
-            };
-        if !is_changing {
-            kept.push(word);
+        if starts_outside && is_first && is_counter_pair(word)
+            || starts_outside && line.starts_with(':') && is_counter_pair(word)
+        {
+            is_first = false;
             continue;
         }
-        let values = match word {
-            "packets" | "bytes" | "expires" => 1,
-            "used" => 2,
-            _ => 0,
+        is_first = false;
+        // A name or a comment may be one of these words: numbers must follow.
+        let follows = |n: usize| words.clone().nth(n).unwrap_or_default();
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let skipped = match word {
+            "packets"
+                if is_number(follows(0)) && follows(1) == "bytes" && is_number(follows(2)) =>
+            {
+                3
+            }
+            "expires" if follows(0).starts_with(|c: char| c.is_ascii_digit()) => 1,
+            "used" if is_number(follows(0)) && follows(1).ends_with("bytes") => 2,
+            _ => {
+                kept.push(word);
+                continue;
+            }
         };
-        for _ in 0..values {
-            words.next();
+        match starts_outside {
+            true => {
+                words.nth(skipped - 1);
+            }
+            false => kept.push(word),
         }
     }
     kept.join(" ")
@@ -179,6 +191,17 @@ mod tests {
             )
         };
         assert!(have_equal_rules(&nft(1), &nft(9)));
+    }
+
+    #[test]
+    fn words_that_stand_for_numbers_elsewhere_hide_nothing() {
+        let rule = |words: &str| format!("*raw\n[0:0] -A OUTPUT {words}\nCOMMIT\n");
+        for word in ["used", "packets", "bytes", "expires", "[1:2]"] {
+            let comment = |target: &str| rule(&format!("-m comment --comment {word} -j {target}"));
+            assert!(!have_equal_rules(&comment("DROP"), &comment("ACCEPT")), "{word}");
+        }
+        let mode = |mode: &str| rule(&format!("-m connbytes --connbytes-mode {mode} -j DROP"));
+        assert!(!have_equal_rules(&mode("packets"), &mode("bytes")));
     }
 
     #[test]

@@ -24,8 +24,21 @@ pub struct StateLock {
     _namespace: File,
 }
 
+/// Whether the lock of the namespace must be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceLockNeed {
+    /// It must.
+    Required,
+    /// It is taken if nobody holds it.
+    IfFree,
+}
+
 impl StateLock {
-    pub(super) fn acquire(path: &Path, wait: Duration) -> Result<StateLock, ApplyOperationError> {
+    pub(super) fn acquire(
+        path: &Path,
+        wait: Duration,
+        namespace_lock: NamespaceLockNeed,
+    ) -> Result<StateLock, ApplyOperationError> {
         let error = || ApplyOperationError::file("open", path);
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -34,14 +47,20 @@ impl StateLock {
         let end = Instant::now() + wait;
         wait_for_lock(&state, end)
             .map_err(|()| ApplyOperationError::LockHeld { holder: describe_holder(path) })?;
-        let namespace = File::open(NAMESPACE_FILE)
-            .map_err(ApplyOperationError::file("open", NAMESPACE_FILE))?;
-        wait_for_lock(&namespace, end).map_err(|()| ApplyOperationError::LockHeld {
-            holder: "load.sh or unload.sh, or a tool of theirs,".to_owned(),
-        })?;
         // All ids have the same length, so that no reader finds a part of one. On a full disk, the
         // next command cannot name this one: that is no reason to stop.
         let _ = state.write_all_at(format!("{:<10}\n", std::process::id()).as_bytes(), 0);
+        let namespace = File::open(NAMESPACE_FILE)
+            .map_err(ApplyOperationError::file("open", NAMESPACE_FILE))?;
+        let end = match namespace_lock {
+            NamespaceLockNeed::Required => end,
+            NamespaceLockNeed::IfFree => Instant::now(),
+        };
+        if wait_for_lock(&namespace, end).is_err() && namespace_lock == NamespaceLockNeed::Required
+        {
+            let holder = "load.sh, unload.sh or another process that locked /proc/self/ns/net";
+            return Err(ApplyOperationError::LockHeld { holder: holder.to_owned() });
+        }
         Ok(StateLock { state, _namespace: namespace })
     }
 
@@ -83,11 +102,16 @@ mod tests {
     fn a_lock_that_is_held_names_its_holder_and_is_free_again_when_it_is_dropped() {
         let folder = TempFolder::new("state-lock");
         let path = folder.path().join("lock");
-        let first = StateLock::acquire(&path, Duration::ZERO).expect("it is free");
-        let error = StateLock::acquire(&path, Duration::ZERO).expect_err("it is held").to_string();
+        let first = StateLock::acquire(&path, Duration::ZERO, NamespaceLockNeed::Required)
+            .expect("it is free");
+        let error = StateLock::acquire(&path, Duration::ZERO, NamespaceLockNeed::Required)
+            .expect_err("it is held")
+            .to_string();
         assert!(error.contains(&format!("weir (process {})", std::process::id())), "{error}");
         let waiting = std::thread::scope(|scope| {
-            let second = scope.spawn(|| StateLock::acquire(&path, Duration::from_secs(20)));
+            let second = scope.spawn(|| {
+                StateLock::acquire(&path, Duration::from_secs(20), NamespaceLockNeed::Required)
+            });
             drop(first);
             second.join().expect("it ends")
         });

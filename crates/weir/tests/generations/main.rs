@@ -8,4 +8,5 @@ mod filtering_host;
 mod forms;
 mod guide;
 mod kills;
+mod other_programs;
 mod refusals;
