@@ -8,12 +8,35 @@
 //! [`iptables`] is a handle for programs: changes of a table in memory, and one replacement.
 //!
 //! [`firewall_status`] says which firewalls run in a network namespace.
+//!
+//! [`generation_changes`] puts artefacts in force as generations, confirms them and rolls back.
+//! [`apply_steps`] decides the order, `step_execution` carries it out, [`state_store`] remembers,
+//! [`confirmation_supervisor`] rolls back what nobody confirms, and [`apply_plan`] says beforehand
+//! what would change. [`rule_counters`] carries counters over,
+//! [`counter_listing`] prints them, [`generation_listing`] lists generations,
+//! and [`kernel_ruleset`] is the value that all of them work on.
 
 #![forbid(unsafe_code)]
 
+mod apply_conflicts;
+pub mod apply_plan;
+pub mod apply_steps;
+mod artefact_ruleset;
+pub mod confirmation_supervisor;
+pub mod counter_listing;
 mod error;
 pub mod firewall_status;
+pub mod generation_changes;
+pub mod generation_listing;
 pub mod iptables;
+pub mod kernel_ruleset;
+mod nft_transaction_text;
+mod operation_error;
+pub mod rule_counters;
+mod ruleset_tools;
+pub mod state_store;
+mod step_execution;
 pub mod xtables;
 
 pub use error::ApplyError;
+pub use operation_error::ApplyOperationError;

@@ -33,9 +33,13 @@
 //!   packets;
 //! - `doctor`, `bpf_probe`: what this machine supports;
 //! - `paths`, `symlink_safe_paths`: files that outlive a process;
+//! - `tcp_sockets`, `process_sockets`: TCP sockets of the kernel, and those of a process and its
+//!   ancestors;
+//! - `boot_clock`, `network_namespace_identity`: the boot and its clock, and which namespace this is;
 //! - `stop_signal`: Ctrl-C as a flag;
 //! - `error`: errors of operations on the machine.
 
+pub mod boot_clock;
 mod borrowed_device;
 mod borrowed_device_return;
 pub mod bpf_links;
@@ -53,12 +57,14 @@ mod live_session;
 mod namespace;
 pub mod netfilter_hooks;
 pub mod netlink;
+pub mod network_namespace_identity;
 pub mod nflog;
 pub mod nft_counters;
 pub mod nft_objects;
 mod packet_socket;
 mod paths;
 pub mod process;
+pub mod process_sockets;
 pub mod reaper;
 mod recorded_process_liveness;
 mod rtnetlink;
@@ -69,6 +75,7 @@ mod session_record;
 mod socket_option;
 pub mod stop_signal;
 mod symlink_safe_paths;
+pub mod tcp_sockets;
 mod veth;
 pub mod xtables;
 pub mod xtables_counters;

@@ -1,4 +1,4 @@
-//! Options of a socket that neither the standard library nor rustix sets.
+//! Options of a socket that neither the standard library nor rustix sets or reads.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -34,6 +34,25 @@ pub(crate) unsafe fn set_socket_option_with_addresses(
     let result = unsafe {
         let length = value.len() as libc::socklen_t;
         libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option into a buffer, which may also say what is asked for.
+///
+/// # Errors
+/// Where the kernel does not know the option, or refuses the request.
+pub(crate) fn read_socket_option(
+    fd: &OwnedFd,
+    level: i32,
+    option: i32,
+    value: &mut [u8],
+) -> io::Result<()> {
+    let mut length = value.len() as libc::socklen_t;
+    // SAFETY: the buffer is passed with its length.
+    let result = unsafe {
+        let pointer = value.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, pointer, &mut length)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

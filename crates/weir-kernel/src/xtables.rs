@@ -17,7 +17,7 @@ mod replacement;
 mod set_index;
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use weir_packet::Family;
@@ -25,7 +25,9 @@ use weir_packet::Family;
 pub use self::hooks::XtablesHooks;
 pub use self::lock::XtablesLock;
 pub use self::replacement::XtablesReplacement;
-use crate::socket_option::{set_socket_option, set_socket_option_with_addresses};
+use crate::socket_option::{
+    read_socket_option, set_socket_option, set_socket_option_with_addresses,
+};
 use crate::{KernelError, Namespace};
 
 const IPT_SO_GET_INFO: i32 = 64;
@@ -224,16 +226,6 @@ fn open_raw_socket(domain: AddressFamily) -> Result<OwnedFd, KernelError> {
     let raw = Some(ipproto::RAW);
     rustix::net::socket_with(domain, SocketType::RAW, SocketFlags::CLOEXEC, raw)
         .map_err(|e| KernelError::io("open socket for", "tables")(e.into()))
-}
-
-fn read_socket_option(fd: &OwnedFd, level: i32, option: i32, value: &mut [u8]) -> io::Result<()> {
-    let mut length = value.len() as libc::socklen_t;
-    // SAFETY: the buffer is passed with its length.
-    let result = unsafe {
-        let pointer = value.as_mut_ptr().cast();
-        libc::getsockopt(fd.as_raw_fd(), level, option, pointer, &mut length)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn write_table_name(buffer: &mut [u8], table: &str) -> io::Result<()> {

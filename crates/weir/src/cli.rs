@@ -11,6 +11,7 @@ mod example;
 mod explain;
 mod filter_hook;
 mod fmt;
+mod generations;
 mod lab;
 mod limits;
 mod operand;
@@ -32,6 +33,10 @@ pub use doctor::DoctorArgs;
 pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain::{AssumedMatchResultArg, ExplainArgs};
 pub use fmt::FmtPrintArgs;
+pub use generations::{
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
+    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
+};
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
     LabSelftestArgs, LabServeArgs, SearchLossArg,
@@ -209,6 +214,70 @@ Example:
         after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"
     )]
     Traffic(TrafficArgs),
+    /// Show what an apply would change, step by step, and what speaks against it.
+    #[command(after_help = "\
+The ruleset is compiled and checked as by weir compile. Nothing is changed and nothing written.
+Steps are in the order in which they are carried out.
+
+Exit status 0 it can be applied, 1 there are conflicts, 2 error.
+
+Example:
+  sudo weir plan office.rules --to nft
+  sudo weir plan office.rules --to tree --json | jq '.steps[].description'")]
+    Plan(PlanArgs),
+    /// Put a ruleset in force as a new generation: all or nothing, with a way back.
+    #[command(after_help = "\
+The ruleset is compiled and checked as by weir compile. Everything is prepared next to what is in
+force, then changed in an order in which a packet traverses the old ruleset, the new one or both, and
+never none. If a step fails, or weir is killed, the old ruleset is restored. What was in force before
+the first apply becomes a generation that weir rollback can restore.
+
+With --confirm, the old ruleset is restored after that time unless weir confirm is started from a TCP
+connection that was made since. The timer survives weir and its terminal.
+
+It is refused if other programs changed what the last generation put in force, if rules of
+iptables-nft would be evaluated as well, and if chains of other programs would be lost.
+
+Example:
+  sudo weir apply office.rules --to nft --confirm 60s
+  sudo weir apply office.rules --ip6 office.rules6 --to ipset
+  sudo weir apply --artefact office-nft --netns customer7")]
+    Apply(ApplyArgs),
+    /// Keep the generation that waits for its confirmation.
+    #[command(after_help = "\
+Start it in a new session, which shows that one can still log in: an ancestor of the command must
+have a TCP connection from another host that was accepted after the ruleset was in force. At a
+console, give --console.
+
+Example:
+  sudo weir confirm
+  sudo weir confirm --console")]
+    Confirm(ConfirmArgs),
+    /// Restore an earlier generation, with the counters that it had.
+    #[command(after_help = "\
+Without a number, the generation before the current one is restored.
+
+Example:
+  sudo weir rollback
+  sudo weir rollback 0")]
+    Rollback(RollbackArgs),
+    /// List generations: what was applied when, from which files, in which form.
+    #[command(
+        after_help = "Example:\n  sudo weir history\n  sudo weir history --json | jq '.in_force'"
+    )]
+    History(HistoryArgs),
+    /// Print the original ruleset in force with its counters, whatever its form.
+    #[command(after_help = "\
+The counters of the form are added up for each rule of the files that were applied. Rules that a new
+generation has as well keep their counts.
+
+Example:
+  sudo weir counters
+  sudo weir counters --format csv > counters.csv")]
+    Counters(CountersArgs),
+    /// End changes that are interrupted; roll back what nobody confirms.
+    #[command(hide = true)]
+    Supervise(SuperviseArgs),
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(LabCommand),

@@ -11,6 +11,7 @@ pub mod example;
 pub mod explain;
 pub mod fmt;
 pub mod form_output;
+pub mod generations;
 pub mod lab;
 pub mod lab_claims;
 pub mod lab_run_per_kernel;

@@ -97,6 +97,13 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Lab(cli::LabCommand::List(args)) => {
             command::lab_claims::print_or_write_claim_lists(&args)
         }
+        Command::Plan(args) => command::generations::plan_and_print(&args, colors.stderr),
+        Command::Apply(args) => command::generations::apply_ruleset(&args, colors.stderr),
+        Command::Confirm(args) => command::generations::confirm_generation(&args),
+        Command::Rollback(args) => command::generations::roll_back_generation(&args),
+        Command::History(args) => command::generations::print_history(&args),
+        Command::Counters(args) => command::generations::print_counters(&args),
+        Command::Supervise(args) => command::generations::supervise(&args),
         Command::Status(args) => command::status::read_and_print_firewall_status(&args),
         Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),
         Command::Doctor(args) => command::doctor::probe_machine_and_print(&args),

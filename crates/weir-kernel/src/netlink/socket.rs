@@ -33,6 +33,8 @@ pub enum NetlinkProtocol {
     Route,
     /// The subsystems of netfilter.
     Netfilter,
+    /// Which sockets there are.
+    SocketDiagnostics,
 }
 
 /// A socket to the kernel, in the network namespace that it was opened in.
@@ -69,6 +71,7 @@ impl NetlinkSocket {
         let protocol = match protocol {
             NetlinkProtocol::Route => None,
             NetlinkProtocol::Netfilter => Some(netlink::NETFILTER),
+            NetlinkProtocol::SocketDiagnostics => Some(netlink::SOCK_DIAG),
         };
         let fd =
             rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;

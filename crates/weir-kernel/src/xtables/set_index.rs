@@ -4,8 +4,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{XtablesSocket, read_socket_option};
+use super::XtablesSocket;
 use crate::KernelError;
+use crate::socket_option::read_socket_option;
 
 const SO_IP_SET: i32 = 83;
 const IP_SET_OP_GET_BYNAME: u32 = 6;

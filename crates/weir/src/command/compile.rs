@@ -1,8 +1,10 @@
 //! `weir compile`: a ruleset to an artefact.
 
-use anyhow::{Context as _, Result, bail};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
 use weir_artefact::manifest::{FormRuleCoverage, UnconvertedRulesCauseAndCount};
-use weir_artefact::{CheckedPass, CompiledForm, Manifest, PassEqualityEvidence};
+use weir_artefact::{Artefact, CheckedPass, CompiledForm, Manifest, PassEqualityEvidence};
 use weir_backends::load_scripts::LoadScripts;
 use weir_backends::{CompileError, CompileOptions, compile};
 use weir_model::effect::MATCH_ROWS;
@@ -11,11 +13,12 @@ use weir_model::{Chain, Firewall, Match, Span};
 
 use super::form_output::{format_binary_byte_size, print_refusals};
 use super::{YesNoExitStatus, compile_classifier};
+use crate::cli;
+use crate::cli::{CompileArgs, SourcesBesidesFileArgs};
 use crate::json_output;
 use crate::operand::{self, LoadedFirewall};
 use crate::process_timeout::ProcessTimeout;
 use crate::terminal::{self, TerminalProgress};
-use crate::{cli, cli::CompileArgs};
 
 /// Compiles, checks, writes the folder, and says the result of it.
 pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<YesNoExitStatus> {
@@ -26,8 +29,6 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
         bail!("--chain is for --to classifier: other forms are of the whole ruleset");
     }
     let process_timeout = ProcessTimeout::arm(&args.limits.time);
-    let loaded =
-        operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let options = CompileOptions {
         tree_level_prefix_lengths: args.tree_prefix_lengths.clone(),
         seed: args.seed,
@@ -42,15 +43,8 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
         diagram_memory_bytes_per_path_max: args.limits.memory_bytes(),
         ..CompileOptions::default()
     };
-    let progress = TerminalProgress::new();
-    let made = compile(&loaded.firewall, form, &options, &mut |what, done| {
-        progress.show_done_fraction(what, done);
-    });
-    drop(progress);
-    let artefact = match made {
-        Ok(artefact) => artefact,
-        Err(error) => return report_refusals(&loaded, error, color),
-    };
+    let (loaded, artefact) =
+        load_and_compile(args.file.as_deref(), &args.sources_besides_file, form, &options, color)?;
     let scripts = LoadScripts::generate_for_artefact(&artefact);
     let bundle = scripts.to_folder_contents_with_artefact(&artefact);
     process_timeout.disarm();
@@ -78,8 +72,44 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
     ))
 }
 
+/// Reads a ruleset and compiles it to a form that tools load, with the checks of `weir compile`.
+/// Warnings about it are printed.
+pub fn compile_ruleset_operand(
+    file: Option<&Path>,
+    sources_besides_file: &SourcesBesidesFileArgs,
+    to: cli::FormArg,
+    options: &CompileOptions,
+    color: bool,
+) -> Result<(LoadedFirewall, Artefact)> {
+    let Some(form) = form_from_arg(to) else {
+        bail!("--to classifier: no tool loads that form: choose linear, tree, ipset or nft");
+    };
+    let (loaded, artefact) = load_and_compile(file, sources_besides_file, form, options, color)?;
+    terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));
+    Ok((loaded, artefact))
+}
+
+fn load_and_compile(
+    file: Option<&Path>,
+    sources_besides_file: &SourcesBesidesFileArgs,
+    form: CompiledForm,
+    options: &CompileOptions,
+    color: bool,
+) -> Result<(LoadedFirewall, Artefact)> {
+    let loaded = operand::load_ruleset_operand(file, sources_besides_file, color)?;
+    let progress = TerminalProgress::new();
+    let made = compile(&loaded.firewall, form, options, &mut |what, done| {
+        progress.show_done_fraction(what, done);
+    });
+    drop(progress);
+    match made {
+        Ok(artefact) => Ok((loaded, artefact)),
+        Err(error) => Err(report_refusals(&loaded, error, color)),
+    }
+}
+
 /// The programs of those names.
-fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
+pub fn parse_rewritable_programs(names: &[String]) -> Result<Vec<ManagingProgram>> {
     let find = |name: &String| {
         let known = ManagingProgram::parse_name_if_preserved(name);
         known.with_context(|| format!("no program {name}: docker, kube-proxy, firewalld, ufw"))
@@ -98,25 +128,21 @@ fn form_from_arg(form: cli::FormArg) -> Option<CompiledForm> {
     }
 }
 
-/// Draws what the form cannot say at its place in the text.
-fn report_refusals(
-    loaded: &LoadedFirewall,
-    error: CompileError,
-    color: bool,
-) -> Result<YesNoExitStatus> {
+/// Draws what the form cannot say at its place in the text, and returns the error that remains.
+fn report_refusals(loaded: &LoadedFirewall, error: CompileError, color: bool) -> anyhow::Error {
     let (form, refusals) = match &error {
         CompileError::Unsupported { form, refusals }
         | CompileError::RulesLeftInIptables { form, refusals, .. } => (*form, refusals),
-        _ => return Err(error.into()),
+        _ => return error.into(),
     };
     print_refusals(loaded, form.as_str(), refusals, color);
     let CompileError::RulesLeftInIptables { share, .. } = &error else {
-        bail!(
+        return anyhow!(
             "the {form} form cannot express {} of the rules: nothing was written",
             refusals.len()
         );
     };
-    bail!(
+    anyhow!(
         "--strict: {form} would evaluate {} of {} rules, iptables {}: nothing was written\n\
          {}compile without --strict for both side by side, or --to ipset or --to tree for iptables \
          alone",
@@ -124,7 +150,7 @@ fn report_refusals(
         share.hook_entered_rules,
         share.left,
         render_uncompiled_rules_by_hook(share, "left in iptables", "  "),
-    );
+    )
 }
 
 /// The result of it, for people.

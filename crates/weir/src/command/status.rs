@@ -1,24 +1,49 @@
-//! `weir status`: which firewalls run in a network namespace.
+//! `weir status`: which firewalls run in a network namespace, and which generation weir applied.
+
+use std::path::Path;
 
 use anyhow::Result;
-use weir_apply::firewall_status::read_firewall_status;
+use serde::Serialize;
+use weir_apply::firewall_status::{FirewallStatus, read_firewall_status};
+use weir_apply::generation_listing::{GenerationListing, list_generations};
 use weir_kernel::call_inside_named_namespace;
 
 use super::YesNoExitStatus;
 use crate::cli::StatusArgs;
 use crate::{json_output, terminal};
 
+#[derive(Serialize)]
+struct StatusMembers {
+    #[serde(flatten)]
+    firewalls: FirewallStatus,
+    /// What weir applied here.
+    generations: GenerationListing,
+}
+
 /// Reads the status and prints it. No where something could not be seen.
 pub fn read_and_print_firewall_status(args: &StatusArgs) -> Result<YesNoExitStatus> {
     let status = match &args.netns {
-        Some(name) => call_inside_named_namespace(name, read_firewall_status)?,
-        None => read_firewall_status(),
+        Some(name) => call_inside_named_namespace(name, || read_status(&args.state))?,
+        None => read_status(&args.state),
     };
     match args.json {
         true => terminal::print_escaped_if_terminal(&json_output::render_json_object(
             "status", &status,
         )?)?,
-        false => terminal::print_escaped_to_stdout(&status.render_text())?,
+        false => {
+            let text = status.generations.render_summary() + &status.firewalls.render_text();
+            terminal::print_escaped_to_stdout(&text)?
+        }
     };
-    Ok(if status.not_seen.is_empty() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
+    let is_complete = status.firewalls.not_seen.is_empty();
+    Ok(if is_complete { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
+}
+
+fn read_status(state: &Path) -> StatusMembers {
+    let mut firewalls = read_firewall_status();
+    let generations = list_generations(state).unwrap_or_else(|error| {
+        firewalls.not_seen.push(format!("generations of weir apply: {error}"));
+        GenerationListing::default()
+    });
+    StatusMembers { firewalls, generations }
 }

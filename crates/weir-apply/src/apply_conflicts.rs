@@ -1,0 +1,201 @@
+//! What speaks against applying an artefact: rules that a packet would traverse in addition, rules
+//! of other programs that would be lost, artefacts that `load.sh` loaded.
+
+use weir_artefact::Artefact;
+use weir_kernel::ipset_list::read_ipsets;
+use weir_kernel::kernel_feature::KernelFeature;
+use weir_model::iptables_tool_name;
+use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
+
+use crate::artefact_ruleset::list_artefact_tables;
+use crate::firewall_status::{FirewallKind, FirewallStatus};
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, artefact_mark_of_text, find_broken_line, list_chain_names,
+};
+use crate::state_store::split_sets;
+
+/// Something that must be settled before an artefact can be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyConflict {
+    /// What, and the cure.
+    pub message: String,
+    /// Whether `--force` goes on all the same.
+    pub is_forceable: bool,
+}
+
+impl ApplyConflict {
+    fn fatal(message: String) -> ApplyConflict {
+        ApplyConflict { message, is_forceable: false }
+    }
+}
+
+/// Lists the conflicts. `has_generation`: weir applied what is in force.
+pub fn list_apply_conflicts(
+    artefact: &Artefact,
+    present: &KernelRuleset,
+    status: &FirewallStatus,
+    has_generation: bool,
+) -> Vec<ApplyConflict> {
+    let tables = list_artefact_tables(artefact);
+    let mut conflicts = Vec::new();
+    conflicts.extend(tables.iter().filter_map(|table| find_iptables_nft_rules(*table, status)));
+    if !has_generation {
+        conflicts.extend(find_script_load(present));
+    }
+    for table in &tables {
+        if let Some(text) = present.legacy_tables.get(table) {
+            conflicts.extend(find_lost_program_chains(*table, text, artefact));
+            conflicts.extend(find_broken_line(text).map(|line| {
+                ApplyConflict::fatal(format!(
+                    "table {table} has a rule with a line break in a comment or name, which could \
+                     not be restored: replace the rule first: {line}"
+                ))
+            }));
+        }
+    }
+    conflicts.extend(find_sets_of_other_type(artefact));
+    conflicts
+}
+
+/// Rules of iptables-nft in a table that the artefact is about.
+fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Option<ApplyConflict> {
+    let (family, name) = (table.nft_family(), table.table.as_str());
+    let found = status.tables.iter().find(|found| {
+        found.kind == FirewallKind::IptablesNft && found.family == family && found.name == name
+    })?;
+    let tool = iptables_tool_name(table.family);
+    found.affects_packets().then(|| {
+        ApplyConflict::fatal(format!(
+            "table {family} {name} of iptables-nft has {} rules in force, and packets would traverse \
+             them in addition: move them to legacy iptables with {tool}-nft-save -c -t {name} | \
+             {tool}-legacy-restore -c && nft delete table {family} {name}, and read the ruleset \
+             again",
+            found.rules
+        ))
+    })
+}
+
+/// An artefact that `load.sh` loaded: what was in force before it is in the state of the script.
+fn find_script_load(present: &KernelRuleset) -> Option<ApplyConflict> {
+    let mark = present.legacy_tables.values().find_map(|text| artefact_mark_of_text(text));
+    let what = match (mark, present.nft_tables.keys().next()) {
+        (Some(id), _) => format!("artefact {id}"),
+        (None, Some(table)) => format!("nft table {} weir_{}", table.nft_family(), table.table),
+        (None, None) => return None,
+    };
+    Some(ApplyConflict {
+        message: format!(
+            "{what} is in force, and weir apply did not put it there: start unload.sh of its folder \
+             first; if there is none, --force takes what is in force as generation 0"
+        ),
+        is_forceable: true,
+    })
+}
+
+/// Chains of a program that are in force and that the ruleset does not have.
+fn find_lost_program_chains(
+    table: FamilyTable,
+    text: &str,
+    artefact: &Artefact,
+) -> Option<ApplyConflict> {
+    let tool = iptables_tool_name(table.family);
+    let is_in_ruleset = |chain: &str| {
+        let prefix = format!("{tool}/{}/{chain}/", table.table);
+        let later = artefact.manifest.counters.0.range(prefix.clone()..).next();
+        let in_summed = || {
+            let mut rules = artefact.manifest.summed.iter().flat_map(|summed| &summed.rules);
+            rules.any(|rule| rule.starts_with(&prefix))
+        };
+        later.is_some_and(|(rule, _)| rule.starts_with(&prefix)) || in_summed()
+    };
+    let has_rules = |chain: &str| text.contains(&format!("-A {chain} "));
+    let program = |chain: &str| {
+        program_of_chain_or_set(chain).filter(|program| *program != ManagingProgram::Weir)
+    };
+    let lost: Vec<(ManagingProgram, &str)> = list_chain_names(text)
+        .into_iter()
+        .filter(|chain| has_rules(chain) && !is_in_ruleset(chain))
+        .filter_map(|chain| Some((program(chain)?, chain)))
+        .collect();
+    let (program, chain) = lost.first()?;
+    let more = match lost.len() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    Some(ApplyConflict {
+        message: format!(
+            "table {table} has rules of {program} in chain {chain}{more}, which the ruleset does not \
+             have: take them into the ruleset ({tool}-save prints them), or give --force"
+        ),
+        is_forceable: true,
+    })
+}
+
+/// Sets that are there with another type than the ruleset gives them.
+fn find_sets_of_other_type(artefact: &Artefact) -> Vec<ApplyConflict> {
+    let Some(sets) = &artefact.contents.sets else { return Vec::new() };
+    if !KernelFeature::Ipset.is_loaded() {
+        return Vec::new();
+    }
+    let present = read_ipsets().unwrap_or_default();
+    let wanted = split_sets(&sets.user);
+    let differs = |(name, text): (&String, &String)| {
+        let set_type = text.split_ascii_whitespace().nth(2)?.to_owned();
+        let found = present.iter().find(|set| set.name == *name)?;
+        (found.set_type != set_type).then(|| {
+            ApplyConflict::fatal(format!(
+                "set {name} is there as {}, and the ruleset has it as {set_type}: rename or destroy \
+                 it",
+                found.set_type
+            ))
+        })
+    };
+    wanted.iter().filter_map(differs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_artefact::{ArtefactRulesetTexts, Manifest};
+    use weir_model::{CounterLocation, Family, TableName};
+
+    use super::*;
+
+    fn artefact(chains: &[&str]) -> Artefact {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n".to_owned();
+        let contents = ArtefactRulesetTexts { v4: Some(text), ..ArtefactRulesetTexts::default() };
+        let mut manifest = Manifest::default();
+        for chain in chains {
+            let none: Vec<CounterLocation> = Vec::new();
+            manifest.counters.0.insert(format!("iptables/filter/{chain}/1"), none);
+        }
+        Artefact { contents, manifest }
+    }
+
+    fn present(text: &str) -> KernelRuleset {
+        let mut present = KernelRuleset::default();
+        let table = FamilyTable { family: Family::V4, table: TableName::Filter };
+        present.legacy_tables.insert(table, text.to_owned());
+        present
+    }
+
+    #[test]
+    fn chains_of_a_program_that_would_be_lost_are_a_conflict() {
+        let docker = present("*filter\n:DOCKER - [0:0]\n[1:2] -A DOCKER -j ACCEPT\nCOMMIT\n");
+        let none = FirewallStatus::default();
+        let with = list_apply_conflicts(&artefact(&["DOCKER"]), &docker, &none, true);
+        assert_eq!(with, []);
+        let without = list_apply_conflicts(&artefact(&["DOCKER-USER"]), &docker, &none, true);
+        assert!(
+            matches!(&without[..], [one] if one.is_forceable && one.message.contains("docker"))
+        );
+    }
+
+    #[test]
+    fn an_artefact_that_a_script_loaded_is_a_conflict() {
+        let marked = present("*filter\n:INPUT ACCEPT [0:0]\n:weir:0a1b2c3d - [0:0]\nCOMMIT\n");
+        let none = FirewallStatus::default();
+        assert_eq!(list_apply_conflicts(&artefact(&[]), &marked, &none, true), []);
+        let found = list_apply_conflicts(&artefact(&[]), &marked, &none, false);
+        assert!(matches!(&found[..], [one] if one.message.contains("unload.sh")), "{found:?}");
+    }
+}

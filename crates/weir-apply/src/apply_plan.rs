@@ -1,0 +1,421 @@
+//! What an apply would change, found out without changing anything.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Serialize;
+use weir_artefact::{Artefact, CompiledForm};
+
+use crate::ApplyOperationError;
+use crate::apply_conflicts::list_apply_conflicts;
+use crate::apply_steps::{ApplyStep, plan_steps};
+use crate::artefact_ruleset::list_artefact_tables;
+use crate::firewall_status::{FirewallKind, FirewallStatus, read_firewall_status};
+use crate::generation_changes::{
+    plan_wanted_ruleset, read_units_in_force, refuse_changes_by_others,
+};
+use crate::kernel_ruleset::{FamilyTable, KernelRuleset, list_chain_names};
+use crate::state_store::{Journal, StateStore};
+use crate::step_execution::choose_load_path;
+
+/// What an apply would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ApplyPlan {
+    /// The form.
+    pub form: CompiledForm,
+    /// The identity of the artefact.
+    pub artefact_id: String,
+    /// The generation that is in force; none before the first apply.
+    pub generation_in_force: Option<u32>,
+    /// The steps, in order.
+    pub steps: Vec<PlannedStep>,
+    /// What changes in each table.
+    pub tables: Vec<TableChange>,
+    /// Whether packets traverse both rulesets for a moment.
+    pub both_in_force: bool,
+    /// What stays as it is: tables, sets, other firewalls.
+    pub unchanged: Vec<String>,
+    /// State of the kernel that is kept.
+    pub kept_state: Vec<String>,
+    /// State of the kernel that begins anew.
+    pub lost_state: Vec<String>,
+    /// What must be settled first; nothing if it can be applied.
+    pub conflicts: Vec<String>,
+}
+
+/// A step, and what carries it out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlannedStep {
+    /// The step.
+    #[serde(flatten)]
+    pub step: ApplyStep,
+    /// The step in words.
+    pub description: String,
+    /// The tool that carries it out; none if weir does it natively.
+    pub tool: Option<&'static str>,
+    /// Why a table is not loaded natively.
+    pub reason: Option<String>,
+}
+
+/// What changes in an iptables table, in either form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TableChange {
+    /// The table.
+    pub table: FamilyTable,
+    /// Rules in legacy iptables and in nft, now.
+    pub rules_before: RuleCountByForm,
+    /// The same after the apply.
+    pub rules_after: RuleCountByForm,
+    /// Chains that only the new ruleset has.
+    pub new_chains: Vec<String>,
+    /// Chains that only the present ruleset has.
+    pub removed_chains: Vec<String>,
+}
+
+/// How many rules a table has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleCountByForm {
+    /// In legacy iptables.
+    pub legacy: usize,
+    /// In nft.
+    pub nft: usize,
+}
+
+/// Plans an apply in the current network namespace.
+///
+/// # Errors
+/// Where weir is not root, or something cannot be read.
+pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyOperationError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(ApplyOperationError::Refused(
+            "only root can read the ruleset in force: start weir as root".to_owned(),
+        ));
+    }
+    let store = StateStore::find(state)?;
+    let journal = store.read_journal()?;
+    let current = store.read_current()?.generation;
+    let recorded = match current {
+        Some(generation) => store.read_ruleset(generation)?,
+        None => KernelRuleset::default(),
+    };
+    let present = read_units_in_force(artefact, &recorded)?;
+    let wanted = plan_wanted_ruleset(artefact, &recorded, &present.ruleset)?;
+    let status = read_firewall_status();
+    let steps = plan_steps(&present, &wanted);
+    let mut conflicts: Vec<String> = journal.iter().map(describe_journal).collect();
+    if let Some(generation) = current {
+        let changed = refuse_changes_by_others(&recorded, &present.ruleset, generation);
+        conflicts.extend(changed.err().map(|error| error.to_string()));
+    }
+    let found = list_apply_conflicts(artefact, &present.ruleset, &status, current.is_some());
+    conflicts.extend(found.into_iter().map(|conflict| conflict.message));
+    let (kept_state, lost_state) = list_kernel_state(&present.ruleset, &wanted, &steps);
+    Ok(ApplyPlan {
+        form: artefact.manifest.form,
+        artefact_id: artefact.manifest.id.clone(),
+        generation_in_force: current,
+        both_in_force: changes_between_forms(&steps, &present.ruleset),
+        tables: list_table_changes(&present.ruleset, &wanted),
+        unchanged: list_unchanged(artefact, &recorded, &wanted, &status),
+        steps: steps.into_iter().map(|step| describe_step(step, &wanted)).collect(),
+        kept_state,
+        lost_state,
+        conflicts,
+    })
+}
+
+fn describe_journal(journal: &Journal) -> String {
+    match journal.seconds_left() {
+        Some(seconds) => format!(
+            "generation {} waits for its confirmation ({seconds} s left): weir confirm or weir \
+             rollback",
+            journal.to
+        ),
+        None => format!(
+            "the change from generation {} to {} was interrupted: the next command that changes \
+             something ends it first",
+            journal.from, journal.to
+        ),
+    }
+}
+
+fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
+    let (tool, reason) = match &step {
+        ApplyStep::ReplaceLegacyTable { table } => {
+            let path = choose_load_path(*table, &wanted.legacy_tables[table]);
+            (path.tool(table.family), path.reason().map(str::to_owned))
+        }
+        ApplyStep::AddNftCopies { .. }
+        | ApplyStep::ReplaceNftTables { .. }
+        | ApplyStep::RecreateNftTables { .. }
+        | ApplyStep::RemoveNftTables { .. }
+        | ApplyStep::RemoveNftCopies { .. } => (Some("nft"), None),
+        _ => (Some("ipset"), None),
+    };
+    PlannedStep { description: step.to_string(), step, tool, reason }
+}
+
+/// Whether rules move between legacy iptables and nft: the two cannot change at one instant.
+fn changes_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
+    let is_nft = |step: &ApplyStep| {
+        matches!(
+            step,
+            ApplyStep::AddNftCopies { .. }
+                | ApplyStep::ReplaceNftTables { .. }
+                | ApplyStep::RecreateNftTables { .. }
+                | ApplyStep::RemoveNftTables { .. }
+        )
+    };
+    let is_legacy = |step: &ApplyStep| match step {
+        ApplyStep::ReplaceLegacyTable { table } => {
+            let before = present.legacy_tables.get(table).map_or(0, |text| count_rules(text));
+            before > 0 || present.nft_tables.contains_key(table)
+        }
+        _ => false,
+    };
+    steps.iter().any(is_nft) && steps.iter().any(is_legacy)
+}
+
+/// Rules of a text of iptables-save.
+fn count_rules(text: &str) -> usize {
+    let is_rule = |line: &&str| line.starts_with("-A ") || line.contains("] -A ");
+    text.lines().filter(is_rule).count()
+}
+
+/// Rules of an nft table: the lines of its chains that say neither where packets enter nor end it.
+fn count_nft_rules(text: &str) -> usize {
+    let (mut is_in_chain, mut rules) = (false, 0);
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("chain ") {
+            is_in_chain = true;
+        } else if line == "}" {
+            is_in_chain = false;
+        } else if is_in_chain && !(line.starts_with("type ") && line.contains(" hook ")) {
+            rules += 1;
+        }
+    }
+    rules
+}
+
+fn list_table_changes(present: &KernelRuleset, wanted: &KernelRuleset) -> Vec<TableChange> {
+    let count = |ruleset: &KernelRuleset, table: &FamilyTable| RuleCountByForm {
+        legacy: ruleset.legacy_tables.get(table).map_or(0, |text| count_rules(text)),
+        nft: ruleset.nft_tables.get(table).map_or(0, |text| count_nft_rules(text)),
+    };
+    let chains = |ruleset: &KernelRuleset, table: &FamilyTable| -> BTreeSet<String> {
+        let legacy = ruleset.legacy_tables.get(table).map(String::as_str).unwrap_or_default();
+        let nft = ruleset.nft_tables.get(table).map(String::as_str).unwrap_or_default();
+        let in_nft =
+            nft.lines().filter_map(|line| line.trim().strip_prefix("chain ")?.strip_suffix(" {"));
+        list_chain_names(legacy).into_iter().chain(in_nft).map(str::to_owned).collect()
+    };
+    let is_changed = |table: &FamilyTable| {
+        present.legacy_tables.get(table) != wanted.legacy_tables.get(table)
+            || present.nft_tables.get(table) != wanted.nft_tables.get(table)
+    };
+    let tables = wanted.tables().into_iter().filter(is_changed);
+    tables
+        .map(|table| {
+            let (before, after) = (chains(present, &table), chains(wanted, &table));
+            TableChange {
+                rules_before: count(present, &table),
+                rules_after: count(wanted, &table),
+                new_chains: after.difference(&before).cloned().collect(),
+                removed_chains: before.difference(&after).cloned().collect(),
+                table,
+            }
+        })
+        .collect()
+}
+
+fn list_unchanged(
+    artefact: &Artefact,
+    recorded: &KernelRuleset,
+    wanted: &KernelRuleset,
+    status: &FirewallStatus,
+) -> Vec<String> {
+    let covered = list_artefact_tables(artefact);
+    let mut unchanged: Vec<String> = recorded
+        .tables()
+        .into_iter()
+        .filter(|table| !covered.contains(table))
+        .map(|table| format!("table {table} of the generation in force"))
+        .collect();
+    for table in &status.tables {
+        let is_other = match table.kind {
+            FirewallKind::LegacyIptables => {
+                let is_it = |of: &FamilyTable| {
+                    of.nft_family() == table.family && of.table.as_str() == table.name
+                };
+                !wanted.tables().iter().any(is_it)
+            }
+            FirewallKind::WeirNft => false,
+            FirewallKind::IptablesNft | FirewallKind::NativeNft => true,
+        };
+        if is_other && table.affects_packets() {
+            unchanged.push(format!("{}: packets traverse it as well", table.place()));
+        }
+    }
+    if let Some(sets) = &artefact.contents.sets {
+        for set in crate::state_store::split_sets(&sets.user).keys() {
+            if !wanted.sets.contains_key(set) {
+                unchanged.push(format!("set {set}, which is there, with the elements that it has"));
+            }
+        }
+    }
+    unchanged
+}
+
+/// Options that name state which the kernel keeps while a rule names it.
+const NAMED_STATE_OPTIONS: [(&str, &str); 2] =
+    [("--hashlimit-name", "table of hashlimit"), ("--name", "list of recent")];
+/// Matches whose state is a rule's own.
+const STATE_OF_RULES: [(&str, &str); 4] = [
+    ("-m limit", "budgets of limit are full again"),
+    ("-m quota", "quotas begin anew"),
+    ("-m statistic", "positions of statistic begin anew"),
+    ("-m connlimit", "connlimit counts connections anew"),
+];
+
+/// What is kept and what is lost of the state that the kernel has for rules.
+fn list_kernel_state(
+    present: &KernelRuleset,
+    wanted: &KernelRuleset,
+    steps: &[ApplyStep],
+) -> (Vec<String>, Vec<String>) {
+    let is_replaced = |table: &FamilyTable| {
+        steps
+            .iter()
+            .any(|step| matches!(step, ApplyStep::ReplaceLegacyTable { table: t } if t == table))
+    };
+    let replaced: Vec<&String> = present
+        .legacy_tables
+        .iter()
+        .filter(|(t, _)| is_replaced(t))
+        .map(|(_, text)| text)
+        .collect();
+    let mut kept = vec!["connections stay tracked (conntrack)".to_owned()];
+    let mut lost = Vec::new();
+    for (option, what) in NAMED_STATE_OPTIONS {
+        for name in list_option_values(replaced.iter().copied(), option) {
+            let is_named =
+                list_option_values(wanted.legacy_tables.values(), option).contains(&name);
+            match is_named {
+                true => kept.push(format!("{what} {name}")),
+                false => lost.push(format!("{what} {name}: no rule of legacy iptables names it")),
+            }
+        }
+    }
+    for (words, what) in STATE_OF_RULES {
+        if replaced.iter().any(|text| text.contains(words)) {
+            lost.push(what.to_owned());
+        }
+    }
+    (kept, lost)
+}
+
+fn list_option_values<'t>(
+    texts: impl Iterator<Item = &'t String>,
+    option: &str,
+) -> BTreeSet<String> {
+    let mut values = BTreeSet::new();
+    for text in texts {
+        let mut words = text.split_ascii_whitespace();
+        while let Some(word) = words.next() {
+            if word == option {
+                values.extend(words.next().map(str::to_owned));
+            }
+        }
+    }
+    values
+}
+
+impl ApplyPlan {
+    /// The plan in words.
+    pub fn render_text(&self) -> String {
+        let mut out = format!("{} form, artefact {}\n", self.form, self.artefact_id);
+        let in_force = match self.generation_in_force {
+            Some(generation) => format!("generation {generation}"),
+            None => "what was there before weir; it becomes a generation that can be restored"
+                .to_owned(),
+        };
+        out.push_str(&format!("in force    {in_force}\n"));
+        if self.steps.is_empty() {
+            out.push_str("steps       none: it is in force\n");
+        }
+        for (number, planned) in self.steps.iter().enumerate() {
+            let by = planned.tool.map(|tool| format!(" ({tool})")).unwrap_or_default();
+            let why = planned.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+            out.push_str(&format!("step {:<6} {}{by}{why}\n", number + 1, planned.description));
+        }
+        if self.both_in_force {
+            out.push_str(
+                "meanwhile   packets traverse the old ruleset, the new one or both, never none\n",
+            );
+        }
+        for change in &self.tables {
+            out.push_str(&change.render_line());
+        }
+        let mut list = |what: &str, lines: &[String]| {
+            for line in lines {
+                out.push_str(&format!("{what:<11} {line}\n"));
+            }
+        };
+        list("unchanged", &self.unchanged);
+        list("kept", &self.kept_state);
+        list("lost", &self.lost_state);
+        list("conflict", &self.conflicts);
+        out
+    }
+}
+
+impl TableChange {
+    fn render_line(&self) -> String {
+        let count = |count: RuleCountByForm| match count {
+            RuleCountByForm { legacy, nft: 0 } => format!("{legacy} rules"),
+            RuleCountByForm { legacy: 0, nft } => format!("{nft} rules in nft"),
+            RuleCountByForm { legacy, nft } => format!("{legacy} rules and {nft} in nft"),
+        };
+        format!(
+            "table       {}: {} to {}; {} new chains, {} removed\n",
+            self.table,
+            count(self.rules_before),
+            count(self.rules_after),
+            self.new_chains.len(),
+            self.removed_chains.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::{Family, TableName};
+
+    use super::*;
+
+    #[test]
+    fn named_state_is_kept_while_a_rule_names_it() {
+        let table = FamilyTable { family: Family::V4, table: TableName::Filter };
+        let ruleset = |rule: &str| {
+            let mut ruleset = KernelRuleset::default();
+            ruleset.legacy_tables.insert(table, format!("*filter\n-A INPUT {rule}\nCOMMIT\n"));
+            ruleset
+        };
+        let old = ruleset("-m recent --set --name ssh -m limit --limit 5/min");
+        let steps = [ApplyStep::ReplaceLegacyTable { table }];
+        let (kept, lost) = list_kernel_state(&old, &old, &steps);
+        assert!(kept.contains(&"list of recent ssh".to_owned()), "{kept:?}");
+        assert_eq!(lost, ["budgets of limit are full again"]);
+        let (_, lost) = list_kernel_state(&old, &ruleset("-j DROP"), &steps);
+        assert!(lost.iter().any(|line| line.starts_with("list of recent ssh")), "{lost:?}");
+    }
+
+    #[test]
+    fn rules_of_both_forms_are_counted() {
+        let nft = "table ip weir_filter {\n\tmap m {\n\t\ttype ipv4_addr : verdict\n\t}\n\tchain c {\n\
+                   \t\ttype filter hook input priority 0; policy drop;\n\t\tcounter accept\n\t}\n}\n";
+        assert_eq!(count_nft_rules(nft), 1);
+        let legacy = "*filter\n:INPUT DROP [0:0]\n[0:0] -A INPUT -j ACCEPT\n-A INPUT\nCOMMIT\n";
+        assert_eq!(count_rules(legacy), 2);
+    }
+}

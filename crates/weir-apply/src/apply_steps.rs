@@ -1,0 +1,261 @@
+//! The order in which a ruleset takes the place of another: the one place that decides it.
+//!
+//! The kernel replaces a table of legacy iptables, all tables of nf_tables, or the elements of one
+//! set at once, and nothing more. A change of a whole ruleset is therefore a sequence of steps,
+//! each atomic for packets. The order guarantees that at every moment a packet traverses the old
+//! ruleset, the new one or both, and never none:
+//!
+//! 1. Sets are created and filled before a rule names them. A set that both rulesets have with
+//!    other elements is filled under a second name.
+//! 2. No table goes before what stands for it has come:
+//!    - *legacy to legacy*: each table is replaced;
+//!    - *legacy to nft*: the nft tables are added, then the legacy tables are emptied;
+//!    - *nft to legacy*: the legacy tables are loaded, then the nft tables are removed;
+//!    - *nft to nft*: one transaction replaces all nft tables. If tables of legacy iptables change
+//!      as well, or base chains come or go, copies of the new nft tables are in force from before
+//!      the legacy tables change until the nft tables are made anew.
+//!
+//!    With copies of another ruleset in force, which an interrupted change left, that ruleset stands
+//!    whatever becomes of the nft tables: they are made anew first, then the legacy tables change.
+//! 3. Sets with new elements are swapped, and sets that nothing names any more are destroyed.
+//!
+//! Steps are planned from what is in force, never from what was done: a process may be killed
+//! between a step and its record. Going back, whether after an error, a crash or by `weir rollback`,
+//! is a plan from what is in force then to the ruleset of before.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel_ruleset::{FamilyTable, KernelRuleset, RulesetInForce, have_equal_rules};
+use crate::nft_transaction_text::have_same_base_chains;
+
+/// A change that the kernel makes as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum ApplyStep {
+    /// A set that an interrupted change filled is destroyed; no rule names it.
+    DestroySpareSet {
+        /// The set that it was to be swapped with.
+        set: String,
+    },
+    /// A set is created, with its elements.
+    CreateSet {
+        /// The set.
+        set: String,
+    },
+    /// The new elements of a set are put into a second one; no rule names it.
+    FillSpareSet {
+        /// The set that it will be swapped with.
+        set: String,
+    },
+    /// Copies of the new nft tables are added, which evaluate packets as well.
+    AddNftCopies {
+        /// The tables.
+        tables: Vec<FamilyTable>,
+    },
+    /// A table of legacy iptables is replaced.
+    ReplaceLegacyTable {
+        /// The table.
+        table: FamilyTable,
+    },
+    /// nft tables are added, or get other rules, in one transaction.
+    ReplaceNftTables {
+        /// The tables.
+        tables: Vec<FamilyTable>,
+    },
+    /// nft tables are made anew, and others removed, while copies evaluate the packets.
+    RecreateNftTables {
+        /// Tables that are made.
+        tables: Vec<FamilyTable>,
+        /// Tables that are removed.
+        removed: Vec<FamilyTable>,
+    },
+    /// nft tables are removed; others evaluate the packets by now.
+    RemoveNftTables {
+        /// The tables.
+        tables: Vec<FamilyTable>,
+    },
+    /// The copies are removed.
+    RemoveNftCopies {
+        /// The tables.
+        tables: Vec<FamilyTable>,
+    },
+    /// A set gets its new elements: it is swapped with the second one, which is destroyed.
+    SwapSet {
+        /// The set.
+        set: String,
+    },
+    /// A set is destroyed that nothing names any more.
+    DestroySet {
+        /// The set.
+        set: String,
+    },
+}
+
+/// The steps from what is in force to a ruleset.
+pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
+    let now = &present.ruleset;
+    let is_changed = |set: &&String| {
+        let [old, new] = [&now.sets, &wanted.sets].map(|sets| sets.get(*set));
+        old.zip(new).is_some_and(|(old, new)| !have_equal_rules(old, new))
+    };
+    let changed_sets: Vec<&String> = wanted.sets.keys().filter(is_changed).collect();
+    let mut steps = Vec::new();
+    let spare = present.spare_sets.iter();
+    steps.extend(spare.map(|set| ApplyStep::DestroySpareSet { set: set.clone() }));
+    let mut new_sets: Vec<(&String, &String)> =
+        wanted.sets.iter().filter(|(set, _)| !now.sets.contains_key(*set)).collect();
+    new_sets.sort_by_key(|(_, text)| is_list_of_sets(text));
+    steps.extend(new_sets.into_iter().map(|(set, _)| ApplyStep::CreateSet { set: set.clone() }));
+    let changed = changed_sets.iter();
+    steps.extend(changed.clone().map(|set| ApplyStep::FillSpareSet { set: (*set).clone() }));
+    steps.extend(plan_table_steps(present, wanted));
+    steps.extend(changed.map(|set| ApplyStep::SwapSet { set: (*set).clone() }));
+    let mut old_sets: Vec<(&String, &String)> =
+        now.sets.iter().filter(|(set, _)| !wanted.sets.contains_key(*set)).collect();
+    old_sets.sort_by_key(|(_, text)| !is_list_of_sets(text));
+    steps.extend(old_sets.into_iter().map(|(set, _)| ApplyStep::DestroySet { set: set.clone() }));
+    steps
+}
+
+/// Whether a set holds names of sets: it comes after these and goes before them.
+fn is_list_of_sets(text: &str) -> bool {
+    text.split_ascii_whitespace().nth(2) == Some("list:set")
+}
+
+/// Step 2 of the order.
+fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
+    let now = &present.ruleset;
+    let legacy: Vec<ApplyStep> = list_differing(&now.legacy_tables, &wanted.legacy_tables)
+        .into_iter()
+        .map(|table| ApplyStep::ReplaceLegacyTable { table })
+        .collect();
+    let put = list_differing(&now.nft_tables, &wanted.nft_tables);
+    let is_unwanted = |table: &&FamilyTable| !wanted.nft_tables.contains_key(table);
+    let removed: Vec<FamilyTable> = now.nft_tables.keys().filter(is_unwanted).copied().collect();
+    let copied = present.nft_copies.keys().copied().collect();
+    let remove_copies = ApplyStep::RemoveNftCopies { tables: copied };
+    let has_copies = !present.nft_copies.is_empty();
+    let mut steps = Vec::new();
+    if wanted.nft_tables.is_empty() {
+        steps.extend(legacy);
+        if !removed.is_empty() {
+            steps.push(ApplyStep::RemoveNftTables { tables: removed });
+        }
+        steps.extend(has_copies.then_some(remove_copies));
+        return steps;
+    }
+    let is_nft_changed = !put.is_empty() || !removed.is_empty();
+    let all: Vec<FamilyTable> = wanted.nft_tables.keys().copied().collect();
+    if has_copies && are_copies_of(&present.nft_copies, &now.nft_tables) {
+        // The tables themselves are there as a whole. Of the copies the policies may be gone.
+        let without_copies = RulesetInForce { nft_copies: BTreeMap::new(), ..present.clone() };
+        steps.push(remove_copies);
+        steps.extend(plan_table_steps(&without_copies, wanted));
+        return steps;
+    }
+    if has_copies && !are_equal_tables(&present.nft_copies, &wanted.nft_tables) {
+        let recreate = ApplyStep::RecreateNftTables { tables: all, removed };
+        steps.extend(is_nft_changed.then_some(recreate));
+        steps.extend(legacy);
+        steps.push(remove_copies);
+        return steps;
+    }
+    let is_base_chain_changed = !removed.is_empty()
+        || put.iter().any(|table| {
+            let (now, wanted) = (now.nft_tables.get(table), wanted.nft_tables.get(table));
+            now.zip(wanted).is_none_or(|(now, wanted)| !have_same_base_chains(now, wanted))
+        });
+    let needs_copies = !now.nft_tables.is_empty()
+        && is_nft_changed
+        && (!legacy.is_empty() || is_base_chain_changed);
+    if !needs_copies {
+        let replace = ApplyStep::ReplaceNftTables { tables: put };
+        steps.extend(is_nft_changed.then_some(replace));
+        steps.extend(legacy);
+        steps.extend(has_copies.then_some(remove_copies));
+        return steps;
+    }
+    if !has_copies {
+        steps.push(ApplyStep::AddNftCopies { tables: all.clone() });
+    }
+    steps.extend(legacy);
+    steps.push(ApplyStep::RecreateNftTables { tables: all.clone(), removed });
+    steps.push(ApplyStep::RemoveNftCopies { tables: all });
+    steps
+}
+
+/// Whether copies are of these tables: as they are, or with policies that let everything pass, as
+/// they have before they are removed.
+fn are_copies_of(
+    copies: &BTreeMap<FamilyTable, String>,
+    tables: &BTreeMap<FamilyTable, String>,
+) -> bool {
+    let accepting = tables
+        .iter()
+        .map(|(table, text)| (*table, text.replace("policy drop;", "policy accept;")))
+        .collect();
+    are_equal_tables(copies, tables) || are_equal_tables(copies, &accepting)
+}
+
+/// Whether two lists have the same tables with the same rules.
+fn are_equal_tables(a: &BTreeMap<FamilyTable, String>, b: &BTreeMap<FamilyTable, String>) -> bool {
+    a.len() == b.len() && list_differing(a, b).is_empty()
+}
+
+/// The tables of `wanted` that are not there, or have other rules.
+fn list_differing(
+    now: &BTreeMap<FamilyTable, String>,
+    wanted: &BTreeMap<FamilyTable, String>,
+) -> Vec<FamilyTable> {
+    let differs = |(table, text): &(&FamilyTable, &String)| {
+        now.get(table).is_none_or(|present| !have_equal_rules(present, text))
+    };
+    wanted.iter().filter(differs).map(|(table, _)| *table).collect()
+}
+
+impl fmt::Display for ApplyStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |tables: &[FamilyTable]| {
+            let names: Vec<String> = tables
+                .iter()
+                .map(|table| format!("{} weir_{}", table.nft_family(), table.table))
+                .collect();
+            names.join(", ")
+        };
+        match self {
+            ApplyStep::DestroySpareSet { set } => {
+                write!(f, "destroy the unfinished second set for {set}")
+            }
+            ApplyStep::CreateSet { set } => write!(f, "create set {set}"),
+            ApplyStep::FillSpareSet { set } => write!(f, "fill a second set for set {set}"),
+            ApplyStep::AddNftCopies { tables } => {
+                write!(f, "add copies of nft tables {}", names(tables))
+            }
+            ApplyStep::ReplaceLegacyTable { table } => write!(f, "replace table {table}"),
+            ApplyStep::ReplaceNftTables { tables } => {
+                write!(f, "nft transaction: replace {}", names(tables))
+            }
+            ApplyStep::RecreateNftTables { tables, removed } => {
+                write!(f, "make nft tables anew: {}", names(tables))?;
+                match removed.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; remove {}", names(removed)),
+                }
+            }
+            ApplyStep::RemoveNftTables { tables } => {
+                write!(f, "remove nft tables {}", names(tables))
+            }
+            ApplyStep::RemoveNftCopies { tables } => {
+                write!(f, "remove the copies of nft tables {}", names(tables))
+            }
+            ApplyStep::SwapSet { set } => write!(f, "give set {set} its new elements"),
+            ApplyStep::DestroySet { set } => write!(f, "destroy set {set}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod simulated_kernel;

@@ -1,0 +1,102 @@
+//! The process that undoes a change whose process was killed, and rolls back a generation which
+//! nobody confirmed in time.
+//!
+//! It has a session of its own, no terminal and no open files of its parent, so that it survives
+//! both. It looks at the journal from time to time, and ends when there is nothing to wait for.
+//! If it is killed, the journal still has the deadline, and the next command of weir rolls back.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use weir_kernel::process::PidWithStartTime;
+
+use crate::ApplyOperationError;
+use crate::generation_changes::LockedGenerations;
+use crate::state_store::{Journal, JournalStage, StateStore};
+
+/// How often the journal is read.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// How long another command may work when the time is over.
+const LOCK_WAIT: Duration = Duration::from_secs(600);
+const READY_LINE: &str = "ready";
+
+/// Starts `weir supervise` in the network namespace of this thread and waits until it is ready.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn start_confirmation_supervisor(state: &Path) -> Result<(), ApplyOperationError> {
+    let program = "/proc/self/exe";
+    let error = || ApplyOperationError::file("start the supervisor", program);
+    let owner = PidWithStartTime::of_this_process();
+    let mut child = Command::new(program)
+        .arg("supervise")
+        .arg("--state")
+        .arg(state)
+        .arg("--owner-pid")
+        .arg(owner.pid.to_string())
+        .arg("--owner-start")
+        .arg(owner.start.to_string())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(error())?;
+    let mut line = String::new();
+    let output = child.stdout.take().expect("it is a pipe");
+    BufReader::new(output).read_line(&mut line).map_err(error())?;
+    match line.trim() {
+        READY_LINE => Ok(()),
+        _ => Err(ApplyOperationError::Refused(
+            "the supervisor that would roll back did not start: nothing was changed".to_owned(),
+        )),
+    }
+}
+
+/// Supervises the changes that a process makes, until it has ended and what it changed is confirmed
+/// or rolled back.
+///
+/// # Errors
+/// Where the state cannot be read.
+pub fn supervise_confirmation(
+    state: &Path,
+    owner: PidWithStartTime,
+) -> Result<(), ApplyOperationError> {
+    // A process that was started by another one is no leader of a group, so this succeeds.
+    let detached = rustix::process::setsid().map_err(std::io::Error::from);
+    detached.map_err(ApplyOperationError::file("detach", "the supervisor"))?;
+    let store = StateStore::find(state)?;
+    let mut stdout = std::io::stdout();
+    let told = writeln!(stdout, "{READY_LINE}").and_then(|()| stdout.flush());
+    told.map_err(ApplyOperationError::file("write", "standard output"))?;
+    loop {
+        // What cannot be read now is read again: a deadline may depend on it.
+        let Ok(journal) = store.read_journal() else {
+            std::thread::sleep(LOOK_INTERVAL);
+            continue;
+        };
+        match journal {
+            // It is started before the journal is written.
+            None if owner.is_alive() => std::thread::sleep(LOOK_INTERVAL),
+            None => return Ok(()),
+            Some(journal) if needs_action(&journal) => {
+                // Opening brings to an end what is overdue or was interrupted. What fails now, on a
+                // full disk perhaps, is tried again.
+                if LockedGenerations::open_for_deadline(state, LOCK_WAIT).is_err() {
+                    std::thread::sleep(LOOK_INTERVAL);
+                }
+            }
+            Some(_) => std::thread::sleep(LOOK_INTERVAL),
+        }
+    }
+}
+
+fn needs_action(journal: &Journal) -> bool {
+    match journal.stage {
+        JournalStage::Changing => !journal.owner.is_alive(),
+        JournalStage::InForce if journal.deadline.is_some() => journal.is_overdue(),
+        JournalStage::InForce => !journal.owner.is_alive(),
+    }
+}

@@ -1,0 +1,229 @@
+//! Changes from one generation to another: apply, roll back, confirm, and what is done about a
+//! change that was interrupted.
+//!
+//! [`LockedGenerations::open`] takes the lock and first brings to an end what is in progress. So
+//! every command begins with a generation that is in force as a whole. A change then has five
+//! parts:
+//!
+//! 1. What is in force is read and compared with what the current generation put there; its
+//!    counters are saved with it.
+//! 2. Everything that is needed for the way there and the way back is written to the disk.
+//! 3. The journal says what begins.
+//! 4. The steps are carried out ([`crate::apply_steps`]). After an error, the way back is planned
+//!    from what is in force then.
+//! 5. What the kernel holds now is read and recorded: it is what later changes compare with. The
+//!    journal says that it is in force, and goes.
+
+mod apply;
+mod confirm;
+mod interrupted;
+mod overdue;
+mod rollback;
+mod transition;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use weir_model::{Family, iptables_tool_name};
+
+use crate::ApplyOperationError;
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, RulesetInForce, SetSelection, empty_table_text,
+    find_text_difference, read_ruleset_in_force,
+};
+use crate::rule_counters::CountedOriginals;
+use crate::state_store::{
+    CurrentGeneration, GenerationKind, Journal, NamespaceLockNeed, SourceFile, StateLock,
+    StateStore,
+};
+
+pub use self::apply::{AppliedGeneration, ApplyRequest};
+pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
+pub use self::confirm::ReachabilityProof;
+pub use self::rollback::RestoredGeneration;
+
+/// Starts a process that ends a change if the process that makes it is killed.
+pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<(), ApplyOperationError>;
+
+/// The generations of the current network namespace, with their lock.
+#[derive(Debug)]
+pub struct LockedGenerations {
+    pub(crate) store: StateStore,
+    pub(crate) lock: StateLock,
+    /// What was done about an interrupted change, in sentences.
+    pub recovered: Vec<String>,
+}
+
+impl LockedGenerations {
+    /// Takes the lock and completes or undoes what was interrupted.
+    ///
+    /// # Errors
+    /// Where the state is not safe, another command holds the lock, or the interrupted change can
+    /// be neither completed nor undone.
+    pub fn open(
+        state: &Path,
+        wait: Duration,
+        ignores_changes: bool,
+    ) -> Result<LockedGenerations, ApplyOperationError> {
+        LockedGenerations::open_with(state, wait, NamespaceLockNeed::Required, ignores_changes)
+    }
+
+    /// The same for the supervisor. Every user can hold the lock of the namespace, which is there
+    /// for `load.sh`: it does not keep a deadline from being met.
+    ///
+    /// # Errors
+    /// As [`open`](LockedGenerations::open).
+    pub fn open_for_deadline(
+        state: &Path,
+        wait: Duration,
+    ) -> Result<LockedGenerations, ApplyOperationError> {
+        LockedGenerations::open_with(state, wait, NamespaceLockNeed::IfFree, false)
+    }
+
+    fn open_with(
+        state: &Path,
+        wait: Duration,
+        namespace_lock: NamespaceLockNeed,
+        ignores_changes: bool,
+    ) -> Result<LockedGenerations, ApplyOperationError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(ApplyOperationError::Refused(
+                "only root can change the ruleset: start weir as root".to_owned(),
+            ));
+        }
+        // Tools and files of weir are nobody else's.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        let store = StateStore::find(state)?;
+        let lock = store.lock(wait, namespace_lock)?;
+        let mut generations = LockedGenerations { store, lock, recovered: Vec::new() };
+        generations.end_interrupted_change(ignores_changes)?;
+        Ok(generations)
+    }
+
+    /// The state.
+    pub fn store(&self) -> &StateStore {
+        &self.store
+    }
+
+    /// A generation that waits for its confirmation.
+    ///
+    /// # Errors
+    /// Where the journal cannot be read.
+    pub fn read_pending(&self) -> Result<Option<Journal>, ApplyOperationError> {
+        self.store.read_journal()
+    }
+}
+
+/// The texts of a generation for each of these tables: its own, or what was there before weir.
+pub(crate) fn resolve_ruleset(
+    store: &StateStore,
+    generation: u32,
+    baseline: u32,
+    tables: &[FamilyTable],
+) -> Result<KernelRuleset, ApplyOperationError> {
+    let mut ruleset = store.read_ruleset(generation)?;
+    let before_weir = store.read_ruleset(baseline)?.legacy_tables;
+    for table in tables {
+        let text = || {
+            let text = before_weir.get(table).cloned();
+            text.unwrap_or_else(|| empty_table_text(table.table))
+        };
+        ruleset.legacy_tables.entry(*table).or_insert_with(text);
+    }
+    Ok(ruleset)
+}
+
+/// The original rules of a generation, and where they are counted. Those of a generation that was
+/// applied from a compiled folder are not known.
+pub(crate) fn load_originals(
+    store: &StateStore,
+    generation: u32,
+) -> Result<CountedOriginals, ApplyOperationError> {
+    let record = store.read_generation(generation)?;
+    let GenerationKind::Applied { sources, .. } = &record.kind else {
+        return Ok(CountedOriginals::of_legacy_tables(&store.read_ruleset(generation)?));
+    };
+    let folder = store.generation_folder(generation);
+    let manifest = weir_artefact::read_manifest(&folder.join("artefact"))?;
+    let mut texts = Vec::new();
+    for source in sources {
+        if let Some(family) = family_of_source(source) {
+            let path = folder.join("source").join(&source.copy);
+            let text = std::fs::read_to_string(&path);
+            texts.push((family, text.map_err(ApplyOperationError::file("read", &path))?));
+        }
+    }
+    Ok(CountedOriginals::of_sources(&texts, &manifest))
+}
+
+/// The family of a file of rules; none of a file of sets.
+pub(crate) fn family_of_source(source: &SourceFile) -> Option<Family> {
+    let mut families = [Family::V4, Family::V6].into_iter();
+    families.find(|family| iptables_tool_name(*family) == source.copy)
+}
+
+/// Reads what is in force of some tables and of the sets of some rulesets.
+pub(crate) fn read_present(
+    tables: &[FamilyTable],
+    rulesets: &[&KernelRuleset],
+) -> Result<RulesetInForce, ApplyOperationError> {
+    let sets: BTreeSet<String> =
+        rulesets.iter().flat_map(|ruleset| ruleset.sets.keys().cloned()).collect();
+    let sets: Vec<String> = sets.into_iter().collect();
+    read_ruleset_in_force(tables, SetSelection(&sets))
+}
+
+/// Refuses what somebody else changed of a generation.
+pub(crate) fn refuse_changes_by_others(
+    recorded: &KernelRuleset,
+    present: &KernelRuleset,
+    generation: u32,
+) -> Result<(), ApplyOperationError> {
+    let since = format!("generation {generation}");
+    let missing = String::new();
+    let compare =
+        |unit: String, recorded: &String, present: Option<&String>| match find_text_difference(
+            recorded,
+            present.unwrap_or(&missing),
+        ) {
+            None => Ok(()),
+            Some(difference) => {
+                Err(ApplyOperationError::ChangedByOthers { unit, since: since.clone(), difference })
+            }
+        };
+    for (table, text) in &recorded.legacy_tables {
+        compare(format!("table {table}"), text, present.legacy_tables.get(table))?;
+    }
+    for (table, text) in &recorded.nft_tables {
+        let unit = format!("nft table {} weir_{}", table.nft_family(), table.table);
+        compare(unit, text, present.nft_tables.get(table))?;
+    }
+    for (table, text) in &present.nft_tables {
+        if !recorded.nft_tables.contains_key(table) {
+            let unit = format!("nft table {} weir_{}", table.nft_family(), table.table);
+            compare(unit, &missing, Some(text))?;
+        }
+    }
+    // Elements of sets come and go with traffic and by other programs; a set that is gone is
+    // another matter.
+    for (set, text) in &recorded.sets {
+        if !present.sets.contains_key(set) {
+            compare(format!("set {set}"), text, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// The generation that is in force, or the snapshot that stands for it.
+pub(crate) fn require_current(
+    current: &CurrentGeneration,
+) -> Result<(u32, u32), ApplyOperationError> {
+    let none = || {
+        ApplyOperationError::Refused(
+            "no generation is in force in this network namespace: weir apply puts one in force"
+                .to_owned(),
+        )
+    };
+    current.generation.zip(current.baseline).ok_or_else(none)
+}

@@ -1,0 +1,377 @@
+//! A new generation.
+
+use std::time::Duration;
+
+use weir_artefact::Artefact;
+use weir_kernel::boot_clock::{read_boot_id, time_since_boot};
+use weir_kernel::tcp_sockets::{TcpSocketState, read_tcp_sockets};
+use weir_model::Family;
+
+use super::{
+    LockedGenerations, StartSupervisor, family_of_source, load_originals, read_present,
+    refuse_changes_by_others, resolve_ruleset,
+};
+use crate::ApplyOperationError;
+use crate::apply_conflicts::list_apply_conflicts;
+use crate::apply_steps::{ApplyStep, plan_steps};
+use crate::artefact_ruleset::{build_artefact_ruleset, list_artefact_tables};
+use crate::firewall_status::read_firewall_status;
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, RulesetInForce, artefact_mark_of_text, is_legacy_table_in_use,
+    list_set_names,
+};
+use crate::rule_counters::{CountedOriginals, add_late_counts, carry_counters};
+use crate::ruleset_tools::read_from_tool;
+use crate::state_store::{
+    ConfirmationDeadline, GenerationKind, GenerationOutcome, GenerationRecord, Journal,
+    JournalOperation, JournalStage, SourceFile,
+};
+use crate::step_execution::choose_load_path;
+
+/// What is to be applied.
+#[derive(Clone, Debug)]
+pub struct ApplyRequest<'a> {
+    /// The compiled form.
+    pub artefact: &'a Artefact,
+    /// What it was compiled from, with its texts; none of a compiled folder.
+    pub sources: Vec<(SourceFile, &'a str)>,
+    /// The words of the command.
+    pub command: Vec<String>,
+    /// How long the confirmation may take, if one is required.
+    pub confirm: Option<Duration>,
+    /// Whether to go on if somebody else changed what is in force.
+    pub ignores_changes: bool,
+}
+
+/// What an apply did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedGeneration {
+    /// The new generation.
+    pub generation: u32,
+    /// The generation that was in force before.
+    pub previous: u32,
+    /// The steps.
+    pub steps: Vec<ApplyStep>,
+    /// Seconds in which it must be confirmed.
+    pub confirm_seconds: Option<u64>,
+    /// Rules of before that had counted packets and that the new ruleset does not have.
+    pub dropped_counter_rules: usize,
+}
+
+impl ApplyRequest<'_> {
+    /// The rules that are applied, and where they will be counted.
+    fn counted_originals(&self) -> CountedOriginals {
+        let texts: Vec<(Family, String)> = self
+            .sources
+            .iter()
+            .filter_map(|(source, text)| Some((family_of_source(source)?, (*text).to_owned())))
+            .collect();
+        CountedOriginals::of_sources(&texts, &self.artefact.manifest)
+    }
+}
+
+impl LockedGenerations {
+    /// Puts an artefact in force as a new generation.
+    ///
+    /// `start_supervisor` is called before the first change.
+    ///
+    /// # Errors
+    /// Where it is refused or fails: then the ruleset of before is in force.
+    pub fn apply(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        start_supervisor: StartSupervisor<'_>,
+    ) -> Result<AppliedGeneration, ApplyOperationError> {
+        if let Some(pending) = self.store.read_journal()? {
+            return Err(ApplyOperationError::ConfirmationPending {
+                generation: pending.to,
+                seconds_left: pending.seconds_left().unwrap_or_default(),
+            });
+        }
+        let current = self.store.read_current()?;
+        let recorded = match current.generation {
+            Some(generation) => self.store.read_ruleset(generation)?,
+            None => KernelRuleset::default(),
+        };
+        let present = read_units_in_force(request.artefact, &recorded)?;
+        refuse_conflicts(request, &present, current.generation.is_some())?;
+        let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
+        let old_originals = match current.generation {
+            // Rules that others added or removed have moved the places of the others.
+            Some(generation)
+                if refuse_changes_by_others(&recorded, &present.ruleset, generation).is_ok() =>
+            {
+                load_originals(&self.store, generation)?
+            }
+            _ => CountedOriginals::of_legacy_tables(&present.ruleset),
+        };
+        let steps = plan_steps(&present, &wanted);
+        require_tools(&steps, &wanted)?;
+        let previous = self.save_what_is_in_force(request, &recorded, &present)?;
+        let baseline = self.store.read_current()?.baseline.unwrap_or(previous);
+        let generation = self.write_new_generation(request, &wanted, previous)?;
+        let ids = [previous, generation, baseline];
+        let mut journal = Journal::begin(JournalOperation::Apply, ids, read_boot_id()?);
+        journal.steps.clone_from(&steps);
+        journal.confirm_seconds = request.confirm.map(|limit| limit.as_secs());
+        if let Err(error) = start_supervisor().and_then(|()| self.store.write_journal(&journal)) {
+            self.store.remove_generation(generation)?;
+            return Err(error);
+        }
+        let done = self.change_counting(request, &present, &old_originals, &mut wanted);
+        let done = done.and_then(|dropped_counter_rules| {
+            self.record_in_force(request, &mut journal, &wanted)?;
+            Ok(dropped_counter_rules)
+        });
+        let dropped_counter_rules = match done {
+            Ok(dropped_counter_rules) => dropped_counter_rules,
+            Err(cause) => return Err(self.undo_apply(&journal, &wanted, cause)),
+        };
+        self.store.write_current(generation, baseline)?;
+        if request.confirm.is_none() {
+            self.store.remove_journal()?;
+        }
+        let confirm_seconds = journal.confirm_seconds;
+        Ok(AppliedGeneration {
+            generation,
+            previous,
+            steps,
+            confirm_seconds,
+            dropped_counter_rules,
+        })
+    }
+
+    /// Changes the ruleset, and carries counters over that are read immediately before. Returns how
+    /// many rules that had counted packets are not in the new one.
+    fn change_counting(
+        &self,
+        request: &ApplyRequest<'_>,
+        present: &RulesetInForce,
+        old_originals: &CountedOriginals,
+        wanted: &mut KernelRuleset,
+    ) -> Result<usize, ApplyOperationError> {
+        let new_originals = request.counted_originals();
+        let counters = self.read_counters_now(&present.ruleset)?;
+        let dropped = carry_counters(old_originals, &counters, &new_originals, wanted);
+        let replaced = self.change_to(present, wanted)?;
+        add_late_counts(old_originals, [&counters, &replaced], &new_originals)?;
+        Ok(dropped)
+    }
+
+    /// Saves what is in force: with the current generation, or as the first one.
+    fn save_what_is_in_force(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        recorded: &KernelRuleset,
+        present: &RulesetInForce,
+    ) -> Result<u32, ApplyOperationError> {
+        let current = self.store.read_current()?;
+        let Some(baseline) = current.baseline else {
+            let generation = self.store.create_generation_folder()?;
+            self.store.write_ruleset(generation, &present.ruleset)?;
+            let kind = GenerationKind::Snapshot;
+            let mut record = GenerationRecord::new(generation, kind, None, &request.command);
+            record.outcome = GenerationOutcome::Applied;
+            self.store.write_generation(&record)?;
+            self.store.write_current(generation, generation)?;
+            return Ok(generation);
+        };
+        // A table that no generation was about until now is as it was before weir.
+        let mut before_weir = self.store.read_ruleset(baseline)?;
+        let known = before_weir.legacy_tables.len();
+        for (table, text) in &present.ruleset.legacy_tables {
+            before_weir.legacy_tables.entry(*table).or_insert_with(|| text.clone());
+        }
+        let is_baseline_current = current.generation == Some(baseline);
+        if before_weir.legacy_tables.len() > known {
+            self.store.write_ruleset(baseline, &before_weir)?;
+        }
+        let recorded = if is_baseline_current { &before_weir } else { recorded };
+        self.save_leaving_generation(
+            recorded,
+            &present.ruleset,
+            request.ignores_changes,
+            &request.command,
+        )
+    }
+
+    /// Writes all that a new generation consists of. It is not in force yet.
+    fn write_new_generation(
+        &self,
+        request: &ApplyRequest<'_>,
+        wanted: &KernelRuleset,
+        previous: u32,
+    ) -> Result<u32, ApplyOperationError> {
+        let generation = self.store.create_generation_folder()?;
+        let written = self.write_generation_folder(request, wanted, generation, previous);
+        if written.is_err() {
+            // Room on a disk that may be full.
+            let _ = self.store.remove_generation(generation);
+        }
+        written.map(|()| generation)
+    }
+
+    fn write_generation_folder(
+        &self,
+        request: &ApplyRequest<'_>,
+        wanted: &KernelRuleset,
+        generation: u32,
+        previous: u32,
+    ) -> Result<(), ApplyOperationError> {
+        for (source, text) in &request.sources {
+            self.store.write_generation_file(generation, "source", &source.copy, text)?;
+        }
+        let folder = self.store.generation_folder(generation);
+        weir_backends::write_artefact(request.artefact, &folder.join("artefact"))?;
+        self.store.write_ruleset(generation, wanted)?;
+        let manifest = &request.artefact.manifest;
+        let kind = GenerationKind::Applied {
+            form: manifest.form,
+            artefact_id: manifest.id.clone(),
+            sources: request.sources.iter().map(|(source, _)| source.clone()).collect(),
+        };
+        let record = GenerationRecord::new(generation, kind, Some(previous), &request.command);
+        self.store.write_generation(&record)
+    }
+
+    /// Checks that the new ruleset is in force and records it as the kernel lists it.
+    fn record_in_force(
+        &self,
+        request: &ApplyRequest<'_>,
+        journal: &mut Journal,
+        wanted: &KernelRuleset,
+    ) -> Result<(), ApplyOperationError> {
+        let tables = wanted.tables();
+        let present = read_present(&tables, &[wanted])?.ruleset;
+        let id = request.artefact.manifest.id.as_str();
+        for table in list_artefact_tables(request.artefact) {
+            let is_expected = |ruleset: &KernelRuleset| {
+                let text = ruleset.legacy_tables.get(&table).map(String::as_str);
+                text.and_then(artefact_mark_of_text) == Some(id)
+            };
+            let is_in_nft = |ruleset: &KernelRuleset| ruleset.nft_tables.contains_key(&table);
+            if is_expected(&present) != is_expected(wanted)
+                || is_in_nft(&present) != is_in_nft(wanted)
+            {
+                return Err(ApplyOperationError::ChangedMeanwhile { table });
+            }
+        }
+        self.store.write_ruleset(journal.to, &present)?;
+        let mut record = self.store.read_generation(journal.to)?;
+        record.outcome = GenerationOutcome::Applied;
+        self.store.write_generation(&record)?;
+        journal.stage = JournalStage::InForce;
+        if let Some(limit) = request.confirm {
+            let sockets = read_tcp_sockets()?;
+            let is_connection = |state| state != TcpSocketState::Listening;
+            let before = sockets.iter().filter(|socket| is_connection(socket.state));
+            journal.deadline = Some(ConfirmationDeadline {
+                boottime_nanoseconds: (time_since_boot() + limit).as_nanos() as u64,
+                tcp_cookies_before: before.map(|socket| socket.cookie).collect(),
+            });
+        }
+        self.store.write_journal(journal)
+    }
+
+    /// Restores the ruleset of before after an error, and says which error it was.
+    fn undo_apply(
+        &self,
+        journal: &Journal,
+        wanted: &KernelRuleset,
+        cause: ApplyOperationError,
+    ) -> ApplyOperationError {
+        let tables = wanted.tables();
+        let undone = resolve_ruleset(&self.store, journal.from, journal.baseline, &tables)
+            .and_then(|back| self.go_back_to(&back, wanted));
+        match undone {
+            Err(undo) => ApplyOperationError::NotUndone {
+                cause: Box::new(cause),
+                generation: journal.from,
+                undo: Box::new(undo),
+            },
+            Ok(()) => {
+                let forgotten = self.store.remove_journal();
+                // A generation that was never in force is of no use; the next one replaces it.
+                let _ = self.store.remove_generation(journal.to);
+                forgotten.err().unwrap_or(cause)
+            }
+        }
+    }
+}
+
+/// What is in force of the tables of an artefact and of a generation, and of its sets.
+pub(crate) fn read_units_in_force(
+    artefact: &Artefact,
+    recorded: &KernelRuleset,
+) -> Result<RulesetInForce, ApplyOperationError> {
+    let mut tables = list_artefact_tables(artefact);
+    tables.extend(recorded.tables());
+    tables.sort();
+    tables.dedup();
+    read_present(&tables, &[recorded])
+}
+
+/// The ruleset that an artefact puts in force in the place of `present`, of which a generation has
+/// recorded `recorded`.
+pub(crate) fn plan_wanted_ruleset(
+    artefact: &Artefact,
+    recorded: &KernelRuleset,
+    present: &KernelRuleset,
+) -> Result<KernelRuleset, ApplyOperationError> {
+    let mut foreign_sets = Vec::new();
+    if artefact.contents.sets.is_some() {
+        foreign_sets = list_set_names()?;
+        foreign_sets.retain(|set| !recorded.sets.contains_key(set));
+    }
+    let mut in_use = Vec::new();
+    for table in list_artefact_tables(artefact) {
+        if is_legacy_table_in_use(table)? {
+            in_use.push(table);
+        }
+    }
+    let is_in_use = |table: FamilyTable| in_use.contains(&table);
+    Ok(build_artefact_ruleset(artefact, present, &foreign_sets, is_in_use))
+}
+
+fn refuse_conflicts(
+    request: &ApplyRequest<'_>,
+    present: &RulesetInForce,
+    has_generation: bool,
+) -> Result<(), ApplyOperationError> {
+    let status = read_firewall_status();
+    let conflicts =
+        list_apply_conflicts(request.artefact, &present.ruleset, &status, has_generation);
+    let serious = |forceable: bool| !(forceable && request.ignores_changes);
+    let messages: Vec<String> = conflicts
+        .into_iter()
+        .filter(|conflict| serious(conflict.is_forceable))
+        .map(|conflict| conflict.message)
+        .collect();
+    match messages.is_empty() {
+        true => Ok(()),
+        false => Err(ApplyOperationError::Refused(messages.join("\n"))),
+    }
+}
+
+/// Refuses steps whose tool is missing, before the first of them.
+fn require_tools(steps: &[ApplyStep], wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
+    let mut tools: Vec<&str> = Vec::new();
+    for step in steps {
+        let tool = match step {
+            ApplyStep::ReplaceLegacyTable { table } => {
+                choose_load_path(*table, &wanted.legacy_tables[table]).tool(table.family)
+            }
+            ApplyStep::AddNftCopies { .. }
+            | ApplyStep::ReplaceNftTables { .. }
+            | ApplyStep::RecreateNftTables { .. }
+            | ApplyStep::RemoveNftTables { .. }
+            | ApplyStep::RemoveNftCopies { .. } => Some("nft"),
+            _ => Some("ipset"),
+        };
+        tools.extend(tool.filter(|tool| !tools.contains(tool)));
+    }
+    for tool in tools {
+        read_from_tool(&[tool, "--version"])?;
+    }
+    Ok(())
+}

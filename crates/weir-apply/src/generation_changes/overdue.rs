@@ -1,0 +1,91 @@
+//! The way back from a generation that nobody confirmed in time.
+//!
+//! Its administrator may be locked out. So nothing but the kernel itself stops it: not a full disk,
+//! since the journal that waits for the confirmation says all that a second attempt needs, and not
+//! what others changed meanwhile, which becomes a generation of its own if it can be written.
+
+use super::interrupted::rolled_back;
+use super::{
+    LockedGenerations, load_originals, read_present, refuse_changes_by_others, resolve_ruleset,
+};
+use crate::ApplyOperationError;
+use crate::apply_steps::plan_steps;
+use crate::kernel_ruleset::KernelRuleset;
+use crate::rule_counters::{carry_counters, read_counters_in_force};
+use crate::state_store::{
+    GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation,
+};
+
+impl LockedGenerations {
+    pub(super) fn roll_back_overdue(
+        &mut self,
+        pending: &Journal,
+    ) -> Result<(), ApplyOperationError> {
+        let (unconfirmed, previous) = (pending.to, pending.from);
+        let limit_seconds = pending.confirm_seconds.unwrap_or_default();
+        let reason = format!("it was not confirmed within {limit_seconds} s");
+        let recorded = self.store.read_ruleset(unconfirmed)?;
+        let mut tables = recorded.tables();
+        tables.extend(self.store.read_ruleset(previous)?.tables());
+        tables.sort();
+        tables.dedup();
+        let mut wanted = resolve_ruleset(&self.store, previous, pending.baseline, &tables)?;
+        let present = read_present(&tables, &[&recorded, &wanted])?;
+        // What fails here is worth less than the way back.
+        let _ = self.save_unconfirmed(unconfirmed, &recorded, &present.ruleset);
+        let _ = self.carry_counters_back(unconfirmed, previous, &present.ruleset, &mut wanted);
+        let ids = [unconfirmed, previous, pending.baseline];
+        let boot_id = pending.boot_id.clone();
+        let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
+        reason.clone_into(&mut journal.reason);
+        journal.confirm_seconds = pending.confirm_seconds;
+        journal.steps = plan_steps(&present, &wanted);
+        let _ = self.store.write_journal(&journal);
+        self.change_to(&present, &wanted)?;
+        self.store.write_current(previous, pending.baseline)?;
+        self.record_outcome(unconfirmed, &rolled_back(&reason))?;
+        self.store.remove_journal()?;
+        self.recovered.push(format!(
+            "generation {unconfirmed} was rolled back, since {reason}: generation {previous} is in \
+             force"
+        ));
+        Ok(())
+    }
+
+    /// Saves what is in force with the generation that goes, or as a generation if others changed
+    /// it.
+    fn save_unconfirmed(
+        &self,
+        unconfirmed: u32,
+        recorded: &KernelRuleset,
+        present: &KernelRuleset,
+    ) -> Result<(), ApplyOperationError> {
+        let mut leaving = present.clone();
+        leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
+        leaving.sets.retain(|set, _| recorded.sets.contains_key(set));
+        if refuse_changes_by_others(recorded, &leaving, unconfirmed).is_ok() {
+            return self.store.write_ruleset(unconfirmed, &leaving);
+        }
+        let generation = self.store.create_generation_folder()?;
+        let command = ["weir".to_owned(), "supervise".to_owned()];
+        let kind = GenerationKind::Snapshot;
+        let mut record = GenerationRecord::new(generation, kind, Some(unconfirmed), &command);
+        record.outcome = GenerationOutcome::Applied;
+        self.store.write_ruleset(generation, &leaving)?;
+        self.store.write_generation(&record)
+    }
+
+    fn carry_counters_back(
+        &self,
+        unconfirmed: u32,
+        previous: u32,
+        present: &KernelRuleset,
+        wanted: &mut KernelRuleset,
+    ) -> Result<(), ApplyOperationError> {
+        let old = load_originals(&self.store, unconfirmed)?;
+        let new = load_originals(&self.store, previous)?;
+        let counters = read_counters_in_force(present)?;
+        carry_counters(&old, &counters, &new, wanted);
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Back to an earlier generation.
+
+use super::interrupted::rolled_back;
+use super::{
+    LockedGenerations, StartSupervisor, load_originals, read_present, refuse_changes_by_others,
+    require_current, resolve_ruleset,
+};
+use crate::ApplyOperationError;
+use crate::apply_steps::plan_steps;
+use crate::kernel_ruleset::{KernelRuleset, have_equal_rules};
+use crate::rule_counters::{add_late_counts, carry_counters};
+use crate::state_store::{
+    GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation, JournalStage,
+};
+
+/// The reason of a rollback that an administrator asked for.
+const REQUESTED_ROLLBACK: &str = "weir rollback";
+
+/// What a rollback did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoredGeneration {
+    /// The generation that was in force.
+    pub from: u32,
+    /// The generation that is in force now.
+    pub to: u32,
+}
+
+impl LockedGenerations {
+    /// Restores a generation, by default the one before the current one.
+    ///
+    /// # Errors
+    /// Where there is none, or somebody else changed the current one and `ignores_changes` is not
+    /// set: then what was changed is recorded as a generation of its own first.
+    pub fn roll_back(
+        &mut self,
+        generation: Option<u32>,
+        ignores_changes: bool,
+        start_supervisor: StartSupervisor<'_>,
+    ) -> Result<RestoredGeneration, ApplyOperationError> {
+        let (current, _) = require_current(&self.store.read_current()?)?;
+        let to = match generation {
+            Some(generation) => generation,
+            None => {
+                self.refuse_second_rollback(current)?;
+                self.store.read_generation(current)?.previous.ok_or_else(|| {
+                    ApplyOperationError::Refused(format!(
+                        "generation {current} is the first: there is none before it"
+                    ))
+                })?
+            }
+        };
+        if to == current {
+            return Err(ApplyOperationError::Refused(format!("generation {to} is in force")));
+        }
+        self.restore_generation(to, REQUESTED_ROLLBACK, ignores_changes, start_supervisor)?;
+        Ok(RestoredGeneration { from: current, to })
+    }
+
+    /// Refuses to go back from the generation to which weir itself went back: whoever asks for the
+    /// one before means the one that was rolled back.
+    fn refuse_second_rollback(&self, current: u32) -> Result<(), ApplyOperationError> {
+        let Some(newest) = self.store.list_generations()?.last().copied() else { return Ok(()) };
+        let record = self.store.read_generation(newest)?;
+        let GenerationOutcome::RolledBack { reason } = &record.outcome else { return Ok(()) };
+        if reason == REQUESTED_ROLLBACK || record.previous != Some(current) {
+            return Ok(());
+        }
+        Err(ApplyOperationError::Refused(format!(
+            "generation {newest} was rolled back already, since {reason}: generation {current} is \
+             in force; to go back further, name the generation: weir rollback NUMBER"
+        )))
+    }
+
+    /// Puts an earlier generation in force.
+    pub(super) fn restore_generation(
+        &mut self,
+        to: u32,
+        reason: &str,
+        ignores_changes: bool,
+        start_supervisor: StartSupervisor<'_>,
+    ) -> Result<(), ApplyOperationError> {
+        let (current, baseline) = require_current(&self.store.read_current()?)?;
+        let target = self.store.read_generation(to)?;
+        if target.outcome == GenerationOutcome::Prepared {
+            return Err(ApplyOperationError::Refused(format!(
+                "generation {to} was never in force: apply its file"
+            )));
+        }
+        let recorded = self.store.read_ruleset(current)?;
+        let mut tables = recorded.tables();
+        tables.extend(self.store.read_ruleset(to)?.tables());
+        tables.sort();
+        tables.dedup();
+        let mut wanted = resolve_ruleset(&self.store, to, baseline, &tables)?;
+        let present = read_present(&tables, &[&recorded, &wanted])?;
+        let from = self.save_leaving_generation(
+            &recorded,
+            &present.ruleset,
+            ignores_changes,
+            &["weir".to_owned(), "rollback".to_owned()],
+        )?;
+        let originals = [load_originals(&self.store, from)?, load_originals(&self.store, to)?];
+        let pending = self.store.read_journal()?;
+        let boot_id = weir_kernel::boot_clock::read_boot_id()?;
+        let ids = [from, to, baseline];
+        let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
+        reason.clone_into(&mut journal.reason);
+        journal.steps = plan_steps(&present, &wanted);
+        start_supervisor()?;
+        self.store.write_journal(&journal)?;
+        let mut change = || {
+            let counters = self.read_counters_now(&present.ruleset)?;
+            carry_counters(&originals[0], &counters, &originals[1], &mut wanted);
+            let replaced = self.change_to(&present, &wanted)?;
+            add_late_counts(&originals[0], [&counters, &replaced], &originals[1])
+        };
+        if let Err(cause) = change() {
+            let back = resolve_ruleset(&self.store, from, baseline, &tables)?;
+            if let Err(undo) = self.go_back_to(&back, &wanted) {
+                let (cause, undo) = (Box::new(cause), Box::new(undo));
+                return Err(ApplyOperationError::NotUndone { cause, generation: from, undo });
+            }
+            match pending {
+                Some(pending) => self.store.write_journal(&pending)?,
+                None => self.store.remove_journal()?,
+            }
+            return Err(cause);
+        }
+        journal.stage = JournalStage::InForce;
+        self.store.write_journal(&journal)?;
+        self.store.write_current(to, baseline)?;
+        if current == from {
+            self.record_outcome(from, &rolled_back(reason))?;
+        }
+        self.store.remove_journal()?;
+        self.check_restored(&wanted)
+    }
+
+    /// Compares what is in force with what was restored.
+    fn check_restored(&self, wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
+        let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
+        let present = read_present(&tables, &[wanted])?.ruleset;
+        for (table, text) in &wanted.legacy_tables {
+            if !have_equal_rules(text, &present.legacy_tables[table]) {
+                return Err(ApplyOperationError::Refused(format!(
+                    "table {table} was restored, but the kernel lists other rules now"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves what is in force with the current generation, counters included. What others changed
+    /// becomes a generation of its own if it is to be ignored. Returns the generation that is in
+    /// force.
+    pub(super) fn save_leaving_generation(
+        &mut self,
+        recorded: &KernelRuleset,
+        present: &KernelRuleset,
+        ignores_changes: bool,
+        command: &[String],
+    ) -> Result<u32, ApplyOperationError> {
+        let (current, baseline) = require_current(&self.store.read_current()?)?;
+        let mut leaving = present.clone();
+        leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
+        leaving.sets.retain(|set, _| recorded.sets.contains_key(set));
+        match refuse_changes_by_others(recorded, &leaving, current) {
+            Ok(()) => {
+                self.store.write_ruleset(current, &leaving)?;
+                Ok(current)
+            }
+            Err(_) if ignores_changes => {
+                let generation = self.store.create_generation_folder()?;
+                let kind = GenerationKind::Snapshot;
+                let mut record = GenerationRecord::new(generation, kind, Some(current), command);
+                self.store.write_ruleset(generation, &leaving)?;
+                record.outcome = GenerationOutcome::Applied;
+                self.store.write_generation(&record)?;
+                self.store.write_current(generation, baseline)?;
+                Ok(generation)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

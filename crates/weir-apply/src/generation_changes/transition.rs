@@ -1,0 +1,68 @@
+//! From what is in force to a ruleset, by steps.
+
+use std::cell::RefCell;
+
+use super::{LockedGenerations, read_present};
+use crate::ApplyOperationError;
+use crate::apply_steps::{ApplyStep, plan_steps};
+use crate::kernel_ruleset::{
+    KernelRuleset, RulesetInForce, artefact_mark_of_text, have_equal_rules,
+};
+use crate::rule_counters::{CountersByLocation, read_counters_in_force};
+use crate::step_execution::StepExecution;
+
+impl LockedGenerations {
+    /// Plans the steps from `present` to `wanted` and carries them out. Returns what tables of
+    /// legacy iptables had counted when they were replaced.
+    pub(super) fn change_to(
+        &self,
+        present: &RulesetInForce,
+        wanted: &KernelRuleset,
+    ) -> Result<CountersByLocation, ApplyOperationError> {
+        let execution = StepExecution {
+            expected: &present.ruleset,
+            wanted,
+            lock: self.lock.file(),
+            replaced_counters: RefCell::default(),
+        };
+        for step in plan_steps(present, wanted) {
+            match (execution.run(&step), &step) {
+                // Somebody else uses a set of weir: all that packets traverse is in force, and the
+                // set is left.
+                (Err(_), ApplyStep::DestroySet { .. }) | (Ok(()), _) => {}
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Ok(execution.replaced_counters.into_inner())
+    }
+
+    /// Reads the counters of all that `present` has, as they are now.
+    pub(super) fn read_counters_now(
+        &self,
+        present: &KernelRuleset,
+    ) -> Result<CountersByLocation, ApplyOperationError> {
+        read_counters_in_force(&read_present(&present.tables(), &[present])?.ruleset)
+    }
+
+    /// Goes to `wanted` from whatever is in force of it and of `other`.
+    pub(super) fn go_back_to(
+        &self,
+        wanted: &KernelRuleset,
+        other: &KernelRuleset,
+    ) -> Result<(), ApplyOperationError> {
+        let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
+        let present = read_present(&tables, &[wanted, other])?;
+        let mut back = wanted.clone();
+        for (table, text) in &present.ruleset.legacy_tables {
+            let new = other.legacy_tables.get(table).map(String::as_str).unwrap_or_default();
+            let is_new = artefact_mark_of_text(text)
+                .is_some_and(|id| artefact_mark_of_text(new) == Some(id))
+                || have_equal_rules(new, text);
+            if !is_new {
+                // It was not replaced, or somebody else changed it meanwhile: it stays as it is.
+                back.legacy_tables.insert(*table, text.clone());
+            }
+        }
+        self.change_to(&present, &back).map(drop)
+    }
+}

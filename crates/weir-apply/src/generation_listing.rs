@@ -1,0 +1,123 @@
+//! What is known of the generations of a network namespace, for people and programs. Nothing is
+//! locked and nothing is changed.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::ApplyOperationError;
+use crate::state_store::{GenerationRecord, JournalStage, StateStore};
+
+/// The generations of a network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GenerationListing {
+    /// The generation in force; none if weir applied nothing since the boot.
+    pub in_force: Option<u32>,
+    /// The generation that waits for its confirmation.
+    pub pending: Option<PendingConfirmation>,
+    /// The change that was interrupted, or is being made now.
+    pub unfinished: Option<UnfinishedChange>,
+    /// All generations, the oldest first.
+    pub generations: Vec<GenerationRecord>,
+}
+
+/// A generation that is rolled back unless it is confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PendingConfirmation {
+    /// Its number.
+    pub generation: u32,
+    /// The generation that would be in force again.
+    pub previous: u32,
+    /// Seconds that are left; 0 if the time is over.
+    pub seconds_left: u64,
+}
+
+/// A change between two generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UnfinishedChange {
+    /// The generation that was in force.
+    pub from: u32,
+    /// The generation that it leads to.
+    pub to: u32,
+    /// Whether its process is still at work; if not, the next command that changes something ends
+    /// it.
+    pub is_at_work: bool,
+}
+
+/// Reads what is known of the generations of the current network namespace.
+///
+/// # Errors
+/// Where the state is not safe or cannot be read.
+pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperationError> {
+    let store = StateStore::find(state)?;
+    let mut listing = GenerationListing { in_force: None, ..GenerationListing::default() };
+    listing.in_force = store.read_current()?.generation;
+    for generation in store.list_generations()? {
+        listing.generations.push(store.read_generation(generation)?);
+    }
+    let Some(journal) = store.read_journal()? else { return Ok(listing) };
+    match (journal.stage, journal.seconds_left()) {
+        (JournalStage::InForce, Some(seconds_left)) => {
+            let (generation, previous) = (journal.to, journal.from);
+            listing.pending = Some(PendingConfirmation { generation, previous, seconds_left });
+        }
+        _ => {
+            let is_at_work = journal.owner.is_alive();
+            let (from, to) = (journal.from, journal.to);
+            listing.unfinished = Some(UnfinishedChange { from, to, is_at_work });
+        }
+    }
+    Ok(listing)
+}
+
+impl GenerationListing {
+    /// The generation in force and what is pending, in words; nothing if weir applied nothing.
+    pub fn render_summary(&self) -> String {
+        let mut out = String::new();
+        let record =
+            self.generations.iter().find(|record| Some(record.generation) == self.in_force);
+        if let Some(record) = record {
+            let artefact = record.artefact_id().map(|id| format!(" {id}")).unwrap_or_default();
+            out.push_str(&format!(
+                "generation {} in force: {}{artefact}, {}\n",
+                record.generation,
+                record.form_name(),
+                record.describe_outcome()
+            ));
+        }
+        if let Some(PendingConfirmation { generation, previous, seconds_left }) = self.pending {
+            out.push_str(&format!(
+                "generation {generation} waits for its confirmation: {seconds_left} s left, then \
+                 generation {previous} is restored\n"
+            ));
+        }
+        if let Some(UnfinishedChange { from, to, is_at_work }) = self.unfinished {
+            let state = match is_at_work {
+                true => "is being made",
+                false => "was interrupted: the next weir apply, confirm or rollback ends it",
+            };
+            out.push_str(&format!("the change from generation {from} to {to} {state}\n"));
+        }
+        out
+    }
+
+    /// All generations in words, a line each.
+    pub fn render_history(&self) -> String {
+        let mut out = self.render_summary();
+        for record in &self.generations {
+            let mark = if Some(record.generation) == self.in_force { '*' } else { ' ' };
+            out.push_str(&format!(
+                "{mark}{:>4}  {}  {:<8}  {}; {}\n",
+                record.generation,
+                record.format_creation_time(),
+                record.form_name(),
+                record.describe_outcome(),
+                record.describe_sources()
+            ));
+        }
+        if self.generations.is_empty() {
+            out.push_str("weir applied nothing in this network namespace\n");
+        }
+        out
+    }
+}

@@ -1,0 +1,182 @@
+//! Reading what is in force in the current network namespace. Reading changes nothing: a table of
+//! legacy iptables that is not in use is not put in use, and no module is loaded.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use weir_kernel::ipset_list::read_ipsets;
+use weir_kernel::kernel_feature::KernelFeature;
+use weir_kernel::nft_objects::read_nft_tables;
+use weir_kernel::xtables::XtablesSocket;
+use weir_model::{Family, Ruleset, TableName};
+
+use super::{FamilyTable, KernelRuleset, empty_table_text};
+use crate::ruleset_tools::read_from_tool;
+use crate::xtables::{KernelTable, SetIndices, decode_table};
+use crate::{ApplyError, ApplyOperationError};
+
+/// Prefix of the nft tables that replace iptables tables.
+const NFT_TABLE_PREFIX: &str = "weir_";
+/// Prefix of their copies, which are in force for a moment next to them.
+pub const NFT_COPY_PREFIX: &str = "weir_new_";
+/// A set that is filled to be swapped with another has a name with this prefix.
+const SPARE_SET_PREFIX: &str = "weir-spare-";
+
+/// What is in force of a ruleset, and what an interrupted change left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RulesetInForce {
+    /// The units that were asked for, and all tables of the nft form.
+    pub ruleset: KernelRuleset,
+    /// Copies of tables of the nft form that an interrupted change left, with the names of the
+    /// tables themselves.
+    pub nft_copies: BTreeMap<FamilyTable, String>,
+    /// Sets that an interrupted change filled, to be swapped with the sets of these names.
+    pub spare_sets: Vec<String>,
+}
+
+/// Names of the sets to read; others are not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct SetSelection<'n>(pub &'n [String]);
+
+/// Reads tables of legacy iptables, all tables of the nft form, and sets.
+///
+/// # Errors
+/// Where weir is not root, a tool is missing or fails, or the kernel refuses.
+pub fn read_ruleset_in_force(
+    tables: &[FamilyTable],
+    sets: SetSelection<'_>,
+) -> Result<RulesetInForce, ApplyOperationError> {
+    let mut found = RulesetInForce::default();
+    for table in tables {
+        let text = read_legacy_table_text(*table)?;
+        found.ruleset.legacy_tables.insert(*table, text);
+    }
+    for (table, is_copy) in list_nft_form_tables()? {
+        if is_copy {
+            let name = format!("{NFT_COPY_PREFIX}{}", table.table);
+            let listing = read_from_tool(&["nft", "list", "table", table.nft_family(), &name])?;
+            let text = listing.replacen(NFT_COPY_PREFIX, NFT_TABLE_PREFIX, 1);
+            found.nft_copies.insert(table, text);
+        } else {
+            found.ruleset.nft_tables.insert(table, read_nft_table_text(table)?);
+        }
+    }
+    if sets.0.is_empty() {
+        return Ok(found);
+    }
+    for name in list_set_names()? {
+        if sets.0.contains(&name) {
+            let text = read_set_text(&name)?;
+            found.ruleset.sets.insert(name, text);
+        } else if name.starts_with(SPARE_SET_PREFIX) {
+            let of = sets.0.iter().find(|selected| spare_set_name(selected) == name);
+            found.spare_sets.extend(of.cloned());
+        }
+    }
+    Ok(found)
+}
+
+/// The name under which a set is filled that is to be swapped with another.
+pub(crate) fn spare_set_name(set: &str) -> String {
+    // Names of sets have 31 bytes at most.
+    let digest = weir_artefact::sha256_hex(set.as_bytes());
+    format!("{SPARE_SET_PREFIX}{}", &digest[..16])
+}
+
+/// Whether the kernel has a table of legacy iptables in this namespace.
+///
+/// # Errors
+/// Where weir is not root.
+pub fn is_legacy_table_in_use(table: FamilyTable) -> Result<bool, ApplyOperationError> {
+    let file = match table.family {
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    match fs::read_to_string(file) {
+        Ok(names) => Ok(names.lines().any(|name| name == table.table.as_str())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(ApplyOperationError::file("read", file)(source)),
+    }
+}
+
+/// The text of a table of legacy iptables, with counters and without comment lines; that of a table
+/// that is not in use is empty.
+///
+/// # Errors
+/// Where weir is not root, or neither weir nor the tool can read the table.
+pub fn read_legacy_table_text(table: FamilyTable) -> Result<String, ApplyOperationError> {
+    if !is_legacy_table_in_use(table)? {
+        return Ok(empty_table_text(table.table));
+    }
+    let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
+    let kernel_table = KernelTable::read(&socket, table.table)?;
+    if let Ok(decoded) = decode_table(&kernel_table, &SetIndices::of_socket(&socket)) {
+        let mut ruleset = Ruleset::new(table.family);
+        ruleset.tables.push(decoded);
+        return Ok(weir_syntax::iptables::print(&ruleset, true));
+    }
+    let tool = match table.family {
+        Family::V4 => "iptables-legacy-save",
+        Family::V6 => "ip6tables-legacy-save",
+    };
+    let text = read_from_tool(&[tool, "-c", "-t", table.table.as_str()])?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    Ok(lines.flat_map(|line| [line, "\n"]).collect())
+}
+
+/// The tables of the nft form that are in force, and whether each is a copy.
+fn list_nft_form_tables() -> Result<Vec<(FamilyTable, bool)>, ApplyOperationError> {
+    if !KernelFeature::NfTables.is_loaded() {
+        return Ok(Vec::new());
+    }
+    let tables = read_nft_tables().map_err(ApplyError::from)?;
+    let find = |family: &str, name: &str| {
+        let family = match family {
+            "ip" => Family::V4,
+            "ip6" => Family::V6,
+            _ => return None,
+        };
+        let (name, is_copy) = match name.strip_prefix(NFT_COPY_PREFIX) {
+            Some(rest) => (rest, true),
+            None => (name.strip_prefix(NFT_TABLE_PREFIX)?, false),
+        };
+        Some((FamilyTable { family, table: TableName::parse(name)? }, is_copy))
+    };
+    Ok(tables.iter().filter_map(|table| find(table.family, &table.name)).collect())
+}
+
+/// The listing of an nft table, which loads it again.
+///
+/// # Errors
+/// Where there is no such table.
+pub fn read_nft_table_text(table: FamilyTable) -> Result<String, ApplyOperationError> {
+    let name = format!("{NFT_TABLE_PREFIX}{}", table.table);
+    read_from_tool(&["nft", "list", "table", table.nft_family(), &name])
+}
+
+/// The names of all sets of ipset; none if the kernel has no ipset loaded.
+///
+/// # Errors
+/// Where weir is not root.
+pub fn list_set_names() -> Result<Vec<String>, ApplyOperationError> {
+    if !KernelFeature::Ipset.is_loaded() {
+        return Ok(Vec::new());
+    }
+    let sets = match read_ipsets() {
+        Ok(sets) => sets,
+        Err(error) if error.kind() == Some(std::io::ErrorKind::PermissionDenied) => {
+            return Err(ApplyError::from(error).into());
+        }
+        // Built into the netlink of the kernel, but not there.
+        Err(_) => Vec::new(),
+    };
+    Ok(sets.into_iter().map(|set| set.name).collect())
+}
+
+/// The text of a set.
+///
+/// # Errors
+/// Where there is no such set, or the tool is missing.
+pub fn read_set_text(set: &str) -> Result<String, ApplyOperationError> {
+    read_from_tool(&["ipset", "save", set])
+}

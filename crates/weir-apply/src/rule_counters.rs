@@ -1,0 +1,84 @@
+//! Counters of original rules, whatever form they are counted in: read from what is in force, and
+//! carried into the texts of the ruleset that takes its place.
+//!
+//! A form may count one original rule in several places, and a manifest says in which
+//! ([`weir_model::CountersByOriginalRule`]). What was counted belongs to the rule, known by its
+//! content ([`weir_model::RuleContentKey`]): if the new ruleset has the rule as well, the sum is put
+//! into the first of the new places.
+//!
+//! Counts are read before the steps begin. What tables of legacy iptables count between that and
+//! their replacement is added afterwards (`late_counts`), if weir replaces them natively and the new
+//! place is a rule of legacy iptables. Elements of sets and tables of nft lose what they count in
+//! that time.
+
+mod counter_text_reader;
+mod counter_text_writer;
+mod counters_by_location;
+mod late_counts;
+mod original_rules;
+
+use std::collections::HashMap;
+
+use weir_model::Counters;
+
+pub(crate) use self::counter_text_reader::read_counters_in_force;
+use self::counter_text_writer::write_counters;
+pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
+pub(crate) use self::late_counts::{add_late_counts, locate_replaced_counts};
+pub use self::original_rules::{CountedOriginals, CountedRule};
+use crate::kernel_ruleset::KernelRuleset;
+
+/// Puts the counts of the rules in force into the texts of a ruleset that has the same rules.
+/// Returns how many rules that counted anything are not in it.
+pub(crate) fn carry_counters(
+    old: &CountedOriginals,
+    in_force: &CountersByLocation,
+    new: &CountedOriginals,
+    wanted: &mut KernelRuleset,
+) -> usize {
+    let mut counted: HashMap<&str, Counters> = HashMap::new();
+    for rule in &old.rules {
+        let sum = sum_counters(&rule.locations, in_force);
+        if sum != Counters::default() {
+            counted.insert(&rule.content_key, sum);
+        }
+    }
+    let mut writes = CountersByLocation::new();
+    for rule in &new.rules {
+        let Some(sum) = counted.remove(&*rule.content_key) else { continue };
+        for (position, location) in rule.locations.iter().enumerate() {
+            let count = if position == 0 { sum } else { Counters::default() };
+            writes.insert(location.clone(), count);
+        }
+    }
+    write_counters(wanted, &writes);
+    counted.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::{Family, TableName};
+
+    use super::*;
+    use crate::kernel_ruleset::FamilyTable;
+
+    #[test]
+    fn a_rule_keeps_its_count_under_another_number_and_a_new_one_begins_at_zero() {
+        let table = FamilyTable { family: Family::V4, table: TableName::Filter };
+        let ruleset = |rules: &str| {
+            let mut ruleset = KernelRuleset::default();
+            let text = format!("*filter\n:INPUT DROP [7:70]\n{rules}COMMIT\n");
+            ruleset.legacy_tables.insert(table, text);
+            ruleset
+        };
+        let old = ruleset("[1:10] -A INPUT -p tcp -j ACCEPT\n[2:20] -A INPUT -p udp -j ACCEPT\n");
+        let mut new = ruleset("-A INPUT -p icmp -j ACCEPT\n-A INPUT -p udp -j ACCEPT\n");
+        let counted = counter_text_reader::read_counters_of_legacy_tables(&old);
+        let [before, after] = [&old, &new].map(CountedOriginals::of_legacy_tables);
+        let lost = carry_counters(&before, &counted, &after, &mut new);
+        assert_eq!(lost, 1, "the rule for TCP");
+        let expected = "*filter\n:INPUT DROP [7:70]\n-A INPUT -p icmp -j ACCEPT\n\
+                        [2:20] -A INPUT -p udp -j ACCEPT\nCOMMIT\n";
+        assert_eq!(new.legacy_tables[&table], expected);
+    }
+}

@@ -1,0 +1,110 @@
+//! What tables of legacy iptables count between the reading of counters and their replacement.
+//!
+//! The kernel returns the counts of a replaced table as of its last packet (`xt_replace_table`).
+//! What they exceed the reading by is added to the new table, entry by entry.
+
+use std::collections::BTreeMap;
+
+use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
+use weir_model::{CounterLocation, Counters, Family, TableName, iptables_tool_name};
+
+use super::counters_by_location::{CountersByLocation, sum_counters};
+use super::original_rules::CountedOriginals;
+use crate::xtables::KernelTable;
+use crate::{ApplyError, ApplyOperationError};
+
+/// The counts of a replaced table by place: `counts` are those of its entries, in their order.
+pub(crate) fn locate_replaced_counts(
+    table: &KernelTable,
+    counts: &[PacketByteCount],
+) -> CountersByLocation {
+    let (tool, name) = (iptables_tool_name(table.family()), table.name().as_str());
+    let count = |entry: u32| {
+        let found = counts.get(entry as usize).copied().unwrap_or_default();
+        Counters { packets: found.packets, bytes: found.bytes }
+    };
+    let mut located = CountersByLocation::new();
+    for chain in table.chains() {
+        let of = || (tool.to_owned(), name.to_owned(), table.chain_name(chain).to_owned());
+        for (rule, number) in chain.rules.clone().zip(1..) {
+            let (tool, table_name, chain) = of();
+            let location = CounterLocation::Rule { tool, table: table_name, chain, number };
+            located.insert(location, count(table.rule_entry_number(rule)));
+        }
+        if chain.hook.is_some() {
+            let (tool, table_name, chain_name) = of();
+            let location = CounterLocation::Policy { tool, table: table_name, chain: chain_name };
+            located.insert(location, count(chain.last_entry_number()));
+        }
+    }
+    located
+}
+
+/// Adds to the new ruleset what the old one counted after the reading.
+pub(crate) fn add_late_counts(
+    old: &CountedOriginals,
+    [at_reading, at_replacement]: [&CountersByLocation; 2],
+    new: &CountedOriginals,
+) -> Result<(), ApplyOperationError> {
+    let mut late: BTreeMap<&str, Counters> = BTreeMap::new();
+    for rule in &old.rules {
+        let is_replaced = |location: &&CounterLocation| at_replacement.contains_key(*location);
+        let replaced: Vec<CounterLocation> =
+            rule.locations.iter().filter(is_replaced).cloned().collect();
+        let [before, after] =
+            [at_reading, at_replacement].map(|counters| sum_counters(&replaced, counters));
+        if after.packets > before.packets {
+            let (packets, bytes) = (after.packets - before.packets, after.bytes - before.bytes);
+            late.insert(&rule.content_key, Counters { packets, bytes });
+        }
+    }
+    let mut additions: BTreeMap<(Family, TableName), Vec<(&CounterLocation, Counters)>> =
+        BTreeMap::new();
+    for rule in &new.rules {
+        let count = late.get(&*rule.content_key);
+        if let Some((location, count)) = rule.locations.first().zip(count)
+            && let CounterLocation::Rule { .. } | CounterLocation::Policy { .. } = location
+        {
+            additions.entry((rule.id.family, rule.id.table)).or_default().push((location, *count));
+        }
+    }
+    for ((family, table), counts) in additions {
+        add_to_table(family, table, &counts)?;
+    }
+    Ok(())
+}
+
+fn add_to_table(
+    family: Family,
+    table: TableName,
+    counts: &[(&CounterLocation, Counters)],
+) -> Result<(), ApplyOperationError> {
+    let socket = XtablesSocket::open(family).map_err(ApplyError::from)?;
+    let kernel_table = KernelTable::read(&socket, table)?;
+    let mut added = vec![PacketByteCount::default(); kernel_table.entry_count() as usize];
+    for (location, count) in counts {
+        if let Some(entry) = find_entry(&kernel_table, location) {
+            let PacketByteCount { packets, bytes } = added[entry as usize];
+            added[entry as usize] =
+                PacketByteCount { packets: packets + count.packets, bytes: bytes + count.bytes };
+        }
+    }
+    socket.add_counters(table.as_str(), &added).map_err(ApplyError::from)?;
+    Ok(())
+}
+
+fn find_entry(table: &KernelTable, location: &CounterLocation) -> Option<u32> {
+    let (name, number) = match location {
+        CounterLocation::Rule { chain, number, .. } => (chain, Some(*number)),
+        CounterLocation::Policy { chain, .. } => (chain, None),
+        _ => return None,
+    };
+    let chain = table.chains().iter().find(|chain| table.chain_name(chain) == name)?;
+    match number {
+        None => Some(chain.last_entry_number()),
+        Some(number) => {
+            let rule = chain.rules.start + (number as usize).checked_sub(1)?;
+            chain.rules.contains(&rule).then(|| table.rule_entry_number(rule))
+        }
+    }
+}

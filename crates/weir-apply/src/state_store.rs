@@ -1,0 +1,405 @@
+//! What weir remembers of the rulesets that it applied: one folder for each network namespace.
+//!
+//! ```text
+//! STATE/generations/host/            net-INODE for other namespaces
+//!     lock                           held while a command works; holds its process id
+//!     current.json                   which generation is in force
+//!     journal.json                   what is in progress, or waits for its confirmation
+//!     0/generation.json              when, by which command, in which form, what became of it
+//!     0/ruleset/iptables-filter      what is loaded to put it in force again, with counters
+//!     0/source/, 0/artefact/         the ruleset as it was given, and what it was compiled to
+//! ```
+//!
+//! A file is written under another name, flushed to the disk, renamed, and its folder is flushed.
+//! Everything that a change needs, for the way there and the way back, is on the disk before the
+//! first change; after it, only small files are written and files are removed. So a full disk stops
+//! a change before it begins.
+//!
+//! Folders and files that are symbolic links, belong to another user or can be written by others
+//! are refused: who can write there decides which rules root loads.
+
+mod durable_files;
+mod generation_record;
+mod journal;
+mod state_lock;
+mod state_version;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_kernel::boot_clock::read_boot_id;
+use weir_kernel::network_namespace_identity::NetworkNamespaceIdentity;
+
+use self::durable_files::{
+    create_private_folder, flush_folder, read_json, remove_file_if_present, write_durably,
+    write_json,
+};
+pub use self::generation_record::{
+    GenerationKind, GenerationOutcome, GenerationRecord, SourceFile,
+};
+pub use self::journal::{ConfirmationDeadline, Journal, JournalOperation, JournalStage};
+pub use self::state_lock::{NamespaceLockNeed, StateLock};
+use self::state_version::STATE_VERSION;
+use crate::ApplyOperationError;
+use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
+
+/// Where the state is unless `--state` or `WEIR_STATE` names another folder.
+pub const DEFAULT_STATE_FOLDER: &str = "/var/lib/weir";
+const GENERATIONS_FOLDER: &str = "generations";
+const CURRENT_FILE: &str = "current.json";
+const JOURNAL_FILE: &str = "journal.json";
+const GENERATION_FILE: &str = "generation.json";
+const RULESET_FOLDER: &str = "ruleset";
+const SETS_FILE: &str = "sets";
+const NFT_FILE_PREFIX: &str = "nft-";
+
+/// Which generation is in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CurrentGeneration {
+    version: u32,
+    /// Its number; none before the first apply.
+    pub generation: Option<u32>,
+    /// The snapshot of what was in force before weir, since this boot.
+    pub baseline: Option<u32>,
+    /// The boot.
+    pub boot_id: String,
+    /// The cookie of the network namespace.
+    pub namespace_cookie: Option<u64>,
+}
+
+/// The state of one network namespace.
+#[derive(Debug)]
+pub struct StateStore {
+    folder: PathBuf,
+    boot_id: String,
+    namespace_cookie: Option<u64>,
+}
+
+impl StateStore {
+    /// The state of the current network namespace, below a state folder. Nothing is created yet.
+    ///
+    /// # Errors
+    /// Where a folder is not safe, or `/proc` is not mounted.
+    pub fn find(state: &Path) -> Result<StateStore, ApplyOperationError> {
+        if !state.is_absolute() {
+            let path = state.display();
+            return Err(ApplyOperationError::Refused(format!(
+                "state folder {path} is no absolute path: write it in full"
+            )));
+        }
+        if !rustix::process::geteuid().is_root() && state.join(GENERATIONS_FOLDER).exists() {
+            return Err(ApplyOperationError::Refused(format!(
+                "only root can read {}: start weir as root",
+                state.join(GENERATIONS_FOLDER).display()
+            )));
+        }
+        let identity = NetworkNamespaceIdentity::of_current_thread()?;
+        let name = match identity.is_of_first_process {
+            true => "host".to_owned(),
+            false => format!("net-{}", identity.inode),
+        };
+        let folder = state.join(GENERATIONS_FOLDER).join(name);
+        for path in [state, &state.join(GENERATIONS_FOLDER), &folder] {
+            durable_files::refuse_unsafe_folder(path)?;
+        }
+        durable_files::refuse_unsafe_entries(&folder)?;
+        let boot_id = read_boot_id()?;
+        Ok(StateStore { folder, boot_id, namespace_cookie: identity.cookie })
+    }
+
+    /// The folder of the namespace.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether anything was ever applied here.
+    pub fn exists(&self) -> bool {
+        self.folder.is_dir()
+    }
+
+    /// Creates what is missing and takes the lock, waiting for at most `wait`.
+    ///
+    /// # Errors
+    /// [`ApplyOperationError::LockHeld`] if another command holds it for longer.
+    pub fn lock(
+        &self,
+        wait: Duration,
+        namespace_lock: NamespaceLockNeed,
+    ) -> Result<StateLock, ApplyOperationError> {
+        let generations = self.folder.parent().expect("it has a name");
+        let state = generations.parent().expect("it is below a state folder");
+        for path in [state, generations, &self.folder] {
+            create_private_folder(path)?;
+        }
+        let lock = StateLock::acquire(&self.folder.join("lock"), wait, namespace_lock)?;
+        self.set_aside_state_of_other_namespace()?;
+        Ok(lock)
+    }
+
+    /// The number of a namespace that is gone is given to another one: what was applied in the
+    /// first has no meaning in the second.
+    fn set_aside_state_of_other_namespace(&self) -> Result<(), ApplyOperationError> {
+        if !self.is_of_other_namespace()? {
+            return Ok(());
+        }
+        let free = (1..).map(|n| self.folder.with_extension(format!("{n}.old")));
+        let aside = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
+        create_private_folder(&aside)?;
+        for entry in durable_files::list_entries(&self.folder)? {
+            if entry.file_name().is_some_and(|name| name != "lock") {
+                let to = aside.join(entry.file_name().expect("an entry has a name"));
+                fs::rename(&entry, &to).map_err(ApplyOperationError::file("move", &entry))?;
+            }
+        }
+        flush_folder(&self.folder)
+    }
+
+    fn is_of_other_namespace(&self) -> Result<bool, ApplyOperationError> {
+        let current = self.read_current_file()?;
+        let (boot_id, cookie) = (&current.boot_id, current.namespace_cookie);
+        let is_other =
+            cookie.is_some() && (boot_id, cookie) != (&self.boot_id, self.namespace_cookie);
+        let is_host = self.folder.file_name().is_some_and(|name| name == "host");
+        Ok(is_other && !is_host)
+    }
+
+    fn read_current_file(&self) -> Result<CurrentGeneration, ApplyOperationError> {
+        Ok(read_json(&self.folder.join(CURRENT_FILE))?.unwrap_or_default())
+    }
+
+    /// Which generation is in force, as far as weir knows; none since an earlier boot.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read_current(&self) -> Result<CurrentGeneration, ApplyOperationError> {
+        let current = self.read_current_file()?;
+        let is_ours = current.boot_id == self.boot_id && !self.is_of_other_namespace()?;
+        Ok(if is_ours { current } else { CurrentGeneration::default() })
+    }
+
+    /// Records which generation is in force.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write_current(&self, generation: u32, baseline: u32) -> Result<(), ApplyOperationError> {
+        let current = CurrentGeneration {
+            version: STATE_VERSION,
+            generation: Some(generation),
+            baseline: Some(baseline),
+            boot_id: self.boot_id.clone(),
+            namespace_cookie: self.namespace_cookie,
+        };
+        write_json(&self.folder.join(CURRENT_FILE), &current)
+    }
+
+    /// What is in progress.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read_journal(&self) -> Result<Option<Journal>, ApplyOperationError> {
+        match self.is_of_other_namespace()? {
+            true => Ok(None),
+            false => read_json(&self.folder.join(JOURNAL_FILE)),
+        }
+    }
+
+    /// Records what is in progress, before it begins.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write_journal(&self, journal: &Journal) -> Result<(), ApplyOperationError> {
+        write_json(&self.folder.join(JOURNAL_FILE), journal)
+    }
+
+    /// Records that nothing is in progress.
+    ///
+    /// # Errors
+    /// Where the file cannot be removed.
+    pub fn remove_journal(&self) -> Result<(), ApplyOperationError> {
+        remove_file_if_present(&self.folder.join(JOURNAL_FILE))?;
+        flush_folder(&self.folder)
+    }
+
+    /// The numbers of all generations, in order.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn list_generations(&self) -> Result<Vec<u32>, ApplyOperationError> {
+        if !self.exists() || self.is_of_other_namespace()? {
+            return Ok(Vec::new());
+        }
+        let entries = durable_files::list_entries(&self.folder)?;
+        let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
+        let mut numbers: Vec<u32> = entries.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers.retain(|number| self.generation_folder(*number).join(GENERATION_FILE).exists());
+        Ok(numbers)
+    }
+
+    /// The folder of a generation.
+    pub fn generation_folder(&self, generation: u32) -> PathBuf {
+        self.folder.join(generation.to_string())
+    }
+
+    /// The record of a generation.
+    ///
+    /// # Errors
+    /// [`ApplyOperationError::NoSuchGeneration`].
+    pub fn read_generation(
+        &self,
+        generation: u32,
+    ) -> Result<GenerationRecord, ApplyOperationError> {
+        let path = self.generation_folder(generation).join(GENERATION_FILE);
+        read_json(&path)?.ok_or(ApplyOperationError::NoSuchGeneration { generation })
+    }
+
+    /// Replaces the record of a generation.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write_generation(&self, record: &GenerationRecord) -> Result<(), ApplyOperationError> {
+        write_json(&self.generation_folder(record.generation).join(GENERATION_FILE), record)
+    }
+
+    /// Creates the folder of the next generation; one that was never completed is replaced.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn create_generation_folder(&self) -> Result<u32, ApplyOperationError> {
+        let number = self.list_generations()?.last().map_or(0, |last| last + 1);
+        let folder = self.generation_folder(number);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(ApplyOperationError::file("remove", &folder))?;
+        }
+        create_private_folder(&folder)?;
+        create_private_folder(&folder.join(RULESET_FOLDER))?;
+        Ok(number)
+    }
+
+    /// Removes a generation that was never in force.
+    ///
+    /// # Errors
+    /// Where it cannot be removed.
+    pub fn remove_generation(&self, generation: u32) -> Result<(), ApplyOperationError> {
+        let folder = self.generation_folder(generation);
+        fs::remove_dir_all(&folder).map_err(ApplyOperationError::file("remove", &folder))
+    }
+
+    /// Writes a file of a generation, in a folder of it that is created.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write_generation_file(
+        &self,
+        generation: u32,
+        folder: &str,
+        name: &str,
+        text: &str,
+    ) -> Result<(), ApplyOperationError> {
+        let folder = self.generation_folder(generation).join(folder);
+        create_private_folder(&folder)?;
+        write_durably(&folder.join(name), text.as_bytes())
+    }
+
+    /// Writes the texts that put a generation in force again; those that are there and are not
+    /// among these are removed.
+    ///
+    /// # Errors
+    /// Where a file cannot be written.
+    pub fn write_ruleset(
+        &self,
+        generation: u32,
+        ruleset: &KernelRuleset,
+    ) -> Result<(), ApplyOperationError> {
+        let folder = self.generation_folder(generation).join(RULESET_FOLDER);
+        let files = ruleset_files(ruleset);
+        for (name, text) in &files {
+            write_durably(&folder.join(name), text.as_bytes())?;
+        }
+        for entry in durable_files::list_entries(&folder)? {
+            let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if !files.contains_key(name) {
+                remove_file_if_present(&entry)?;
+            }
+        }
+        flush_folder(&folder)
+    }
+
+    /// The texts that put a generation in force again.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn read_ruleset(&self, generation: u32) -> Result<KernelRuleset, ApplyOperationError> {
+        let folder = self.generation_folder(generation).join(RULESET_FOLDER);
+        let mut ruleset = KernelRuleset::default();
+        for path in durable_files::list_entries(&folder)? {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let text =
+                fs::read_to_string(&path).map_err(ApplyOperationError::file("read", &path))?;
+            refuse_cut_text(&path, name, &text)?;
+            if name == SETS_FILE {
+                ruleset.sets = split_sets(&text);
+            } else if let Some(table) =
+                name.strip_prefix(NFT_FILE_PREFIX).and_then(FamilyTable::from_file_name)
+            {
+                ruleset.nft_tables.insert(table, text);
+            } else if let Some(table) = FamilyTable::from_file_name(name) {
+                ruleset.legacy_tables.insert(table, text);
+            }
+        }
+        Ok(ruleset)
+    }
+}
+
+/// Refuses a text that is not one whole table: loading it would leave no rules.
+fn refuse_cut_text(path: &Path, name: &str, text: &str) -> Result<(), ApplyOperationError> {
+    let is_whole = if name == SETS_FILE {
+        text.is_empty() || text.ends_with('\n')
+    } else if name.starts_with(NFT_FILE_PREFIX) {
+        text.contains("table ip") && text.trim_end().ends_with('}')
+    } else if let Some(table) = FamilyTable::from_file_name(name) {
+        let is_begin = |line: &&str| line.starts_with('*');
+        text.starts_with(&format!("*{}\n", table.table))
+            && text.ends_with("\nCOMMIT\n")
+            && text.lines().filter(is_begin).count() == 1
+    } else {
+        true
+    };
+    match is_whole {
+        true => Ok(()),
+        false => Err(ApplyOperationError::UnreadableState {
+            path: path.to_owned(),
+            message: "it is not one whole table: restore the file, or another generation"
+                .to_owned(),
+        }),
+    }
+}
+
+fn ruleset_files(ruleset: &KernelRuleset) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for (table, text) in &ruleset.legacy_tables {
+        files.insert(table.file_name(), text.clone());
+    }
+    for (table, text) in &ruleset.nft_tables {
+        files.insert(format!("{NFT_FILE_PREFIX}{}", table.file_name()), text.clone());
+    }
+    let sets: String = ruleset.sets.values().map(String::as_str).collect();
+    files.insert(SETS_FILE.to_owned(), sets);
+    files
+}
+
+/// The sets of a text of `ipset save`, each by itself.
+pub fn split_sets(text: &str) -> BTreeMap<String, String> {
+    let mut sets: BTreeMap<String, String> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(name) = line.split(' ').nth(1).filter(|_| !line.starts_with('#')) {
+            let lines = sets.entry(name.to_owned()).or_default();
+            lines.push_str(line);
+            lines.push('\n');
+        }
+    }
+    sets
+}

@@ -1,0 +1,174 @@
+//! What is known of a generation: `generation.json`.
+
+use serde::{Deserialize, Serialize};
+use weir_artefact::CompiledForm;
+
+use super::state_version::STATE_VERSION;
+
+/// One ruleset that was in force, or was to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationRecord {
+    /// Version of the file.
+    pub(super) version: u32,
+    /// Its number.
+    pub generation: u32,
+    /// Where it is from.
+    #[serde(flatten)]
+    pub kind: GenerationKind,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: GenerationOutcome,
+    /// When it was made, in seconds since 1970 (UTC).
+    pub created_unix_seconds: u64,
+    /// The words of the command that made it.
+    pub command: Vec<String>,
+    /// The generation that was in force before it; none of a snapshot.
+    pub previous: Option<u32>,
+}
+
+/// Where a generation is from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum GenerationKind {
+    /// What was in force before weir.
+    Snapshot,
+    /// A ruleset that was applied.
+    Applied {
+        /// Its form.
+        form: CompiledForm,
+        /// The identity of its artefact.
+        artefact_id: String,
+        /// The files that it was compiled from; none of a compiled folder.
+        sources: Vec<SourceFile>,
+    },
+}
+
+/// A file that a ruleset was read from, of which the generation has a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// Its name as it was given.
+    pub name: String,
+    /// The name of the copy: `iptables`, `ip6tables` or `ipset`.
+    pub copy: String,
+    /// SHA-256 of its text, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What became of a generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum GenerationOutcome {
+    /// It was made, and is not in force yet.
+    Prepared,
+    /// It was put in force.
+    Applied,
+    /// It was put in force and confirmed.
+    Confirmed,
+    /// It was put in force and rolled back.
+    RolledBack {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl GenerationRecord {
+    /// A generation of that number, made now.
+    pub fn new(
+        generation: u32,
+        kind: GenerationKind,
+        previous: Option<u32>,
+        command: &[String],
+    ) -> GenerationRecord {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        GenerationRecord {
+            version: STATE_VERSION,
+            generation,
+            kind,
+            outcome: GenerationOutcome::Prepared,
+            created_unix_seconds: since_1970.map_or(0, |duration| duration.as_secs()),
+            command: command.to_vec(),
+            previous,
+        }
+    }
+
+    /// The identity of its artefact; none of a snapshot.
+    pub fn artefact_id(&self) -> Option<&str> {
+        match &self.kind {
+            GenerationKind::Snapshot => None,
+            GenerationKind::Applied { artefact_id, .. } => Some(artefact_id),
+        }
+    }
+
+    /// `linear`, `tree`, …, or `snapshot`.
+    pub fn form_name(&self) -> &'static str {
+        match &self.kind {
+            GenerationKind::Snapshot => "snapshot",
+            GenerationKind::Applied { form, .. } => form.as_str(),
+        }
+    }
+
+    /// When it was made, as in RFC 3339.
+    pub fn format_creation_time(&self) -> String {
+        format_unix_seconds(self.created_unix_seconds)
+    }
+
+    /// The files that it was compiled from, with the beginnings of their digests.
+    pub fn describe_sources(&self) -> String {
+        const SHOWN_DIGITS: usize = 12;
+        let GenerationKind::Applied { sources, artefact_id, .. } = &self.kind else {
+            return format!("by {}", self.command.join(" "));
+        };
+        let file = |source: &SourceFile| {
+            let digits = source.sha256.get(..SHOWN_DIGITS).unwrap_or_default();
+            format!("{} (sha256 {digits}…)", source.name)
+        };
+        let files: Vec<String> = sources.iter().map(file).collect();
+        match files.is_empty() {
+            true => format!("compiled folder, artefact {artefact_id}"),
+            false => files.join(", "),
+        }
+    }
+
+    /// What became of it, in words.
+    pub fn describe_outcome(&self) -> String {
+        match &self.outcome {
+            _ if self.kind == GenerationKind::Snapshot => "saved before the first apply".to_owned(),
+            GenerationOutcome::Prepared => "never in force".to_owned(),
+            GenerationOutcome::Applied => "applied".to_owned(),
+            GenerationOutcome::Confirmed => "confirmed".to_owned(),
+            GenerationOutcome::RolledBack { reason } => format!("rolled back: {reason}"),
+        }
+    }
+}
+
+/// Seconds since 1970 as a date and time in UTC.
+fn format_unix_seconds(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
+    time.map_or_else(|| format!("{seconds} s since 1970"), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_dates() {
+        assert_eq!(format_unix_seconds(0), "1970-01-01T00:00:00Z");
+        assert_eq!(format_unix_seconds(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(format_unix_seconds(1_700_000_000), "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let kind = GenerationKind::Applied {
+            form: CompiledForm::Tree,
+            artefact_id: "0a1b2c3d".to_owned(),
+            sources: Vec::new(),
+        };
+        let mut record = GenerationRecord::new(3, kind, Some(2), &["weir".to_owned()]);
+        record.outcome = GenerationOutcome::RolledBack { reason: "x".to_owned() };
+        let text = serde_json::to_string(&record).expect("JSON");
+        assert_eq!(serde_json::from_str::<GenerationRecord>(&text).expect("a record"), record);
+        assert!(text.contains("\"version\":1"), "{text}");
+    }
+}

@@ -1,0 +1,234 @@
+//! Carries out steps in the current network namespace.
+//!
+//! A table of legacy iptables is replaced natively if weir knows all of its matches and targets,
+//! else by the tool; sets and nft tables by their tools.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::time::Duration;
+
+use weir_kernel::nft_objects::read_nft_tables;
+use weir_kernel::xtables::{XtablesLock, XtablesSocket};
+use weir_model::{Family, Table};
+use weir_syntax::iptables::{self, ParserSettings};
+
+use crate::apply_steps::ApplyStep;
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, have_equal_rules, read_legacy_table_text, spare_set_name,
+};
+use crate::nft_transaction_text::{
+    render_copies, render_recreation, render_removal, render_replacement,
+};
+use crate::rule_counters::{CountersByLocation, locate_replaced_counts};
+use crate::ruleset_tools::change_by_tool;
+use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
+use crate::{ApplyError, ApplyOperationError};
+
+/// How long another program may hold the xtables lock.
+const XTABLES_LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// How a table of legacy iptables gets into the kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LegacyLoadPath {
+    /// weir encodes it.
+    Native(Box<Table>),
+    /// `iptables-legacy-restore` loads it.
+    RestoreTool {
+        /// What weir cannot encode.
+        reason: String,
+    },
+}
+
+impl LegacyLoadPath {
+    /// Why it is not loaded natively.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            LegacyLoadPath::Native(_) => None,
+            LegacyLoadPath::RestoreTool { reason } => Some(reason),
+        }
+    }
+
+    /// The tool, if it is one.
+    pub fn tool(&self, family: Family) -> Option<&'static str> {
+        match (self, family) {
+            (LegacyLoadPath::Native(_), _) => None,
+            (LegacyLoadPath::RestoreTool { .. }, Family::V4) => Some("iptables-legacy-restore"),
+            (LegacyLoadPath::RestoreTool { .. }, Family::V6) => Some("ip6tables-legacy-restore"),
+        }
+    }
+}
+
+/// Finds out how a table can be loaded. Sets that its rules name need not be there yet.
+pub fn choose_load_path(table: FamilyTable, text: &str) -> LegacyLoadPath {
+    let settings = ParserSettings { family: Some(table.family), ..ParserSettings::default() };
+    let tool = |reason: String| LegacyLoadPath::RestoreTool { reason };
+    let mut ruleset = match iptables::parse(text, &settings) {
+        Ok(ruleset) => ruleset,
+        Err(errors) => return tool(errors.first().map(|e| e.message.clone()).unwrap_or_default()),
+    };
+    let (Some(parsed), true) = (ruleset.tables.pop(), ruleset.tables.is_empty()) else {
+        return tool("the text is not that of one table".to_owned());
+    };
+    match encode_table(&parsed, table.family, &SetIndices::assumed()) {
+        Ok(_) => LegacyLoadPath::Native(Box::new(parsed)),
+        Err(error) => tool(error.to_string()),
+    }
+}
+
+/// What steps change, and to what.
+pub(crate) struct StepExecution<'r> {
+    /// What is in force when the steps begin: a table that differs by the time of its step was
+    /// changed by somebody else.
+    pub expected: &'r KernelRuleset,
+    /// What shall be in force.
+    pub wanted: &'r KernelRuleset,
+    /// The lock of the state, which tools hold as well.
+    pub lock: &'r File,
+    /// What natively replaced tables of legacy iptables had counted at the end.
+    pub replaced_counters: RefCell<CountersByLocation>,
+}
+
+impl StepExecution<'_> {
+    /// Carries out a step as a whole, or not at all.
+    pub(crate) fn run(&self, step: &ApplyStep) -> Result<(), ApplyOperationError> {
+        match step {
+            ApplyStep::DestroySpareSet { set } => self.destroy_set(&spare_set_name(set)),
+            ApplyStep::CreateSet { set } => self.restore_sets(&self.wanted.sets[set]),
+            ApplyStep::FillSpareSet { set } => {
+                self.restore_sets(&rename_set(&self.wanted.sets[set], &spare_set_name(set)))
+            }
+            ApplyStep::SwapSet { set } => {
+                let spare = spare_set_name(set);
+                self.restore_sets(&format!("swap {spare} {set}\ndestroy {spare}\n"))
+            }
+            ApplyStep::DestroySet { set } => self.destroy_set(set),
+            ApplyStep::ReplaceLegacyTable { table } => self.replace_legacy_table(*table),
+            ApplyStep::AddNftCopies { tables } => {
+                self.run_nft(&render_copies(&self.nft_texts(tables)))
+            }
+            ApplyStep::ReplaceNftTables { tables } => {
+                let present = read_nft_tables().map_err(ApplyError::from)?;
+                self.run_nft(&render_replacement(&present, &self.nft_texts(tables)))
+            }
+            ApplyStep::RecreateNftTables { tables, removed } => {
+                let present = read_nft_tables().map_err(ApplyError::from)?;
+                let texts = self.nft_texts(tables);
+                for transaction in render_recreation(&present, &texts, removed) {
+                    self.run_nft(&transaction)?;
+                }
+                Ok(())
+            }
+            ApplyStep::RemoveNftTables { tables } => self.remove_nft_tables(tables, false),
+            ApplyStep::RemoveNftCopies { tables } => self.remove_nft_tables(tables, true),
+        }
+    }
+
+    fn nft_texts(&self, tables: &[FamilyTable]) -> Vec<(FamilyTable, &str)> {
+        tables.iter().map(|table| (*table, self.wanted.nft_tables[table].as_str())).collect()
+    }
+
+    fn remove_nft_tables(
+        &self,
+        tables: &[FamilyTable],
+        of_copies: bool,
+    ) -> Result<(), ApplyOperationError> {
+        let present = read_nft_tables().map_err(ApplyError::from)?;
+        for transaction in render_removal(&present, tables, of_copies) {
+            self.run_nft(&transaction)?;
+        }
+        Ok(())
+    }
+
+    fn run_nft(&self, transaction: &str) -> Result<(), ApplyOperationError> {
+        match transaction {
+            "" => Ok(()),
+            text => change_by_tool(&["nft", "-f", "-"], text, self.lock),
+        }
+    }
+
+    fn restore_sets(&self, text: &str) -> Result<(), ApplyOperationError> {
+        change_by_tool(&["ipset", "restore"], text, self.lock)
+    }
+
+    fn destroy_set(&self, set: &str) -> Result<(), ApplyOperationError> {
+        self.restore_sets(&format!("destroy {set}\n"))
+    }
+
+    fn replace_legacy_table(&self, table: FamilyTable) -> Result<(), ApplyOperationError> {
+        let text = &self.wanted.legacy_tables[&table];
+        let path = choose_load_path(table, text);
+        if let Some(tool) = path.tool(table.family) {
+            self.refuse_changed_table(table)?;
+            return change_by_tool(&[tool, "-c", "-w", "10"], &with_counters(text), self.lock);
+        }
+        let LegacyLoadPath::Native(parsed) = path else { unreachable!("it has no tool") };
+        let lock_file = XtablesLock::path_from_environment();
+        let _lock =
+            XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(ApplyError::from)?;
+        self.refuse_changed_table(table)?;
+        let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
+        let replaced_table = KernelTable::read(&socket, table.table)?;
+        let counts = load_table(&socket, &parsed)?;
+        let counters = locate_replaced_counts(&replaced_table, &counts);
+        self.replaced_counters.borrow_mut().extend(counters);
+        Ok(())
+    }
+
+    fn refuse_changed_table(&self, table: FamilyTable) -> Result<(), ApplyOperationError> {
+        let now = read_legacy_table_text(table)?;
+        let is_same = |expected: &String| have_equal_rules(expected, &now);
+        match self.expected.legacy_tables.get(&table).is_none_or(is_same) {
+            true => Ok(()),
+            false => Err(ApplyOperationError::ChangedMeanwhile { table }),
+        }
+    }
+}
+
+/// The text of a set under another name.
+fn rename_set(text: &str, name: &str) -> String {
+    let rename = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let (command, _, rest) = (words.next(), words.next(), words.next().unwrap_or_default());
+        format!("{} {name} {rest}\n", command.unwrap_or_default())
+    };
+    text.lines().filter(|line| !line.is_empty()).map(rename).collect()
+}
+
+/// `iptables-restore -c` wants counters in front of every rule.
+fn with_counters(text: &str) -> String {
+    let add = |line: &str| match line.starts_with("-A ") {
+        true => format!("[0:0] {line}\n"),
+        false => format!("{line}\n"),
+    };
+    text.lines().map(add).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::TableName;
+
+    use super::*;
+
+    #[test]
+    fn a_table_that_weir_knows_is_loaded_natively_and_another_by_the_tool() {
+        let table = FamilyTable { family: Family::V4, table: TableName::Filter };
+        let text =
+            |rule: &str| format!("*filter\n:INPUT DROP [1:2]\n[3:4] -A INPUT {rule}\nCOMMIT\n");
+        let known = choose_load_path(table, &text("-m set --match-set s src -j ACCEPT"));
+        assert_eq!(known.tool(Family::V4), None, "{known:?}");
+        let unknown = choose_load_path(table, &text("-m nosuchmatch --x 1 -j ACCEPT"));
+        assert_eq!(unknown.tool(Family::V6), Some("ip6tables-legacy-restore"));
+        assert!(format!("{unknown:?}").contains("nosuchmatch"), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_set_is_renamed_in_every_line() {
+        let text = "create a hash:ip family inet\nadd a 192.0.2.1 comment \"a b\"\n";
+        let expected = "create a~ hash:ip family inet\nadd a~ 192.0.2.1 comment \"a b\"\n";
+        assert_eq!(rename_set(text, "a~"), expected);
+        assert_eq!(
+            with_counters("*raw\n-A OUTPUT\n[1:2] -A OUTPUT\n").lines().nth(1),
+            Some("[0:0] -A OUTPUT")
+        );
+    }
+}

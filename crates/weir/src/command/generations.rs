@@ -1,0 +1,275 @@
+//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: rulesets in force, as
+//! generations.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
+use weir_apply::apply_plan::plan_apply;
+use weir_apply::apply_steps::ApplyStep;
+use weir_apply::confirmation_supervisor::{start_confirmation_supervisor, supervise_confirmation};
+use weir_apply::counter_listing::read_original_counters;
+use weir_apply::generation_changes::{
+    AppliedGeneration, ApplyRequest, LockedGenerations, ReachabilityProof,
+};
+use weir_apply::generation_listing::list_generations;
+use weir_apply::state_store::SourceFile;
+use weir_artefact::{Artefact, sha256_hex};
+use weir_backends::CompileOptions;
+use weir_kernel::call_inside_named_namespace;
+use weir_kernel::process::PidWithStartTime;
+use weir_model::iptables_tool_name;
+
+use super::YesNoExitStatus;
+use super::compile::{compile_ruleset_operand, parse_rewritable_programs};
+use crate::cli::{
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
+    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
+};
+use crate::operand::{LoadedFirewall, RulesetTextKind};
+use crate::process_timeout::ProcessTimeout;
+use crate::{json_output, terminal};
+
+/// Calls a command in the namespace that it is about.
+fn call_in_place<T: Send>(
+    place: &GenerationPlaceArgs,
+    command: impl FnOnce(&Path) -> Result<T> + Send,
+) -> Result<T> {
+    match &place.netns {
+        Some(name) => call_inside_named_namespace(name, || command(&place.state))?,
+        None => command(&place.state),
+    }
+}
+
+/// What is applied, and what it was compiled from.
+struct CompiledRuleset {
+    artefact: Artefact,
+    loaded: Option<LoadedFirewall>,
+}
+
+/// Compiles and checks a ruleset, or reads a compiled folder.
+fn prepare_artefact(
+    args: &AppliedRulesetArgs,
+    state: &Path,
+    color: bool,
+) -> Result<CompiledRuleset> {
+    if let Some(folder) = &args.artefact {
+        let stored = weir_artefact::read_artefact(folder)?;
+        if let Some(edited) = stored.edited_files.first() {
+            bail!(
+                "{} was edited after it was compiled: compile the ruleset again",
+                folder.join(edited).display()
+            );
+        }
+        return Ok(CompiledRuleset { artefact: stored.artefact, loaded: None });
+    }
+    if args.sources_besides_file.live && list_generations(state)?.in_force.is_some() {
+        bail!(
+            "--live: a generation of weir is in force, so the rules in the kernel are those of its \
+             form: name the file that it was compiled from"
+        );
+    }
+    let form = args.to.context("--to FORM is missing")?;
+    let process_timeout = ProcessTimeout::arm(&args.limits.time);
+    let options = CompileOptions {
+        seed: args.seed,
+        check_packets_per_family: args.packets,
+        programs_with_rewritable_chains: parse_rewritable_programs(&args.programs)?,
+        all_proofs_steps_max: args.limits.step_count(),
+        diagram_memory_bytes_per_path_max: args.limits.memory_bytes(),
+        ..CompileOptions::default()
+    };
+    let (loaded, artefact) = compile_ruleset_operand(
+        args.file.as_deref(),
+        &args.sources_besides_file,
+        form,
+        &options,
+        color,
+    )?;
+    process_timeout.disarm();
+    Ok(CompiledRuleset { artefact, loaded: Some(loaded) })
+}
+
+impl CompiledRuleset {
+    fn source_files(&self) -> Vec<(SourceFile, &str)> {
+        let sources = self.loaded.iter().flat_map(|loaded| &loaded.sources);
+        let file = |kind| match kind {
+            RulesetTextKind::Rules(family) => iptables_tool_name(family),
+            RulesetTextKind::Sets => "ipset",
+        };
+        let pair = sources.map(|source| {
+            let described = SourceFile {
+                name: source.name.clone(),
+                copy: file(source.kind).to_owned(),
+                sha256: sha256_hex(source.text.as_bytes()),
+            };
+            (described, source.text.as_str())
+        });
+        pair.collect()
+    }
+}
+
+/// Prints what an apply would change. No if something must be settled first.
+pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
+    let plan = call_in_place(&args.place, |state| {
+        let compiled = prepare_artefact(&args.ruleset, state, color)?;
+        Ok(plan_apply(state, &compiled.artefact)?)
+    })?;
+    print_value("plan", &plan, args.json, &plan.render_text())?;
+    Ok(if plan.conflicts.is_empty() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
+}
+
+#[derive(Serialize)]
+struct AppliedMembers<'a> {
+    generation: u32,
+    previous: u32,
+    confirm_seconds: Option<u64>,
+    dropped_counter_rules: usize,
+    steps: &'a [ApplyStep],
+    recovered: &'a [String],
+}
+
+/// Puts a ruleset in force as a new generation.
+pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
+    if args.dry_run {
+        let plan = call_in_place(&args.place, |state| {
+            let compiled = prepare_artefact(&args.ruleset, state, color)?;
+            Ok(plan_apply(state, &compiled.artefact)?)
+        })?;
+        print_value("plan", &plan, args.json, &plan.render_text())?;
+        let is_free = plan.conflicts.is_empty();
+        return Ok(if is_free { YesNoExitStatus::Yes } else { YesNoExitStatus::No });
+    }
+    let (applied, recovered) = call_in_place(&args.place, |state| {
+        let compiled = prepare_artefact(&args.ruleset, state, color)?;
+        let wait = Duration::from_secs(args.wait);
+        let mut generations = LockedGenerations::open(state, wait, args.ignores_changes)?;
+        print_recovered(&generations);
+        let request = ApplyRequest {
+            artefact: &compiled.artefact,
+            sources: compiled.source_files(),
+            command: std::env::args().collect(),
+            confirm: args.confirm,
+            ignores_changes: args.ignores_changes,
+        };
+        let applied = generations.apply(&request, &|| start_confirmation_supervisor(state))?;
+        Ok((applied, generations.recovered))
+    })?;
+    let members = AppliedMembers {
+        generation: applied.generation,
+        previous: applied.previous,
+        confirm_seconds: applied.confirm_seconds,
+        dropped_counter_rules: applied.dropped_counter_rules,
+        steps: &applied.steps,
+        recovered: &recovered,
+    };
+    print_value("apply", &members, args.json, &render_applied(&applied))
+}
+
+fn render_applied(applied: &AppliedGeneration) -> String {
+    let AppliedGeneration { generation, previous, confirm_seconds, .. } = applied;
+    let mut text = format!("generation {generation} is in force, in place of {previous}\n");
+    match applied.dropped_counter_rules {
+        0 => {}
+        1 => text.push_str("1 rule that had counted packets is not in it any more\n"),
+        n => text.push_str(&format!("{n} rules that had counted packets are not in it any more\n")),
+    }
+    match confirm_seconds {
+        Some(seconds) => text.push_str(&format!(
+            "confirm it within {seconds} s from a new session: weir confirm; else generation \
+             {previous} is restored\n"
+        )),
+        None => text.push_str(&format!("weir rollback restores generation {previous}\n")),
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct ConfirmedMembers {
+    generation: u32,
+    /// The other end of the connection that showed that the host can be reached.
+    peer: Option<String>,
+}
+
+/// Confirms the generation that waits for it.
+pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
+    let proof = match args.console {
+        true => ReachabilityProof::Console,
+        false => ReachabilityProof::SessionConnection,
+    };
+    let (generation, peer) = call_in_place(&args.place, |state| {
+        let wait = Duration::from_secs(args.wait);
+        let mut generations = LockedGenerations::open(state, wait, false)?;
+        print_recovered(&generations);
+        Ok(generations.confirm(proof)?)
+    })?;
+    let shown = peer.map(|peer| format!(" (connection from {peer})")).unwrap_or_default();
+    let text = format!("generation {generation} is confirmed{shown}\n");
+    let peer = peer.map(|peer| peer.to_string());
+    print_value("confirm", &ConfirmedMembers { generation, peer }, args.json, &text)
+}
+
+#[derive(Serialize)]
+struct RestoredMembers {
+    from: u32,
+    to: u32,
+}
+
+/// Restores an earlier generation.
+pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
+    let restored = call_in_place(&args.place, |state| {
+        let wait = Duration::from_secs(args.wait);
+        let mut generations = LockedGenerations::open(state, wait, args.ignores_changes)?;
+        print_recovered(&generations);
+        let supervise = || start_confirmation_supervisor(state);
+        Ok(generations.roll_back(args.generation, args.ignores_changes, &supervise)?)
+    })?;
+    let (from, to) = (restored.from, restored.to);
+    let text = format!("generation {to} is in force, in place of {from}\n");
+    print_value("rollback", &RestoredMembers { from, to }, args.json, &text)
+}
+
+/// Prints what was applied when.
+pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
+    let listing = call_in_place(&args.place, |state| Ok(list_generations(state)?))?;
+    print_value("history", &listing, args.json, &listing.render_history())
+}
+
+/// Prints the counters of the original rules in force.
+pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
+    let listing = call_in_place(&args.place, |state| Ok(read_original_counters(state)?))?;
+    let text = match args.format {
+        CountersFormatArg::Iptables => listing.render_iptables_text(),
+        CountersFormatArg::Csv => listing.render_csv(),
+        CountersFormatArg::Json => json_output::render_json_object("counters", &listing)?,
+    };
+    terminal::print_escaped_if_terminal(&text)
+}
+
+/// Ends changes that are interrupted, and rolls back what nobody confirms.
+pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
+    let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start };
+    supervise_confirmation(&args.state, owner)?;
+    Ok(YesNoExitStatus::Yes)
+}
+
+fn print_recovered(generations: &LockedGenerations) {
+    for sentence in &generations.recovered {
+        terminal::print_escaped_to_stderr(&format!("weir: {sentence}\n"));
+    }
+}
+
+fn print_value<T: Serialize>(
+    command: &str,
+    members: &T,
+    is_json: bool,
+    text: &str,
+) -> Result<YesNoExitStatus> {
+    match is_json {
+        true => {
+            terminal::print_escaped_if_terminal(&json_output::render_json_object(command, members)?)
+        }
+        false => terminal::print_escaped_to_stdout(text),
+    }
+}

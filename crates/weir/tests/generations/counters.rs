@@ -1,0 +1,95 @@
+//! Counters of rules, which stay when the form changes.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_testkit::skip_without_root;
+
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, OPEN_PORT, dropping_rules};
+
+const FORMS: [&str; 4] = ["linear", "tree", "ipset", "nft"];
+/// A UDP header, an IPv4 header and one byte.
+const DATAGRAM_BYTES: u64 = 29;
+
+/// The counter of a rule of `weir counters --format csv`.
+fn read_counter(host: &FilteringHost, rule: &str) -> (u64, u64) {
+    let csv = host.weir_succeeds(&["counters", "--format", "csv"]);
+    let prefix = format!("\"{rule}\",");
+    let line = csv.lines().find_map(|line| line.strip_prefix(&prefix)).expect("the rule is listed");
+    let (packets, bytes) = line.split_once(',').expect("two numbers");
+    (packets.parse().expect("packets"), bytes.parse().expect("bytes"))
+}
+
+#[test]
+fn a_rule_keeps_its_count_through_all_forms_and_back() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("counters");
+    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let first = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
+    // The same rules with one before them: their numbers differ.
+    let second = host.write("b.rules", &dropping_rules(&[5002, ALWAYS_DROPPED_PORT, 5001]));
+    let mut sent = 0;
+    let mut send = |count: u64| {
+        for _ in 0..count {
+            assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+        }
+        sent += count;
+        sent
+    };
+    send(3);
+    for from in FORMS {
+        for to in FORMS {
+            for (file, form, number) in [(&first, from, 1), (&second, to, 2)] {
+                host.weir_succeeds(&["apply", file, "--to", form, "--packets", "50"]);
+                let total = send(2);
+                let rule = format!("iptables/filter/INPUT/{number}");
+                let expected = (total, total * DATAGRAM_BYTES);
+                assert_eq!(read_counter(&host, &rule), expected, "{from} to {to}: {rule}");
+                let printed = host.weir_succeeds(&["counters"]);
+                let line = format!("[{}:{}] -A INPUT -p udp", expected.0, expected.1);
+                assert!(printed.contains(&line), "{line} is not in {printed}");
+            }
+        }
+    }
+    host.weir_succeeds(&["rollback"]);
+    let total = send(1);
+    assert_eq!(read_counter(&host, "iptables/filter/INPUT/1").0, total, "after a rollback");
+    host.weir_succeeds(&["rollback", "0"]);
+    let total = send(1);
+    let saved = host.tool(&["iptables-legacy-save", "-c"], "");
+    assert!(saved.contains(&format!("[{total}:{}] -A INPUT -p udp", total * DATAGRAM_BYTES)));
+}
+
+#[test]
+fn packets_that_pass_while_legacy_tables_are_replaced_are_counted_once() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("flood");
+    let rule = format!("-A INPUT -p udp -m udp --dport {OPEN_PORT} -j ACCEPT\n-A INPUT -s 10.1.1");
+    let rules = dropping_rules(&[]).replacen("-A INPUT -s 10.1.1", &rule, 1);
+    let file = host.write("a.rules", &rules);
+    host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    let bind = || UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let sender = host.namespace.call_inside(bind).expect("the namespace is entered");
+    let is_over = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let mut sent = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                // Nobody listens: the error of one datagram is reported by the next call.
+                sent += u64::from(sender.send_to(b"x", ("127.0.0.1", OPEN_PORT)).is_ok());
+            }
+            sent
+        });
+        for form in ["tree", "linear", "tree", "linear", "tree", "linear"] {
+            host.weir_succeeds(&["apply", &file, "--to", form, "--packets", "50"]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        flood.join().expect("it ends")
+    });
+    assert!(sent > 1000, "{sent} datagrams");
+    assert_eq!(read_counter(&host, "iptables/filter/INPUT/1"), (sent, sent * DATAGRAM_BYTES));
+}

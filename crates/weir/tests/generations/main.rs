@@ -1,0 +1,12 @@
+//! `weir plan`, `apply`, `confirm`, `rollback` and `history` on rulesets of real kernels, in
+//! network namespaces: what packets meet, what is restored, and what becomes of killed commands,
+//! full disks, changes by others and confirmations that do not come.
+
+mod confirmation;
+mod counters;
+mod filtering_host;
+mod forms;
+mod guide;
+mod kills;
+mod other_programs;
+mod refusals;

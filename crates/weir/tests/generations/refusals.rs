@@ -1,0 +1,193 @@
+//! What is refused, with the old ruleset intact.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+
+use rustix::fs::{FlockOperation, flock};
+use weir_testkit::skip_without_root;
+
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules};
+
+#[test]
+fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("foreign");
+    let one = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    let two = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5002]), "nft");
+    host.weir_succeeds(&["apply", "--artefact", &one]);
+    let words = "iptables-legacy -A INPUT -p udp --dport 5003 -j DROP";
+    host.tool(&words.split(' ').collect::<Vec<_>>(), "");
+    let foreign = host.saved_rulesets();
+    for words in [&["apply", "--artefact", &two][..], &["rollback"]] {
+        let said = host.weir_refuses(words);
+        assert!(said.contains("table iptables filter is not as weir left it"), "{said}");
+        assert!(said.contains("+ -A INPUT -p udp") && said.contains("--force"), "{said}");
+        assert_eq!(host.saved_rulesets(), foreign);
+    }
+    let plan = host.weir_json(&["plan", "--artefact", &two, "--json"]);
+    assert!(plan["conflicts"][0].as_str().expect("one").contains("5003"), "{plan}");
+    host.weir_succeeds(&["apply", "--artefact", &two, "--force"]);
+    assert!(!host.is_delivered(5002) && host.is_delivered(5003));
+    host.weir_succeeds(&["rollback"]);
+    assert_eq!(host.saved_rulesets(), foreign, "what others changed was kept");
+    host.weir_succeeds(&["rollback", "1"]);
+    assert!(host.is_delivered(5003));
+}
+
+#[test]
+fn a_lock_that_is_held_names_its_holder() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("lock");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
+    let namespace = generations.flatten().next().expect("a namespace").path();
+    let lock = File::open(namespace.join("lock")).expect("the lock");
+    flock(&lock, FlockOperation::LockExclusive).expect("it is free");
+    fs::write(namespace.join("lock"), std::process::id().to_string()).expect("it is written");
+    let said = host.weir_refuses(&["rollback", "--wait", "0"]);
+    let holder = format!("weir (process {}) is changing the ruleset", std::process::id());
+    assert!(said.contains(&holder) && said.contains("--wait"), "{said}");
+    assert_eq!(host.generation_in_force(), 1);
+    let waiting = host.command(WEIR).args(["rollback", "--wait", "60"]).spawn();
+    let mut waiting = waiting.expect("weir starts");
+    drop(lock);
+    assert!(waiting.wait().expect("weir ends").success(), "it had the lock in the end");
+    assert_eq!(host.generation_in_force(), 0);
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_ruleset_in_force() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("disk");
+    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let before = host.saved_rulesets();
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "ipset");
+    let state = host.path("state");
+    fs::create_dir(&state).expect("a folder");
+    let (mut refused, mut applied) = (0, 0);
+    for kib in [8, 16, 24, 40, 64, 90, 110, 120, 128, 132, 136, 140, 144, 148, 152, 160, 1024] {
+        // The file system ends with its mount namespace.
+        let script = format!(
+            "mount -t tmpfs -o size={kib}k,mode=700 none {state} && \
+             {WEIR} apply --artefact {folder}; status=$?; \
+             if [ $status = 0 ]; then {WEIR} rollback || exit 9; fi; exit $status",
+            state = state.display()
+        );
+        let output = host.command("unshare").args(["-m", "sh", "-c", &script]).output();
+        let output = output.expect("unshare runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.code() {
+            Some(0) => applied += 1,
+            Some(2) => {
+                refused += 1;
+                assert!(said.contains("No space left on device"), "{kib}: {said}");
+            }
+            status => panic!("{kib}: {status:?}: {said}"),
+        }
+        assert_eq!(host.saved_rulesets(), before, "{kib} KiB: {said}");
+        assert!(host.is_delivered(5001) && !host.is_delivered(ALWAYS_DROPPED_PORT));
+    }
+    assert!(refused > 3 && applied > 0, "{refused} refused, {applied} applied");
+}
+
+#[test]
+fn a_state_that_others_could_have_written_is_refused() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("links");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
+    let real = host.path("real");
+    fs::create_dir(&real).expect("a folder");
+    symlink(&real, host.path("state")).expect("a link");
+    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    assert!(said.contains("state is a symbolic link"), "{said}");
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    fs::remove_file(host.path("state")).expect("it is removed");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "a folder of root's own is taken");
+}
+
+#[test]
+fn a_missing_tool_is_named_before_anything_changes() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("path");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
+    let mut command = host.command(WEIR);
+    command.args(["apply", "--artefact", &folder]).env("PATH", "/nowhere");
+    let output = command.output().expect("weir runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nft is not installed: install package nftables"), "{said}");
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    assert_eq!(host.nft_listing(), "");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+}
+
+#[test]
+fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or_lost() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("owners");
+    let rules = dropping_rules(&[ALWAYS_DROPPED_PORT]);
+    let folder = host.compile("a", &rules, "tree");
+    host.tool(&["iptables-nft-restore"], &rules);
+    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    assert!(said.contains("of iptables-nft has 41 rules in force"), "{said}");
+    assert!(said.contains("nft delete table ip filter"), "{said}");
+    host.tool(&["nft", "delete", "table", "ip", "filter"], "");
+    host.load_legacy(&rules.replace(
+        "COMMIT",
+        ":DOCKER - [0:0]\n-A FORWARD -j DOCKER\n-A DOCKER -d 172.17.0.2/32 -j ACCEPT\nCOMMIT",
+    ));
+    let before = host.saved_rulesets();
+    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    assert!(said.contains("has rules of docker in chain DOCKER"), "{said}");
+    assert_eq!(host.saved_rulesets(), before);
+    host.weir_succeeds(&["apply", "--artefact", &folder, "--force"]);
+    host.weir_succeeds(&["rollback"]);
+    assert_eq!(host.saved_rulesets(), before);
+
+    let script = FilteringHost::new("script");
+    let folder = script.compile("a", &rules, "tree");
+    let load = format!("{folder}/load.sh");
+    let loaded = script.command("sh").arg(&load).env("WEIR_STATE", script.path("run")).status();
+    assert!(loaded.expect("it runs").success());
+    let said = script.weir_refuses(&["apply", "--artefact", &folder]);
+    assert!(said.contains("start unload.sh of its folder first"), "{said}");
+}
+
+#[test]
+fn the_state_of_a_namespace_that_is_gone_is_set_aside() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("aside");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    assert_eq!(host.generation_in_force(), 1);
+    let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
+    let namespace = generations.flatten().next().expect("a namespace").path();
+    // As if another namespace had had the number of this one.
+    let current = namespace.join("current.json");
+    let text = fs::read_to_string(&current).expect("it is read");
+    let cookie = text.lines().find(|line| line.contains("namespace_cookie")).expect("a cookie");
+    fs::write(&current, text.replace(cookie, "  \"namespace_cookie\": 1")).expect("it is written");
+    let listing = host.weir_json(&["history", "--json"]);
+    assert!(listing["in_force"].is_null(), "{listing}");
+    assert_eq!(listing["generations"].as_array().map(Vec::len), Some(0), "{listing}");
+    let said = host.weir_refuses(&["rollback"]);
+    assert!(said.contains("no generation is in force"), "{said}");
+    assert!(namespace.with_extension("1.old").join("1/generation.json").exists());
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the ruleset was not touched");
+}
