@@ -15,7 +15,7 @@ use weir_model::nft::{
 };
 use weir_model::{Family, Packet};
 
-use super::load_expression_value;
+use super::loaded_value::load_expression_value;
 
 /// Shorter chains have no index.
 const INDEXED_CHAIN_RULES_MIN: usize = 64;

@@ -118,7 +118,7 @@ impl ScaleShape {
             }
             // Shuffled, so that no order helps.
             _ => {
-                let host = 0x0a00_0000 | (number as u32).wrapping_mul(48_271) % 0x0100_0000;
+                let host = 0x0a00_0000 | ((number as u32).wrapping_mul(48_271) % 0x0100_0000);
                 format!("-s {}/32 -j DROP", Ipv4Addr::from(host))
             }
         }
