@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use weir_model::effect::collect_fields_changed_within_table;
 use weir_model::{ChainGraph, Hook, SharedName, Table, TableName};
 
+use crate::cell_ipsets::CellIpsets;
 use crate::cell_tests::{CellTestLowering, DeviceNumbers};
 use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{TableAtHook, list_journey_stages};
@@ -82,7 +83,10 @@ impl<'f> ComparedPair<'f> {
         let written = tables.map(collect_fields_changed_within_table);
         let is_axis_usable =
             CELL_AXES.map(|axis| written.iter().all(|written| !written.contains(axis)));
-        let Some(ipsets) = self.space_basis.cell_ipsets() else { return Vec::new() };
+        let basis = self.space_basis;
+        let [before, after] = basis.ipsets_by_firewall()[..] else { return Vec::new() };
+        let same = basis.firewalls_have_same_ipsets;
+        let ipsets = CellIpsets::new(self.family, [before, after], basis.changing_ipsets(), same);
         let devices = DeviceNumbers::new(self.space_basis.device_names());
         let prepared = [0, 1].map(|side| {
             let (family, devices, ipsets) = (self.family, &devices, &ipsets);

@@ -10,7 +10,6 @@ use weir_model::{
 };
 use weir_semantics::ipset_definition_digests::IpsetDefinitionDigests;
 
-use crate::cell_ipsets::CellIpsets;
 use crate::device_name_classes::DeviceNameClasses;
 use crate::encode::encode_packet;
 use crate::free_variable::{FreeVariable, FreeVariableTable};
@@ -131,11 +130,14 @@ impl<'f> PacketSpaceBasis<'f> {
         &self.device_names
     }
 
-    /// The sets of two firewalls, for packets of cells.
-    pub fn cell_ipsets(&self) -> Option<CellIpsets<'_>> {
-        let [before, after] = self.ipsets_by_firewall[..] else { return None };
-        let same = self.firewalls_have_same_ipsets;
-        Some(CellIpsets::new(self.family, [before, after], &self.changing_ipsets, same))
+    /// The sets of each firewall.
+    pub fn ipsets_by_firewall(&self) -> &[&'f [IpSet]] {
+        &self.ipsets_by_firewall
+    }
+
+    /// The sets that rules of some firewall may change.
+    pub fn changing_ipsets(&self) -> &ChangingSets {
+        &self.changing_ipsets
     }
 
     pub fn make_space(&self, options: PacketSpaceOptions) -> Result<PacketSpace<'f>, LimitReached> {
