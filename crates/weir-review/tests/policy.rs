@@ -222,7 +222,7 @@ fn matches_and_targets_that_may_drop_are_named_unless_they_are_assumed_not_to() 
     for (name, rules) in [("TCPMSS", clamp), ("hashlimit", hashlimit)] {
         for kind in [
             "all via forward iif lan0 tcp",
-            "packet via forward iif lan0 ip saddr 10.0.0.1 ip daddr 10.1.0.1 tcp dport 5",
+            "packet via forward iif lan0 ip saddr 10.0.0.1 ip daddr 10.1.0.1 tcp sport 9 tcp dport 5",
         ] {
             let report = check_forward(&format!("accept {kind}"), rules);
             assert_eq!(report.result, PolicyTestResult::Undecided, "{name} {kind}");
