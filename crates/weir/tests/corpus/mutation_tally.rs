@@ -20,9 +20,9 @@ use crate::region_samples::RegionSampler;
 use crate::rule_mutation::{RuleLine, RuleMutation, list_rule_lines, mutate_rule};
 
 /// Rules of a ruleset that are changed: most of them those that packets of the policy count in.
-const RULES_CHANGED_MAX: usize = 40;
-/// The same for rulesets of which one check takes seconds.
-const RULES_CHANGED_OF_LARGE_MAX: usize = 4;
+const RULES_CHANGED_MAX: usize = 12;
+/// Of more rules, where a check takes seconds, only as many rules are changed as it takes until the
+/// kernel confirms a change that a test found.
 const LARGE_RULESET_RULES: usize = 1_000;
 /// Failing packets that are sent through the kernel until it confirms one.
 const KERNEL_TRIES: usize = 12;
@@ -81,7 +81,11 @@ pub fn test_mutations(case: &PolicyCase) -> MutationTally {
     let rules = list_rule_lines(&case.rules);
     let mut tally = MutationTally::default();
     let mut kernel_tries = 0;
+    let is_large = rules.len() > LARGE_RULESET_RULES;
     for rule in choose_rules(case, &firewall, &rules, &samples) {
+        if is_large && tally.confirmed_by_kernel > 0 {
+            break;
+        }
         for mutation in RuleMutation::ALL {
             let Some(text) = mutate_rule(&case.rules, &rules, &rule, mutation) else { continue };
             tally.mutations += 1;
@@ -161,10 +165,7 @@ fn choose_rules(
         |rule: &RuleLine| counting.contains(&(rule.table.clone(), rule.chain.clone(), rule.number));
     let (mut hit, mut other): (Vec<RuleLine>, Vec<RuleLine>) =
         rules.iter().cloned().partition(is_counting);
-    let max = match rules.len() > LARGE_RULESET_RULES {
-        true => RULES_CHANGED_OF_LARGE_MAX,
-        false => RULES_CHANGED_MAX,
-    };
+    let max = RULES_CHANGED_MAX;
     let mut rng = TestRng::new(16);
     let mut chosen = take_at_random(&mut hit, max - max / 4, &mut rng);
     chosen.append(&mut take_at_random(&mut other, max - chosen.len(), &mut rng));
