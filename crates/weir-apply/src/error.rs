@@ -1,7 +1,8 @@
 //! Errors of putting a ruleset in force.
 
 use weir_kernel::KernelError;
-use weir_model::{SharedName, TableName};
+use weir_kernel::ipset_error::IpsetError;
+use weir_model::{SharedName, Span, TableName};
 use weir_syntax::Diagnostic;
 
 use crate::iptables::ChainDifference;
@@ -201,6 +202,42 @@ pub enum ApplyError {
         /// Why.
         source: KernelError,
     },
+    /// An element of a set with a word that weir cannot encode.
+    #[error(
+        "encode element {element} of set {set}: the encoder does not know {word}: load it with \
+         ipset restore"
+    )]
+    UnencodableSetElement {
+        /// The set.
+        set: SharedName,
+        /// The element as ipset prints it.
+        element: String,
+        /// The word.
+        word: String,
+        /// Its line, if it was read from a text.
+        span: Span,
+    },
+    /// An element of a set that the kernel refused.
+    #[error("element {element}: {source}")]
+    SetElement {
+        /// The element as ipset prints it.
+        element: String,
+        /// Its line, if it was read from a text.
+        span: Span,
+        /// What the kernel said.
+        source: Box<IpsetError>,
+    },
+    /// A set of the kernel that has something that weir cannot decode.
+    #[error("read set {set}: weir does not know {attribute}: read it with ipset save")]
+    UndecodedSet {
+        /// The set.
+        set: SharedName,
+        /// What it is.
+        attribute: String,
+    },
+    /// A set as a whole.
+    #[error(transparent)]
+    Ipset(#[from] IpsetError),
     /// The kernel refused.
     #[error(transparent)]
     Kernel(#[from] KernelError),

@@ -7,12 +7,15 @@
 //!
 //! [`iptables`] is a handle for programs: changes of a table in memory, and one replacement.
 //!
+//! [`ipsets`] creates and reads sets of ipset.
+//!
 //! [`firewall_status`] says which firewalls run in a network namespace.
 
 #![forbid(unsafe_code)]
 
 mod error;
 pub mod firewall_status;
+pub mod ipsets;
 pub mod iptables;
 pub mod xtables;
 

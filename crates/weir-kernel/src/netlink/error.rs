@@ -56,6 +56,9 @@ pub struct KernelRefusal {
     /// Where in the request, from its header on, the attribute is that the error is about
     /// (`NLMSGERR_ATTR_OFFS`).
     pub attribute_offset: Option<u32>,
+    /// What follows the header of the refused request, if the kernel repeats it. ipset does, with
+    /// the line of the refused element in it (`call_ad` in net/netfilter/ipset/ip_set_core.c).
+    pub repeated_payload: Option<Vec<u8>>,
 }
 
 impl fmt::Display for KernelRefusal {

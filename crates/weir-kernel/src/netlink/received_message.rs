@@ -96,7 +96,12 @@ impl<'a> NetlinkMessage<'a> {
             errno: number.saturating_neg(),
             extack_message: None,
             attribute_offset: None,
+            repeated_payload: None,
         };
+        if self.kind == NLMSG_ERROR && self.flags & NLM_F_CAPPED == 0 {
+            let payload = self.payload.get(4 + NLMSG_HEADER_BYTES..attributes_at);
+            refusal.repeated_payload = payload.map(<[u8]>::to_vec);
+        }
         if self.flags & NLM_F_ACK_TLVS != 0 {
             let attributes = self.attributes(attributes_at)?;
             refusal.extack_message =
