@@ -19,8 +19,8 @@ use crate::ipset_protocol::*;
 use crate::netlink::attribute::{AttributeWriter, MalformedNetlink, NetlinkAttributes};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
 use crate::netlink::{
-    DUMP_TIMEOUT, KernelRefusal, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError,
-    NetlinkProtocol, NetlinkRequest, NetlinkSocket,
+    DUMP_TIMEOUT, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError, NetlinkProtocol,
+    NetlinkRequest, NetlinkSocket,
 };
 
 /// Bytes of elements after which a message is closed: a list has at most 65535, an element at most
@@ -202,9 +202,8 @@ impl IpsetSocket {
         Ok(())
     }
 
-    /// Reads sets, all of them or one. `step` is called with a state from `start`, and with the
-    /// name and the attributes of each message: those of a set
-    /// ([`IpsetListPart::Header`]), then those of its elements.
+    /// Reads sets with their elements, all of them or one. `step` is called with a state from
+    /// `start` and what the listing is made of: a set, then its elements.
     ///
     /// # Errors
     /// Where there is no such set, or what the kernel writes is malformed.
@@ -212,19 +211,42 @@ impl IpsetSocket {
         &mut self,
         name: Option<&str>,
         start: impl Fn() -> S,
+        step: impl FnMut(&mut S, IpsetListPart<'_>) -> Result<(), MalformedNetlink>,
+    ) -> Result<S, IpsetError> {
+        self.fold_listing(new_request(IPSET_CMD_SAVE, NLM_F_DUMP), name, start, step)
+    }
+
+    /// Reads sets without their elements, all of them or one.
+    ///
+    /// # Errors
+    /// As [`fold_sets`](IpsetSocket::fold_sets).
+    pub fn fold_set_headers<S>(
+        &mut self,
+        name: Option<&str>,
+        start: impl Fn() -> S,
+        step: impl FnMut(&mut S, IpsetListPart<'_>) -> Result<(), MalformedNetlink>,
+    ) -> Result<S, IpsetError> {
+        let mut request = new_request(IPSET_CMD_LIST, NLM_F_DUMP);
+        request.attributes.put_be32(IPSET_ATTR_FLAGS, IPSET_FLAG_LIST_HEADER);
+        self.fold_listing(request, name, start, step)
+    }
+
+    fn fold_listing<S>(
+        &mut self,
+        mut request: NetlinkRequest,
+        name: Option<&str>,
+        start: impl Fn() -> S,
         mut step: impl FnMut(&mut S, IpsetListPart<'_>) -> Result<(), MalformedNetlink>,
     ) -> Result<S, IpsetError> {
-        let mut request = new_request(IPSET_CMD_SAVE, NLM_F_DUMP);
         if let Some(name) = name {
             request.attributes.put_text(IPSET_ATTR_SETNAME, name);
         }
         let read =
             self.socket.fold_dumped_objects(&request, DUMP_TIMEOUT, start, |state, message| {
                 let attributes = message.attributes(NFGENMSG_BYTES)?;
-                let name = attributes.require(IPSET_ATTR_SETNAME)?.to_text();
                 if let Some(data) = attributes.find(IPSET_ATTR_DATA) {
                     let identity = IpsetIdentity {
-                        name: name.clone(),
+                        name: attributes.require(IPSET_ATTR_SETNAME)?.to_text(),
                         type_name: attributes.require(IPSET_ATTR_TYPENAME)?.to_text(),
                         revision: attributes.require(IPSET_ATTR_REVISION)?.u8()?,
                         address_family: attributes.require(IPSET_ATTR_FAMILY)?.u8()?,
@@ -237,7 +259,7 @@ impl IpsetSocket {
                 }
                 Ok(())
             });
-        read.map_err(|error| ipset_error("read", name.unwrap_or_default(), "", error))
+        read.map_err(|error| ipset_error("read", name.unwrap_or("(all)"), "", error))
     }
 }
 
@@ -271,14 +293,11 @@ fn ipset_error(
         set: set.to_owned(),
         type_name: type_name.to_owned(),
         errno: refusal.errno,
-        element_index: find_refused_element(&refusal),
+        element_index: refusal.refused_element_number.and_then(index_of_element_number),
     }
 }
 
-/// The number that the kernel wrote into the message that it repeats.
-fn find_refused_element(refusal: &KernelRefusal) -> Option<usize> {
-    let attributes = refusal.repeated_payload.as_ref()?.get(NFGENMSG_BYTES..)?;
-    let attributes = NetlinkAttributes::parse(attributes).ok()?;
-    let number = attributes.find(IPSET_ATTR_LINENO)?.u32().ok()?;
+/// Elements are numbered from 1.
+fn index_of_element_number(number: u32) -> Option<usize> {
     (number as usize).checked_sub(1)
 }

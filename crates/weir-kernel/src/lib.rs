@@ -28,6 +28,7 @@
 //! - `netlink`, `rtnetlink`, `ethtool`: links, addresses and device settings;
 //! - `conntrack`, `nflog`: entries of the connection table, and packets that rules log;
 //! - `ipset_socket`, `ipset_protocol`, `ipset_error`, `ipset_list`: sets, created, changed and read;
+//! - `nft_socket`, `nft_protocol`, `nft_objects`: transactions of nf_tables, and what it has;
 //! - `ipset_counters`, `nft_counters`, `xtables`, `xtables_counters`: counters, and the tables of
 //!   legacy iptables;
 //! - `packet_socket`, `sending_sockets`, `socket_option`: sockets that send and receive frames and
@@ -60,6 +61,8 @@ pub mod netlink;
 pub mod nflog;
 pub mod nft_counters;
 pub mod nft_objects;
+pub mod nft_protocol;
+pub mod nft_socket;
 mod packet_socket;
 mod paths;
 pub mod process;

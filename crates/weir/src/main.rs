@@ -31,6 +31,7 @@ use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command};
 use command::YesNoExitStatus;
 use terminal::ColoredStreams;
+use weir_apply::address_sets::change_plan::ListChange;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -98,6 +99,17 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
             command::lab_claims::print_or_write_claim_lists(&args)
         }
         Command::Status(args) => command::status::read_and_print_firewall_status(&args),
+        Command::Set(cli::SetCommand::List(args)) => command::set_list::print_sets(&args),
+        Command::Set(cli::SetCommand::Add(args)) => {
+            command::set::change_set_and_print(&args, ListChange::Add, colors.stderr)
+        }
+        Command::Set(cli::SetCommand::Del(args)) => {
+            command::set::change_set_and_print(&args, ListChange::Delete, colors.stderr)
+        }
+        Command::Set(cli::SetCommand::Sync(args)) => {
+            command::set::change_set_and_print(&args, ListChange::Sync, colors.stderr)
+        }
+        Command::Set(cli::SetCommand::Swap(args)) => command::set::swap_sets(&args),
         Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),
         Command::Doctor(args) => command::doctor::probe_machine_and_print(&args),
         Command::Calibrate(args) => command::calibrate::calibrate_and_write_cost_model(&args),

@@ -132,7 +132,7 @@ fn decode_set_options(
     Ok(Ok(options))
 }
 
-fn decode_address(attribute: NetlinkAttribute<'_>) -> Result<Addr, MalformedNetlink> {
+pub(crate) fn decode_address(attribute: NetlinkAttribute<'_>) -> Result<Addr, MalformedNetlink> {
     let address = attribute.nested_attributes()?;
     if let Some(v6) = address.find(IPSET_ATTR_IPADDR_IPV6) {
         return Ok(Addr(u128::from_be_bytes(v6.fixed_bytes()?)));
