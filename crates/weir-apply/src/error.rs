@@ -1,7 +1,10 @@
 //! Errors of putting a ruleset in force.
 
 use weir_kernel::KernelError;
-use weir_model::{SharedName, TableName};
+use weir_kernel::ipset_error::IpsetError;
+use weir_kernel::netlink::KernelRefusal;
+use weir_kernel::nft_socket::NftCommitError;
+use weir_model::{SharedName, Span, TableName};
 use weir_syntax::Diagnostic;
 
 use crate::iptables::ChainDifference;
@@ -201,6 +204,140 @@ pub enum ApplyError {
         /// Why.
         source: KernelError,
     },
+    /// An element of a set with a word that weir cannot encode.
+    #[error(
+        "encode element {element} of set {set}: the encoder does not know {word}: load it with \
+         ipset restore"
+    )]
+    UnencodableSetElement {
+        /// The set.
+        set: SharedName,
+        /// The element as ipset prints it.
+        element: String,
+        /// The word.
+        word: String,
+        /// Its line, if it was read from a text.
+        span: Span,
+    },
+    /// An element of a set that the kernel refused.
+    #[error("element {element}: {source}")]
+    SetElement {
+        /// The element as ipset prints it.
+        element: String,
+        /// Its line, if it was read from a text.
+        span: Span,
+        /// What the kernel said.
+        source: Box<IpsetError>,
+    },
+    /// A set of the kernel that has something that weir cannot decode.
+    #[error("read set {set}: weir does not know {attribute}: read it with ipset save")]
+    UndecodedSet {
+        /// The set.
+        set: SharedName,
+        /// What it is.
+        attribute: String,
+    },
+    /// A set that is not there.
+    #[error("there is no set {set}: {cure}")]
+    NoSuchSet {
+        /// The set.
+        set: String,
+        /// What to do.
+        cure: String,
+    },
+    /// A set that is not changed by lists of addresses.
+    #[error(
+        "set {set} is not a set of addresses that weir can change: {reason}: use ipset or nft for it"
+    )]
+    NotAnAddressSet {
+        /// The set.
+        set: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A set with an exception, which a list of addresses cannot have.
+    #[error(
+        "set {set} has the exception {exception} (nomatch), which a list cannot say: delete it \
+         first, with ipset del"
+    )]
+    ExceptionInSet {
+        /// The set.
+        set: String,
+        /// The exception.
+        exception: String,
+    },
+    /// Addresses beyond the range of a set.
+    #[error("{range} is not within {bounds}, which is all that set {set} can hold: use hash:net")]
+    OutsideOfSet {
+        /// The set.
+        set: String,
+        /// The entry of the list.
+        range: String,
+        /// What the set can hold.
+        bounds: String,
+    },
+    /// More elements than a set can hold.
+    #[error(
+        "the list does not fit into set {set}, which holds at most {capacity} elements: create one \
+         with more (maxelem, size) or of prefixes (hash:net, flags interval), fill it, and swap them"
+    )]
+    SetTooSmall {
+        /// The set.
+        set: String,
+        /// Number of elements that it holds.
+        capacity: usize,
+    },
+    /// An element that would be replaced by others, and lose its timeout or comment.
+    #[error(
+        "element {element} of set {set} has a timeout, a comment or other values, and only a part of \
+         it is in the list: delete it as a whole, or add a list that it is not part of"
+    )]
+    ElementHasValues {
+        /// The set.
+        set: String,
+        /// The element.
+        element: String,
+    },
+    /// A set whose listing has elements twice, each time that it was read.
+    #[error("read set {set}: the kernel resizes it, so its listing is incomplete: try again")]
+    SetBeingResized {
+        /// The set.
+        set: String,
+    },
+    /// Another process changes sets.
+    #[error("another weir set changes sets of this network namespace (it holds {path}): try again")]
+    SetLockHeld {
+        /// The file of the lock.
+        path: std::path::PathBuf,
+    },
+    /// The lock of sets.
+    #[error("open the lock of sets below /run/weir: {source}")]
+    SetLockFile {
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Something of an nft ruleset that weir cannot encode.
+    #[error("encode {object}: the encoder does not know {statement}: load it with nft -f")]
+    UnencodableNft {
+        /// The rule or map.
+        object: String,
+        /// What is not known.
+        statement: String,
+    },
+    /// A rule, map, chain or table of nf_tables that the kernel refused; nothing has changed.
+    #[error("load {object}: {source}")]
+    NftRefused {
+        /// What it is.
+        object: String,
+        /// What the kernel said.
+        source: KernelRefusal,
+    },
+    /// A transaction of nf_tables.
+    #[error("change nf_tables: {0}")]
+    NftCommit(#[from] NftCommitError),
+    /// A set as a whole.
+    #[error(transparent)]
+    Ipset(#[from] IpsetError),
     /// The kernel refused.
     #[error(transparent)]
     Kernel(#[from] KernelError),

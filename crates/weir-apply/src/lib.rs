@@ -7,6 +7,11 @@
 //!
 //! [`iptables`] is a handle for programs: changes of a table in memory, and one replacement.
 //!
+//! [`ipsets`] creates and reads sets of ipset; [`address_sets`] changes sets of addresses, of ipset
+//! and of nf_tables, by lists.
+//!
+//! [`nftables`] loads the nft form as one transaction.
+//!
 //! [`firewall_status`] says which firewalls run in a network namespace.
 //!
 //! [`generation_changes`] puts artefacts in force as generations, confirms them and rolls back.
@@ -18,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address_sets;
 mod apply_conflicts;
 pub mod apply_plan;
 pub mod apply_steps;
@@ -28,9 +34,11 @@ mod error;
 pub mod firewall_status;
 pub mod generation_changes;
 pub mod generation_listing;
+pub mod ipsets;
 pub mod iptables;
 pub mod kernel_ruleset;
 mod nft_transaction_text;
+pub mod nftables;
 mod operation_error;
 pub mod rule_counters;
 mod ruleset_tools;

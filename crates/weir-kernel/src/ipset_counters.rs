@@ -1,18 +1,14 @@
 //! Counters of the elements of an ipset, read by netlink instead of by printing and parsing.
 
+use crate::ipset_protocol::{
+    IPSET_ATTR_ADT, IPSET_ATTR_BYTES, IPSET_ATTR_PACKETS, IPSET_ATTR_PROTOCOL, IPSET_ATTR_SETNAME,
+    IPSET_CMD_SAVE, IPSET_PROTOCOL_VERSION,
+};
 use crate::netlink::attribute::{MalformedNetlink, NetlinkAttributes};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
 use crate::netlink::{DUMP_TIMEOUT, NLM_F_DUMP, NetlinkProtocol, NetlinkSocket};
 use crate::xtables_counters::PacketByteCount;
 use crate::{KernelError, Namespace};
-
-const IPSET_CMD_SAVE: u8 = 8;
-const IPSET_ATTR_PROTOCOL: u16 = 1;
-const IPSET_ATTR_SETNAME: u16 = 2;
-const IPSET_ATTR_ADT: u16 = 8;
-const IPSET_ATTR_BYTES: u16 = 24;
-const IPSET_ATTR_PACKETS: u16 = 25;
-const IPSET_PROTOCOL_VERSION: u8 = 6;
 
 /// Reads the counters of the elements of sets of one namespace.
 #[derive(Debug)]

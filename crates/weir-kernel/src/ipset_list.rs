@@ -1,25 +1,14 @@
 //! Names and sizes of the ipsets of the current network namespace, read by netlink
 //! (include/uapi/linux/netfilter/ipset/ip_set.h).
 
-use std::time::Duration;
-
 use crate::KernelError;
+use crate::ipset_protocol::{
+    IPSET_ATTR_DATA, IPSET_ATTR_ELEMENTS, IPSET_ATTR_FLAGS, IPSET_ATTR_PROTOCOL,
+    IPSET_ATTR_REFERENCES, IPSET_ATTR_SETNAME, IPSET_ATTR_TYPENAME, IPSET_CMD_LIST,
+    IPSET_FLAG_LIST_HEADER, IPSET_PROTOCOL_VERSION,
+};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
-use crate::netlink::{NLM_F_DUMP, NetlinkProtocol, NetlinkSocket};
-
-const IPSET_CMD_LIST: u8 = 7;
-const IPSET_PROTOCOL_VERSION: u8 = 6;
-const IPSET_ATTR_PROTOCOL: u16 = 1;
-const IPSET_ATTR_SETNAME: u16 = 2;
-const IPSET_ATTR_TYPENAME: u16 = 3;
-const IPSET_ATTR_FLAGS: u16 = 6;
-const IPSET_ATTR_DATA: u16 = 7;
-/// Headers of sets, without their elements.
-const IPSET_FLAG_LIST_HEADER: u32 = 1 << 2;
-const IPSET_ATTR_ELEMENTS: u16 = 24;
-const IPSET_ATTR_REFERENCES: u16 = 25;
-/// A dump that takes longer is broken.
-const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::netlink::{DUMP_TIMEOUT, NLM_F_DUMP, NetlinkProtocol, NetlinkSocket};
 
 /// An ipset without its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]

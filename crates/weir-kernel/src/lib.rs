@@ -27,6 +27,8 @@
 //!   namespaces and their devices;
 //! - `netlink`, `rtnetlink`, `ethtool`: links, addresses and device settings;
 //! - `conntrack`, `nflog`: entries of the connection table, and packets that rules log;
+//! - `ipset_socket`, `ipset_protocol`, `ipset_error`, `ipset_list`: sets, created, changed and read;
+//! - `nft_socket`, `nft_protocol`, `nft_objects`: transactions of nf_tables, and what it has;
 //! - `ipset_counters`, `nft_counters`, `xtables`, `xtables_counters`: counters, and the tables of
 //!   legacy iptables;
 //! - `packet_socket`, `sending_sockets`, `socket_option`: sockets that send and receive frames and
@@ -51,7 +53,10 @@ pub mod doctor;
 mod error;
 mod ethtool;
 pub mod ipset_counters;
+pub mod ipset_error;
 pub mod ipset_list;
+pub mod ipset_protocol;
+pub mod ipset_socket;
 pub mod kernel_feature;
 mod live_session;
 mod namespace;
@@ -61,6 +66,8 @@ pub mod network_namespace_identity;
 pub mod nflog;
 pub mod nft_counters;
 pub mod nft_objects;
+pub mod nft_protocol;
+pub mod nft_socket;
 mod packet_socket;
 mod paths;
 pub mod process;

@@ -25,6 +25,6 @@ mod socket;
 
 pub use error::{KernelRefusal, NetlinkError};
 pub use received_message::NetlinkMessage;
-pub use request::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkRequest};
+pub use request::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkRequest};
 pub(crate) use socket::DUMP_TIMEOUT;
 pub use socket::{NetlinkProtocol, NetlinkSocket};

@@ -3,27 +3,12 @@
 use crate::netlink::attribute::{MalformedNetlink, NetlinkAttribute, NetlinkAttributes};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
 use crate::netlink::{DUMP_TIMEOUT, NLM_F_DUMP, NetlinkProtocol, NetlinkRequest, NetlinkSocket};
+use crate::nft_protocol::*;
 use crate::xtables_counters::PacketByteCount;
 use crate::{KernelError, Namespace};
 
-const NFT_MSG_GETRULE: u8 = 7;
-const NFT_MSG_GETSETELEM: u8 = 13;
 /// The name of the table, in rules and in lists of elements.
 const TABLE_NAME_ATTRIBUTE: u16 = 1;
-const NFTA_SET_ELEM_LIST_SET: u16 = 2;
-const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
-const NFTA_SET_ELEM_KEY: u16 = 1;
-const NFTA_SET_ELEM_FLAGS: u16 = 3;
-const NFTA_SET_ELEM_EXPR: u16 = 7;
-const NFTA_SET_ELEM_EXPRESSIONS: u16 = 11;
-const NFTA_DATA_VALUE: u16 = 1;
-const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
-const NFTA_RULE_EXPRESSIONS: u16 = 4;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_COUNTER_BYTES: u16 = 1;
-const NFTA_COUNTER_PACKETS: u16 = 2;
 
 /// Reads the counters of one table.
 #[derive(Debug)]

@@ -2,32 +2,14 @@
 //! netlink (include/uapi/linux/netfilter/nf_tables.h).
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use crate::KernelError;
 use crate::netlink::attribute::{MalformedNetlink, NetlinkAttributes};
 use crate::netlink::netfilter::{NFGENMSG_BYTES, NetfilterSubsystem};
-use crate::netlink::{NLM_F_DUMP, NetlinkMessage, NetlinkProtocol, NetlinkSocket};
+use crate::netlink::{DUMP_TIMEOUT, NLM_F_DUMP, NetlinkMessage, NetlinkProtocol, NetlinkSocket};
+use crate::nft_protocol::*;
 
-const NFT_MSG_GETTABLE: u8 = 1;
-const NFT_MSG_GETCHAIN: u8 = 4;
-const NFT_MSG_GETRULE: u8 = 7;
-const NFT_MSG_GETSET: u8 = 10;
-const NFTA_TABLE_NAME: u16 = 1;
-const NFTA_CHAIN_TABLE: u16 = 1;
-const NFTA_CHAIN_NAME: u16 = 3;
-const NFTA_CHAIN_HOOK: u16 = 4;
-const NFTA_CHAIN_POLICY: u16 = 5;
-const NFTA_CHAIN_TYPE: u16 = 7;
-const NFTA_HOOK_HOOKNUM: u16 = 1;
-const NFTA_HOOK_PRIORITY: u16 = 2;
-const NFTA_RULE_TABLE: u16 = 1;
-const NFTA_RULE_CHAIN: u16 = 2;
-const NFTA_SET_TABLE: u16 = 1;
-const NFTA_SET_NAME: u16 = 2;
 const NF_DROP: u32 = 0;
-/// A dump that takes longer is broken.
-const DUMP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,8 +140,13 @@ fn parse_chain(chain: NetlinkAttributes<'_>) -> Result<NftChainSummary, Malforme
     Ok(NftChainSummary { name, base, rule_count: 0 })
 }
 
+/// The number of a family that nft names so.
+pub fn find_nft_family_number(name: &str) -> Option<u8> {
+    (1..=10).find(|number| nft_family_name(*number) == name)
+}
+
 /// The name of a family (include/uapi/linux/netfilter.h, `NFPROTO_…`).
-pub(crate) const fn nft_family_name(family: u8) -> &'static str {
+pub const fn nft_family_name(family: u8) -> &'static str {
     match family {
         1 => "inet",
         2 => "ip",

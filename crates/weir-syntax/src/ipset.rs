@@ -13,8 +13,8 @@ mod read;
 
 use weir_model::IpSet;
 
-pub(crate) use print::create_line_option_position;
-pub use print::{print, print_element};
+pub use create_line::parse_ipset_type_name;
+pub use print::{create_line_option_position, ipset_type_name, print, print_element};
 
 use crate::Diagnostic;
 

@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address_list;
 mod append_text;
 mod diagnostic;
 #[doc(hidden)]

@@ -51,6 +51,35 @@ fn every_rule_that_is_changed_is_seen() {
     assert!(seen > 140, "{seen}");
 }
 
+#[test]
+fn ports_that_nft_would_merge_across_another_statement_are_left_apart() {
+    let printed = |rule: &str| {
+        let text = format!("table ip weir_filter {{\n\tchain c {{\n\t\t{rule}\n\t}}\n}}\n");
+        let ruleset = read("rule", &text);
+        let printed = nft::print(&ruleset);
+        // The mask says nothing else.
+        assert_eq!(nft::check_rulesets_equal(&ruleset, &read("printed", &printed)), Ok(()));
+        printed.lines().nth(3).expect("a rule").trim().to_owned()
+    };
+    let limit = "limit rate 1/second burst 5 packets";
+    for between in ["counter", limit, "counter meta mark set 0x5"] {
+        let rule = format!("th sport == 53 {between} th dport == 53 counter accept");
+        let apart = format!("th sport == 53 {between} th dport & 65535 == 53 counter accept");
+        assert_eq!(printed(&rule), apart);
+        let rule = format!("th dport == 53 {between} th sport == 53 counter accept");
+        let apart = format!("th dport & 65535 == 53 {between} th sport == 53 counter accept");
+        assert_eq!(printed(&rule), apart);
+    }
+    // Merged without harm: what is between is a test, or nothing.
+    for rule in [
+        "th sport == 53 th dport == 53 counter accept",
+        "th sport == 53 ip saddr == 192.0.2.1 th dport == 53 counter accept",
+        "th sport != 53 counter th dport == 53 accept",
+    ] {
+        assert_eq!(printed(rule), rule);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 1500,

@@ -18,6 +18,7 @@ mod operand;
 mod optimize;
 mod paper_tunings;
 mod policy_test;
+mod set;
 mod status;
 mod traffic;
 mod verify;
@@ -46,6 +47,7 @@ pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use optimize::OptimizeArgs;
 pub use paper_tunings::TuneArgs;
 pub use policy_test::{PolicyTestArgs, PolicyTestFormatArg};
+pub use set::{ListedSetArgs, SetChangeArgs, SetCommand, SetListArgs, SetSwapArgs};
 pub use status::StatusArgs;
 pub use traffic::{TrafficArgs, TrafficPatternArg};
 pub use verify::VerifyArgs;
@@ -293,6 +295,9 @@ Example:
   sudo weir status
   sudo weir status --netns customer7 --json | jq '.firewalls_by_family'")]
     Status(StatusArgs),
+    /// List and change sets of addresses: block lists of ipset and nftables.
+    #[command(subcommand)]
+    Set(SetCommand),
     /// Print the kernel settings that the studied papers tuned, as today's sysctls.
     #[command(after_help = "\
 Nothing is set. The output is a file for `sysctl -p`; read its comments first, because some of the

@@ -21,6 +21,8 @@ pub mod lab_serve_over_http;
 pub mod optimize;
 pub mod paper_tunings;
 pub mod policy_test;
+pub mod set;
+pub mod set_list;
 pub mod status;
 pub mod traffic;
 pub mod verify;

@@ -28,9 +28,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, LabCommand, SetCommand};
 use command::YesNoExitStatus;
 use terminal::ColoredStreams;
+use weir_apply::address_sets::change_plan::ListChange;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -81,22 +82,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Traffic(args) => {
             command::traffic::write_frames_with_verdicts(&args, colors.stderr)
         }
-        Command::Lab(cli::LabCommand::Run(args)) => command::lab::run_study_and_write_report(&args),
-        Command::Lab(cli::LabCommand::Selftest(args)) => {
-            command::lab_selftest::run_and_print_self_test(&args)
-        }
-        Command::Lab(cli::LabCommand::Report(args)) => command::lab::write_report(&args),
-        Command::Lab(cli::LabCommand::Index(args)) => {
-            command::lab_claims::write_index_and_linked_files(&args)
-        }
-        Command::Lab(cli::LabCommand::Serve(args)) => {
-            command::lab_serve_over_http::serve_pages_until_killed(&args)
-        }
-        Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs_and_print(&args),
-        Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
-        Command::Lab(cli::LabCommand::List(args)) => {
-            command::lab_claims::print_or_write_claim_lists(&args)
-        }
+        Command::Lab(subcommand) => run_lab_command(subcommand),
         Command::Plan(args) => command::generations::plan_and_print(&args, colors.stderr),
         Command::Apply(args) => command::generations::apply_ruleset(&args, colors.stderr),
         Command::Confirm(args) => command::generations::confirm_generation(&args),
@@ -105,6 +91,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Counters(args) => command::generations::print_counters(&args),
         Command::Supervise(args) => command::generations::supervise(&args),
         Command::Status(args) => command::status::read_and_print_firewall_status(&args),
+        Command::Set(subcommand) => run_set_command(subcommand, colors),
         Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),
         Command::Doctor(args) => command::doctor::probe_machine_and_print(&args),
         Command::Calibrate(args) => command::calibrate::calibrate_and_write_cost_model(&args),
@@ -123,5 +110,37 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
             clap_mangen::Man::new(Cli::command()).render(&mut out)?;
             terminal::print_bytes_to_stdout(&out)
         }
+    }
+}
+
+fn run_lab_command(subcommand: LabCommand) -> anyhow::Result<YesNoExitStatus> {
+    match subcommand {
+        LabCommand::Run(args) => command::lab::run_study_and_write_report(&args),
+        LabCommand::Selftest(args) => command::lab_selftest::run_and_print_self_test(&args),
+        LabCommand::Report(args) => command::lab::write_report(&args),
+        LabCommand::Index(args) => command::lab_claims::write_index_and_linked_files(&args),
+        LabCommand::Serve(args) => command::lab_serve_over_http::serve_pages_until_killed(&args),
+        LabCommand::Compare(args) => command::lab::compare_runs_and_print(&args),
+        LabCommand::Agent => command::lab::run_firewall_host_agent(),
+        LabCommand::List(args) => command::lab_claims::print_or_write_claim_lists(&args),
+    }
+}
+
+fn run_set_command(
+    subcommand: SetCommand,
+    colors: ColoredStreams,
+) -> anyhow::Result<YesNoExitStatus> {
+    match subcommand {
+        SetCommand::List(args) => command::set_list::print_sets(&args),
+        SetCommand::Add(args) => {
+            command::set::change_set_and_print(&args, ListChange::Add, colors.stderr)
+        }
+        SetCommand::Del(args) => {
+            command::set::change_set_and_print(&args, ListChange::Delete, colors.stderr)
+        }
+        SetCommand::Sync(args) => {
+            command::set::change_set_and_print(&args, ListChange::Sync, colors.stderr)
+        }
+        SetCommand::Swap(args) => command::set::swap_sets(&args),
     }
 }

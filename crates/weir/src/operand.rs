@@ -111,7 +111,7 @@ pub fn parse_ruleset_texts(
 ) -> Result<LoadedFirewall> {
     let mut failed = 0;
     let mut draw = |source: &SourceText, errors: &[Diagnostic]| {
-        print_first_diagnostics(source, errors, "error", color);
+        print_first_diagnostics(&source.name, &source.text, errors, "error", color);
         failed += errors.len();
     };
     let mut firewall = Firewall::default();
@@ -145,7 +145,7 @@ pub fn parse_ruleset_texts(
         }
         match iptables::parse_with_notes(&source.text, &options) {
             Ok((ruleset, notes)) => {
-                print_first_diagnostics(&source, &notes, "note", color);
+                print_first_diagnostics(&source.name, &source.text, &notes, "note", color);
                 match family {
                     Family::V4 => firewall.v4 = Some(ruleset),
                     Family::V6 => firewall.v6 = Some(ruleset),
@@ -163,9 +163,15 @@ pub fn parse_ruleset_texts(
 }
 
 /// Draws the first diagnostics of a text on standard error; `word` is what one of them is.
-fn print_first_diagnostics(source: &SourceText, all: &[Diagnostic], word: &str, color: bool) {
+pub fn print_first_diagnostics(
+    source_name: &str,
+    text: &str,
+    all: &[Diagnostic],
+    word: &str,
+    color: bool,
+) {
     let drawn = &all[..all.len().min(MAX_PRINTED_DIAGNOSTICS)];
-    let text = weir_syntax::render_diagnostics(drawn, &source.name, &source.text, color);
+    let text = weir_syntax::render_diagnostics(drawn, source_name, text, color);
     terminal::print_colored_to_stderr(&text);
     match all.len() - drawn.len() {
         0 => {}

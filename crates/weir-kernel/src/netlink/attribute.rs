@@ -7,6 +7,8 @@
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_ALIGNMENT_BYTES: usize = 4;
 const NESTED_FLAG: u16 = 0x8000;
+/// The value is a number in network byte order, and says so (`NLA_F_NET_BYTEORDER`); ipset wants it.
+const NETWORK_BYTE_ORDER_FLAG: u16 = 0x4000;
 /// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
@@ -147,6 +149,22 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as a number in network byte order.
     ///
     /// # Errors
+    /// Where it does not have two bytes.
+    pub fn be16(self) -> Result<u16, MalformedNetlink> {
+        self.fixed_bytes().map(u16::from_be_bytes)
+    }
+
+    /// Its value as a number of one byte.
+    ///
+    /// # Errors
+    /// Where it does not have one byte.
+    pub fn u8(self) -> Result<u8, MalformedNetlink> {
+        self.fixed_bytes().map(|[byte]| byte)
+    }
+
+    /// Its value as a number in network byte order.
+    ///
+    /// # Errors
     /// Where it does not have four bytes.
     pub fn be32(self) -> Result<u32, MalformedNetlink> {
         self.fixed_bytes().map(u32::from_be_bytes)
@@ -205,6 +223,21 @@ impl AttributeWriter {
         self.end_attribute(at);
     }
 
+    /// Adds a number in network byte order.
+    pub fn put_be32(&mut self, kind: u16, number: u32) {
+        self.put(kind, &number.to_be_bytes());
+    }
+
+    /// Adds a number in network byte order.
+    pub fn put_be64(&mut self, kind: u16, number: u64) {
+        self.put(kind, &number.to_be_bytes());
+    }
+
+    /// Adds bytes of a number in network byte order, and marks them as such.
+    pub fn put_marked_network_order(&mut self, kind: u16, number: &[u8]) {
+        self.put(kind | NETWORK_BYTE_ORDER_FLAG, number);
+    }
+
     /// Adds an attribute that holds text, with a NUL at its end.
     pub fn put_text(&mut self, kind: u16, text: &str) {
         let at = self.begin_attribute(kind);
@@ -230,6 +263,11 @@ impl AttributeWriter {
         self.pad_to_alignment();
         fill(self);
         self.end_attribute(at);
+    }
+
+    /// Bytes of the fixed header and the attributes so far.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.len()
     }
 
     fn begin_attribute(&mut self, kind: u16) -> usize {

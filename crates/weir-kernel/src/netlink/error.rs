@@ -52,10 +52,12 @@ pub struct KernelRefusal {
     /// The number of the error, e.g. `EEXIST`.
     pub errno: i32,
     /// The kernel's own sentence about it, where it has one (`NLMSGERR_ATTR_MSG`).
-    pub extack_message: Option<String>,
+    pub extack_message: Option<Box<str>>,
     /// Where in the request, from its header on, the attribute is that the error is about
     /// (`NLMSGERR_ATTR_OFFS`).
     pub attribute_offset: Option<u32>,
+    /// The number that the sender gave to the element that ipset refused (`IPSET_ATTR_LINENO`).
+    pub refused_element_number: Option<u32>,
 }
 
 impl fmt::Display for KernelRefusal {

@@ -7,6 +7,7 @@ use super::request::NetlinkRequest;
 pub const NFGENMSG_BYTES: usize = 4;
 const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
 const NFNL_MSG_BATCH_END: u16 = 0x11;
+const NFNL_BATCH_GENID: u16 = 1;
 
 /// A subsystem of netfilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +46,18 @@ fn nfgenmsg_header(family: u8, resource: u16) -> [u8; NFGENMSG_BYTES] {
 }
 
 /// Requests between the messages that make them one batch: the subsystem does all of them or none.
+/// With a generation, none if the subsystem has another one.
 pub fn wrap_in_batch(
     subsystem: NetfilterSubsystem,
     requests: impl IntoIterator<Item = NetlinkRequest>,
+    generation: Option<u32>,
 ) -> Vec<NetlinkRequest> {
     let edge = |kind| NetlinkRequest::new(kind, 0, &nfgenmsg_header(0, subsystem as u16));
-    let mut batch = vec![edge(NFNL_MSG_BATCH_BEGIN)];
+    let mut begin = edge(NFNL_MSG_BATCH_BEGIN);
+    if let Some(generation) = generation {
+        begin.attributes.put_be32(NFNL_BATCH_GENID, generation);
+    }
+    let mut batch = vec![begin];
     batch.extend(requests);
     batch.push(edge(NFNL_MSG_BATCH_END));
     batch

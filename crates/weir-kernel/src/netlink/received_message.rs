@@ -2,6 +2,7 @@
 
 use super::attribute::{MalformedNetlink, NetlinkAttributes};
 use super::error::KernelRefusal;
+use crate::ipset_protocol::IPSET_ATTR_LINENO;
 
 /// Bytes of `struct nlmsghdr`.
 pub(super) const NLMSG_HEADER_BYTES: usize = 16;
@@ -13,6 +14,9 @@ const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_CAPPED: u16 = 0x100;
 /// Attributes follow a refusal or the end of a dump.
 const NLM_F_ACK_TLVS: u16 = 0x200;
+/// The subsystem of ipset, and the header of its messages (`netfilter`, which this module is below).
+const NFNL_SUBSYS_IPSET: u16 = 6;
+const NFGENMSG_BYTES: usize = 4;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 const NLMSGERR_ATTR_OFFS: u16 = 2;
 
@@ -96,15 +100,30 @@ impl<'a> NetlinkMessage<'a> {
             errno: number.saturating_neg(),
             extack_message: None,
             attribute_offset: None,
+            refused_element_number: None,
         };
+        if self.kind == NLMSG_ERROR && self.flags & NLM_F_CAPPED == 0 {
+            refusal.refused_element_number = self.find_refused_ipset_element();
+        }
         if self.flags & NLM_F_ACK_TLVS != 0 {
             let attributes = self.attributes(attributes_at)?;
             refusal.extack_message =
-                attributes.find(NLMSGERR_ATTR_MSG).map(|extack_message| extack_message.to_text());
+                attributes.find(NLMSGERR_ATTR_MSG).map(|message| message.to_text().into());
             refusal.attribute_offset =
                 attributes.find(NLMSGERR_ATTR_OFFS).map(|o| o.u32()).transpose()?;
         }
         Ok(ReplyStatus::Refused(refusal))
+    }
+
+    /// ipset repeats a request with the number of the refused element in it (`call_ad` in
+    /// net/netfilter/ipset/ip_set_core.c).
+    fn find_refused_ipset_element(&self) -> Option<u32> {
+        let request = parse_messages(self.payload.get(4..)?).next()?.ok()?;
+        if request.kind >> 8 != NFNL_SUBSYS_IPSET {
+            return None;
+        }
+        let line = request.attributes(NFGENMSG_BYTES).ok()?.find(IPSET_ATTR_LINENO)?;
+        line.u32().ok()
     }
 }
 

@@ -14,6 +14,9 @@ pub const NLM_F_CREATE: u16 = 0x400;
 /// The object must not be there already.
 pub const NLM_F_EXCL: u16 = 0x200;
 
+/// The object is added after the others (of rules).
+pub const NLM_F_APPEND: u16 = 0x800;
+
 /// A message to the kernel; its number is given to it when it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetlinkRequest {

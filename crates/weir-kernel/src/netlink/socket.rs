@@ -128,7 +128,21 @@ impl NetlinkSocket {
         subsystem: NetfilterSubsystem,
         requests: impl IntoIterator<Item = NetlinkRequest>,
     ) -> Result<(), NetlinkError> {
-        let batch = wrap_in_batch(subsystem, requests);
+        self.commit_batch_at_generation(subsystem, requests, None)
+    }
+
+    /// As [`commit_batch`](NetlinkSocket::commit_batch). With a generation, `ERESTART` if the
+    /// subsystem has another one.
+    ///
+    /// # Errors
+    /// As [`commit_batch`](NetlinkSocket::commit_batch).
+    pub fn commit_batch_at_generation(
+        &mut self,
+        subsystem: NetfilterSubsystem,
+        requests: impl IntoIterator<Item = NetlinkRequest>,
+        generation: Option<u32>,
+    ) -> Result<(), NetlinkError> {
+        let batch = wrap_in_batch(subsystem, requests, generation);
         // Before Linux 6.10 the end of a batch is not acknowledged.
         let last = batch.len() - 2;
         if last == 0 {
@@ -265,6 +279,10 @@ impl NetlinkSocket {
             let more = if acknowledged == Some(index) { NLM_F_ACK } else { 0 };
             request.append_to_datagram(&mut datagram, self.next_sequence, more)?;
             self.next_sequence = self.next_sequence.wrapping_add(1);
+        }
+        if datagram.len() > SEND_BUFFER_BYTES {
+            sockopt::set_socket_send_buffer_size_force(&self.fd, datagram.len())
+                .map_err(io::Error::from)?;
         }
         rustix::net::send(&self.fd, &datagram, SendFlags::empty()).map_err(io::Error::from)?;
         Ok(sent)

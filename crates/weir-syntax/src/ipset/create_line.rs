@@ -36,8 +36,8 @@ const NON_LIST_SET_KIND_NAMES: [&str; 15] = [
     "hash:net,port,net",
 ];
 
-/// The kind of a name.
-pub(super) fn parse_set_kind(name: &str) -> Option<SetKind> {
+/// The kind of the name of a type, e.g. `hash:net`.
+pub fn parse_ipset_type_name(name: &str) -> Option<SetKind> {
     if name == "list:set" {
         return Some(SetKind { storage: SetStorage::List, data_types: vec![SetDataType::Set] });
     }
@@ -66,7 +66,7 @@ pub(super) fn parse_set_kind_and_options(
     let Some(first) = words.first() else {
         return Diagnostic::new("create without a kind of set", line).into_err();
     };
-    let Some(kind) = parse_set_kind(&first.text) else {
+    let Some(kind) = parse_ipset_type_name(&first.text) else {
         return Diagnostic::new(format!("no kind of set {}", first.text), first.span)
             .with_help(format!("use one of {}, list:set", NON_LIST_SET_KIND_NAMES.join(", ")))
             .into_err();

@@ -36,7 +36,7 @@ pub fn print_element(set: &IpSet, element: &Element) -> String {
 }
 
 /// `hash:ip,port`.
-pub(super) fn ipset_type_name(kind: &SetKind) -> String {
+pub fn ipset_type_name(kind: &SetKind) -> String {
     let method = match kind.storage {
         SetStorage::Hash => "hash:",
         SetStorage::Bitmap => "bitmap:",
@@ -75,7 +75,7 @@ fn print_create_line(out: &mut String, set: &IpSet) {
 }
 
 /// Place of an option in a `create` line.
-pub(crate) fn create_line_option_position(option: &SetOption) -> u8 {
+pub fn create_line_option_position(option: &SetOption) -> u8 {
     match option {
         SetOption::AddrRange(..) | SetOption::PortRange(..) => 0,
         SetOption::MarkMask(_) => 1,

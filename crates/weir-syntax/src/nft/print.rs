@@ -1,5 +1,6 @@
 //! nft text of a typed ruleset, as nft 1.0.6 reads it.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use weir_model::mask::interval_to_prefix_mask;
@@ -44,7 +45,7 @@ pub const fn family_keyword(family: Family) -> &'static str {
 const COMMENT_MAX_BYTES: usize = 127;
 
 /// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
-pub(super) fn sanitize_comment(text: &str) -> String {
+pub fn sanitize_comment(text: &str) -> String {
     let plain = text.chars().map(|c| match c {
         '"' => '\'',
         c if c.is_control() => ' ',
@@ -141,14 +142,9 @@ fn push_chain(out: &mut String, chain: &Chain, family: Family) {
 
 fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     out.push('\t');
-    for statement in &rule.statements {
+    for statement in statements_that_nft_leaves_apart(rule) {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
-        match statement {
-            Statement::Test(test) if is_dport_exclusion_mismerged_by_nft(test, rule) => {
-                push_test(out, &add_all_ones_mask(test, family), family);
-            }
-            _ => push_statement(out, statement, family),
-        }
+        push_statement(out, &statement, family);
     }
     if let Some(comment) = &rule.comment {
         let _ = write!(out, " comment \"{}\"", sanitize_comment(comment));
@@ -156,10 +152,10 @@ fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     out.push('\n');
 }
 
-/// The value that a negated test excludes, where it is a single one.
-fn value_of_negated_single_value_test(test: &Test) -> Option<u128> {
+/// The single value that a test compares with.
+pub fn value_of_single_value_test(test: &Test) -> Option<u128> {
     match &test.comparand {
-        Comparand::InSpans(spans) if test.negated => match spans[..] {
+        Comparand::InSpans(spans) => match spans[..] {
             [(lo, hi)] if lo == hi => Some(lo),
             _ => None,
         },
@@ -167,30 +163,50 @@ fn value_of_negated_single_value_test(test: &Test) -> Option<u128> {
     }
 }
 
-/// Whether nft would make one comparison of this test and another of its rule, where it is the
-/// second of the two in the header.
+/// The statements of a rule as they are printed: a test that nft would combine with another, though
+/// the rule would mean something else then, is masked with all ones, which nft does not combine.
 ///
-/// nft 1.0.6 combines two `!=` comparisons of adjacent header fields into one, wherever in the rule
-/// they are: `th sport != 80 th dport != 80` then excludes packets with both ports, not those with
-/// either (nftables src/rule.c, `payload_do_merge`; measured).
-fn is_dport_exclusion_mismerged_by_nft(test: &Test, rule: &Rule) -> bool {
-    if test.expression != LoadExpression::Dport {
-        return false;
-    }
-    let tests = rule.statements.iter().filter_map(|s| match s {
-        Statement::Test(test) => Some(test),
-        _ => None,
-    });
-    let mut neighbours = tests.filter(|t| t.expression == LoadExpression::Sport);
-    value_of_negated_single_value_test(test).is_some()
-        && neighbours.any(|t| value_of_negated_single_value_test(t).is_some())
+/// nft 1.0.6 makes one comparison of two tests of adjacent header fields, wherever in the rule they
+/// are (nftables src/rule.c, `payload_do_merge`; measured). `th sport != 80 th dport != 80` then
+/// excludes packets with both ports, not those with either. And what is between two tests (a
+/// counter, a limit) is reached by packets that only the first one lets pass: after `th sport 53
+/// counter th dport 53` became one comparison, the counter counts fewer.
+pub fn statements_that_nft_leaves_apart(rule: &Rule) -> impl Iterator<Item = Cow<'_, Statement>> {
+    rule.statements.iter().enumerate().map(move |(index, statement)| match statement {
+        Statement::Test(test) if is_dport_test_mismerged_by_nft(index, test, rule) => {
+            Cow::Owned(Statement::Test(add_all_ones_mask(test)))
+        }
+        _ => Cow::Borrowed(statement),
+    })
 }
 
-/// The same test after a mask of all bits, which nft does not combine.
-fn add_all_ones_mask(test: &Test, family: Family) -> Test {
-    let wanted = value_of_negated_single_value_test(test).expect("only such tests are masked");
-    let with = Comparand::Masked { mask: test.expression.max_value(family), wanted };
-    Test { comparand: with, ..test.clone() }
+/// Whether nft would wrongly make one comparison of this test and another of its rule, if it is the
+/// second of the two in the header.
+fn is_dport_test_mismerged_by_nft(index: usize, test: &Test, rule: &Rule) -> bool {
+    if test.expression != LoadExpression::Dport || value_of_single_value_test(test).is_none() {
+        return false;
+    }
+    let is_neighbour = |other: &Test| {
+        other.expression == LoadExpression::Sport
+            && other.negated == test.negated
+            && value_of_single_value_test(other).is_some()
+    };
+    let is_test = |statement: &Statement| matches!(statement, Statement::Test(_));
+    rule.statements.iter().enumerate().any(|(at, statement)| match statement {
+        Statement::Test(other) if is_neighbour(other) => {
+            let between = &rule.statements[at.min(index)..at.max(index)];
+            test.negated || !between.iter().all(is_test)
+        }
+        _ => false,
+    })
+}
+
+/// The same test after a mask of all bits.
+fn add_all_ones_mask(test: &Test) -> Test {
+    let wanted = value_of_single_value_test(test).expect("only such tests are masked");
+    // Ports have the same bits in both families.
+    let mask = test.expression.max_value(Family::V4);
+    Test { comparand: Comparand::Masked { mask, wanted }, ..test.clone() }
 }
 
 fn push_statement(out: &mut String, statement: &Statement, family: Family) {

@@ -1,0 +1,178 @@
+//! Sets of addresses, changed by lists: what `weir set` does.
+//!
+//! A set of ipset or of nf_tables is read, a plan says which elements differ from what a list wants
+//! ([`change_plan`]), and only these are changed. Changes of one namespace exclude each other by a
+//! lock. In nf_tables a change is one transaction, which is refused if the ruleset changed since
+//! the set was read. ipset has no transactions: elements are added before others are removed, so an
+//! address that stays in the set is in it all the time, and what was changed is undone if the kernel
+//! refuses an element.
+
+pub mod address_ranges;
+mod address_set;
+pub mod change_plan;
+mod ipset_addresses;
+mod nft_addresses;
+mod set_lock;
+
+use weir_kernel::ipset_socket::IpsetSocket;
+use weir_kernel::nft_socket::NftSocket;
+use weir_model::Addr;
+use weir_syntax::address_list::AddressRange;
+
+pub use self::address_set::{AddressSet, AddressSetElements, AddressSetName};
+use self::change_plan::{ChangePlan, ListChange, TooManyAddresses, plan_change};
+pub use self::set_lock::SetLock;
+use crate::ApplyError;
+
+/// A set is open for reading and changing.
+#[derive(Debug)]
+pub struct OpenAddressSet {
+    /// What it is.
+    pub set: AddressSet,
+    socket: AddressSetSocket,
+}
+
+#[derive(Debug)]
+enum AddressSetSocket {
+    Ipset(IpsetSocket),
+    Nft(NftSocket),
+}
+
+/// A change that is planned, and can be made.
+#[derive(Clone, Debug)]
+pub struct PlannedChange {
+    /// What differs.
+    pub plan: ChangePlan,
+    /// The generation of nf_tables that it was planned from.
+    generation: Option<u32>,
+    present_count: usize,
+}
+
+impl OpenAddressSet {
+    /// Opens a set of the current network namespace.
+    ///
+    /// # Errors
+    /// Where there is no such set, or it is not one of addresses.
+    pub fn open(name: AddressSetName) -> Result<OpenAddressSet, ApplyError> {
+        match &name {
+            AddressSetName::Ipset(set) => {
+                let mut socket = IpsetSocket::open()?;
+                let set = ipset_addresses::describe_set(&mut socket, set)?;
+                Ok(OpenAddressSet { set, socket: AddressSetSocket::Ipset(socket) })
+            }
+            AddressSetName::Nft(place) => {
+                let mut socket = NftSocket::open()?;
+                let set = nft_addresses::describe_set(&mut socket, place)?;
+                Ok(OpenAddressSet { set, socket: AddressSetSocket::Nft(socket) })
+            }
+        }
+    }
+
+    /// Reads its elements.
+    ///
+    /// # Errors
+    /// Where the set is gone, or the kernel refuses.
+    pub fn read_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
+        for _ in 0..LISTINGS_MAX {
+            let mut elements = self.list_elements()?;
+            elements.ranges.sort_unstable();
+            elements.with_values.sort_unstable();
+            if elements.ranges.is_sorted_by(|before, after| before < after) {
+                return Ok(elements);
+            }
+        }
+        Err(ApplyError::SetBeingResized { set: self.set.name.set_name().to_owned() })
+    }
+
+    /// Lists its elements once. While the kernel resizes the table of a set (it does after many
+    /// elements were added), its listing has some elements twice and lacks others.
+    fn list_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
+        match (&mut self.socket, &self.set.name) {
+            (AddressSetSocket::Ipset(socket), name) => {
+                ipset_addresses::read_elements(socket, name.set_name(), self.set.family)
+            }
+            (AddressSetSocket::Nft(socket), AddressSetName::Nft(place)) => {
+                nft_addresses::read_elements(socket, place, &self.set)
+            }
+            (AddressSetSocket::Nft(_), AddressSetName::Ipset(_)) => {
+                unreachable!("`open` pairs socket and name")
+            }
+        }
+    }
+
+    /// Plans what a list changes; `list` is in any order and may overlap.
+    ///
+    /// # Errors
+    /// Where the list does not fit into the set, or an element would lose its timeout or comment.
+    pub fn plan_change(
+        &mut self,
+        list: Vec<AddressRange>,
+        change: ListChange,
+    ) -> Result<PlannedChange, ApplyError> {
+        let generation = match &mut self.socket {
+            AddressSetSocket::Ipset(_) => None,
+            AddressSetSocket::Nft(socket) => Some(socket.read_generation()?),
+        };
+        let elements = self.read_elements()?;
+        let set = &self.set;
+        let name = || set.name.set_name().to_owned();
+        if let Some((first, _)) = elements.exception {
+            let exception = Addr(first).display(set.family).to_string();
+            return Err(ApplyError::ExceptionInSet { set: name(), exception });
+        }
+        if change != ListChange::Delete
+            && let Some((lowest, highest)) = set.bounds
+            && let Some((first, last)) =
+                list.iter().find(|(first, last)| *first < lowest || *last > highest)
+        {
+            return Err(ApplyError::OutsideOfSet {
+                set: name(),
+                range: self.set.display_range((*first, *last)),
+                bounds: self.set.display_range((lowest, highest)),
+            });
+        }
+        let capacity = set.capacity.unwrap_or(EXPANDED_ADDRESSES_MAX);
+        let planned = plan_change(set.shape, set.family, &elements.ranges, list, change, capacity);
+        let plan = planned
+            .map_err(|TooManyAddresses| ApplyError::SetTooSmall { set: name(), capacity })?;
+        let final_count = plan.kept + plan.added.len();
+        if !plan.added.is_empty() && set.capacity.is_some_and(|capacity| final_count > capacity) {
+            return Err(ApplyError::SetTooSmall { set: name(), capacity });
+        }
+        let loses_values =
+            |range: &&AddressRange| elements.with_values.binary_search(range).is_ok();
+        if let Some(range) = plan.replaced.iter().find(loses_values) {
+            let element = set.display_range(*range);
+            return Err(ApplyError::ElementHasValues { set: name(), element });
+        }
+        Ok(PlannedChange { plan, generation, present_count: elements.ranges.len() })
+    }
+
+    /// Makes a planned change.
+    ///
+    /// # Errors
+    /// Where the kernel refuses; the set is as it was then.
+    pub fn commit(&mut self, change: &PlannedChange) -> Result<(), ApplyError> {
+        let PlannedChange { plan, generation, present_count } = change;
+        if plan.added.is_empty() && plan.removed.is_empty() {
+            return Ok(());
+        }
+        match (&mut self.socket, &self.set.name) {
+            (AddressSetSocket::Nft(socket), AddressSetName::Nft(place)) => {
+                let generation = generation.unwrap_or_default();
+                nft_addresses::commit(socket, place, &self.set, plan, generation)
+            }
+            (AddressSetSocket::Ipset(socket), _) => {
+                ipset_addresses::commit(socket, &self.set, plan, *present_count)
+            }
+            (AddressSetSocket::Nft(_), AddressSetName::Ipset(_)) => {
+                unreachable!("`open` pairs socket and name")
+            }
+        }
+    }
+}
+
+/// How often a set is listed whose listing has an element twice.
+const LISTINGS_MAX: usize = 100;
+/// Single addresses that a list may be expanded to, for a set without a size.
+const EXPANDED_ADDRESSES_MAX: usize = 1 << 24;

@@ -1,0 +1,68 @@
+//! A set of addresses, of ipset or of nf_tables.
+
+use weir_kernel::nft_socket::NftSetPlace;
+use weir_model::{Addr, Family};
+use weir_syntax::address_list::AddressRange;
+
+use super::address_ranges::prefix_len_of_range;
+use super::change_plan::ElementShape;
+
+/// The name of a set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AddressSetName {
+    /// Of ipset.
+    Ipset(String),
+    /// Of nf_tables.
+    Nft(NftSetPlace),
+}
+
+impl AddressSetName {
+    /// The set's own name, without family and table.
+    pub fn set_name(&self) -> &str {
+        match self {
+            AddressSetName::Ipset(name) => name,
+            AddressSetName::Nft(place) => &place.set,
+        }
+    }
+}
+
+/// A set of addresses, without its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressSet {
+    /// Its name.
+    pub name: AddressSetName,
+    /// Its type, e.g. `hash:net`, `ipv4_addr`.
+    pub type_name: String,
+    /// The family of its addresses.
+    pub family: Family,
+    /// What it can hold as one element.
+    pub shape: ElementShape,
+    /// Number of elements that it may have.
+    pub capacity: Option<usize>,
+    /// First and last address that it can hold, if not all.
+    pub bounds: Option<AddressRange>,
+}
+
+/// The elements of a set of addresses.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSetElements {
+    /// Their addresses, sorted.
+    pub ranges: Vec<AddressRange>,
+    /// Those that have a timeout, a comment or other values besides their counters, sorted.
+    pub with_values: Vec<AddressRange>,
+    /// The first exception (`nomatch`).
+    pub exception: Option<AddressRange>,
+}
+
+impl AddressSet {
+    /// An element as a list has it: an address, a prefix or a range.
+    pub fn display_range(&self, range: AddressRange) -> String {
+        let family = self.family;
+        let (first, last) = range;
+        match prefix_len_of_range(range, family) {
+            Some(len) if len == family.addr_bits() => Addr(first).display(family).to_string(),
+            Some(len) => format!("{}/{len}", Addr(first).display(family)),
+            None => format!("{}-{}", Addr(first).display(family), Addr(last).display(family)),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What has to be added to a set and removed from it, so that a list of addresses is in it, is not
+//! in it, or is all that is in it.
+//!
+//! A set can hold single addresses, prefixes or any ranges. The meaning of a list is its addresses:
+//! a list is merged first and then written as what the set can hold. Afterwards:
+//!
+//! * add: all addresses of the list are in the set. A set of ranges cannot hold two that overlap,
+//!   so ranges of the set that the list touches are merged with it.
+//! * delete: no address of the list is in the set. An element that lies partly in the list is
+//!   replaced by what remains of it.
+//! * sync: the set has the elements of the merged list, and no others.
+
+use weir_model::Family;
+use weir_syntax::address_list::AddressRange;
+
+use super::address_ranges::{merge_ranges, push_prefixes_of_range, subtract_merged};
+
+/// What a set can hold as one element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementShape {
+    /// A single address.
+    Address,
+    /// A prefix at least as long as this.
+    Prefix {
+        /// The shortest length: ipset has no prefix of length 0.
+        shortest: u32,
+    },
+    /// Any range.
+    Range,
+}
+
+/// What is to be done with the addresses of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListChange {
+    /// They are added.
+    Add,
+    /// They are deleted.
+    Delete,
+    /// They become all that the set has.
+    Sync,
+}
+
+/// The elements that change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangePlan {
+    /// Elements to add, sorted.
+    pub added: Vec<AddressRange>,
+    /// Elements to remove, sorted.
+    pub removed: Vec<AddressRange>,
+    /// How many elements stay.
+    pub kept: usize,
+    /// Elements that are removed although addresses of theirs stay, in others: what they have
+    /// besides their addresses is lost.
+    pub replaced: Vec<AddressRange>,
+}
+
+/// A list with more single addresses than a set can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyAddresses;
+
+/// Plans a change. `present`: the elements of the set, sorted.
+///
+/// # Errors
+/// If the list has more than `capacity` single addresses for a set of these.
+pub fn plan_change(
+    shape: ElementShape,
+    family: Family,
+    present: &[AddressRange],
+    list: Vec<AddressRange>,
+    change: ListChange,
+    capacity: usize,
+) -> Result<ChangePlan, TooManyAddresses> {
+    let list = merge_ranges(list);
+    match change {
+        ListChange::Add if shape == ElementShape::Range => {
+            let wanted = merge_ranges([present, &list[..]].concat());
+            let plan = difference(present, &wanted);
+            Ok(ChangePlan { replaced: plan.removed.clone(), ..plan })
+        }
+        ListChange::Add => {
+            let listed = elements_of_ranges(shape, family, &list, capacity)?;
+            let ChangePlan { added, .. } = difference(present, &listed);
+            Ok(ChangePlan { added, kept: present.len(), ..ChangePlan::default() })
+        }
+        ListChange::Delete => Ok(plan_deletion(shape, family, present, &list)),
+        ListChange::Sync => {
+            let wanted = elements_of_ranges(shape, family, &list, capacity)?;
+            Ok(difference(present, &wanted))
+        }
+    }
+}
+
+/// Writes merged ranges as elements, sorted.
+fn elements_of_ranges(
+    shape: ElementShape,
+    family: Family,
+    merged: &[AddressRange],
+    capacity: usize,
+) -> Result<Vec<AddressRange>, TooManyAddresses> {
+    let mut elements = Vec::with_capacity(merged.len());
+    match shape {
+        ElementShape::Range => elements.extend_from_slice(merged),
+        ElementShape::Prefix { shortest } => {
+            for range in merged {
+                push_prefixes_of_range(&mut elements, *range, family, shortest);
+            }
+        }
+        ElementShape::Address => {
+            for (first, last) in merged {
+                let left = (capacity - elements.len()) as u128;
+                if last - first >= left {
+                    return Err(TooManyAddresses);
+                }
+                elements.extend((*first..=*last).map(|addr| (addr, addr)));
+            }
+        }
+    }
+    Ok(elements)
+}
+
+/// What leads from one sorted list to another.
+fn difference(present: &[AddressRange], wanted: &[AddressRange]) -> ChangePlan {
+    let mut plan = ChangePlan::default();
+    let (mut present, mut wanted) = (present.iter().peekable(), wanted.iter().peekable());
+    loop {
+        match (present.peek(), wanted.peek()) {
+            (Some(old), Some(new)) if old == new => {
+                plan.kept += 1;
+                present.next();
+                wanted.next();
+            }
+            (Some(&&old), Some(&&new)) if old < new => {
+                plan.removed.push(old);
+                present.next();
+            }
+            (_, Some(&&new)) => {
+                plan.added.push(new);
+                wanted.next();
+            }
+            (Some(&&old), None) => {
+                plan.removed.push(old);
+                present.next();
+            }
+            (None, None) => return plan,
+        }
+    }
+}
+
+fn plan_deletion(
+    shape: ElementShape,
+    family: Family,
+    present: &[AddressRange],
+    list: &[AddressRange],
+) -> ChangePlan {
+    let mut plan = ChangePlan::default();
+    for element in present {
+        let rest = subtract_merged(*element, list);
+        if rest == [*element] {
+            plan.kept += 1;
+            continue;
+        }
+        plan.removed.push(*element);
+        if !rest.is_empty() {
+            plan.replaced.push(*element);
+        }
+        match shape {
+            ElementShape::Prefix { shortest } => {
+                for range in rest {
+                    push_prefixes_of_range(&mut plan.added, range, family, shortest);
+                }
+            }
+            ElementShape::Address | ElementShape::Range => plan.added.extend(rest),
+        }
+    }
+    // Nested prefixes may leave the same remainder, or one that is there.
+    plan.added.sort_unstable();
+    plan.added.dedup();
+    plan.added.retain(|added| present.binary_search(added).is_err());
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: ElementShape = ElementShape::Prefix { shortest: 1 };
+
+    fn plan(
+        shape: ElementShape,
+        present: &[AddressRange],
+        list: &[AddressRange],
+        change: ListChange,
+    ) -> ChangePlan {
+        plan_change(shape, Family::V4, present, list.to_vec(), change, 1000).expect("it fits")
+    }
+
+    #[test]
+    fn sync_changes_only_what_differs() {
+        let present = [(0, 3), (8, 15), (32, 32)];
+        let plan = plan(PREFIX, &present, &[(8, 15), (0, 1), (2, 3), (64, 65)], ListChange::Sync);
+        assert_eq!((plan.added, plan.removed, plan.kept), (vec![(64, 65)], vec![(32, 32)], 2));
+    }
+
+    #[test]
+    fn add_keeps_what_is_there_and_merges_only_ranges() {
+        let present = [(0, 3), (8, 15)];
+        let prefixes = plan(PREFIX, &present, &[(0, 1), (2, 3), (16, 16)], ListChange::Add);
+        assert_eq!((prefixes.added, prefixes.removed), (vec![(16, 16)], vec![]));
+        assert_eq!(prefixes.kept, 2);
+        let ranges = plan(ElementShape::Range, &present, &[(4, 9), (20, 20)], ListChange::Add);
+        assert_eq!((ranges.added, ranges.removed), (vec![(0, 15), (20, 20)], present.to_vec()));
+    }
+
+    #[test]
+    fn delete_leaves_the_rest_of_an_element_that_lies_partly_in_the_list() {
+        let present = [(0, 7), (4, 7), (8, 8)];
+        let plan = plan(PREFIX, &present, &[(0, 0), (8, 8)], ListChange::Delete);
+        // 4 to 7 is in the set already.
+        assert_eq!(plan.added, [(1, 1), (2, 3)]);
+        assert_eq!((plan.removed, plan.kept), (vec![(0, 7), (8, 8)], 1));
+        assert_eq!(plan.replaced, [(0, 7)]);
+    }
+
+    #[test]
+    fn single_addresses_are_expanded_up_to_the_capacity() {
+        let shape = ElementShape::Address;
+        let expanded = plan(shape, &[(2, 2)], &[(1, 3)], ListChange::Add);
+        assert_eq!(expanded.added, [(1, 1), (3, 3)]);
+        let list = vec![(0, 4), (10, 14)];
+        let fits = |capacity| {
+            plan_change(shape, Family::V4, &[], list.clone(), ListChange::Sync, capacity).is_ok()
+        };
+        assert!(fits(10) && !fits(9));
+        let whole = vec![(0, u128::MAX)];
+        let plan = plan_change(shape, Family::V6, &[], whole, ListChange::Sync, 1 << 20);
+        assert_eq!(plan, Err(TooManyAddresses));
+    }
+}

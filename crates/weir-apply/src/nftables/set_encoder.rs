@@ -1,0 +1,313 @@
+//! Sets: the unnamed ones of rules, and named verdict maps.
+//!
+//! An interval is two elements: its first value, and the value after its last with a flag. nft
+//! begins a set with the end of "nothing" at 0, and marks an interval that has no end because it
+//! reaches the last value; both are done here, too. weir writes no map of concatenated intervals;
+//! such a map is refused.
+
+use weir_kernel::netlink::attribute::AttributeWriter;
+use weir_kernel::netlink::netfilter::NetfilterSubsystem;
+use weir_kernel::netlink::{NLM_F_CREATE, NetlinkRequest};
+use weir_kernel::nft_protocol::*;
+use weir_kernel::nft_socket::{NftElementChange, NftSetPlace, push_element_requests};
+use weir_model::Family;
+use weir_model::nft::{ElementKeyPart, MapKeyExpression, Verdict, VerdictMap};
+
+use super::expression_list::{put_expression, put_new_counter, put_value, put_verdict};
+use super::loaded_value::{DEVICE_NAME_BYTES, LoadedValue, RegisterByteOrder};
+use super::userdata::UserdataWriter;
+
+/// Key type of a concatenation: types of its parts, this many bits each (`TYPE_BITS`).
+const CONCATENATED_TYPE_BITS: u32 = 6;
+/// The data of a verdict map (`NFT_DATA_VERDICT`).
+const NFT_DATA_VERDICT: u32 = 0xffff_ff00;
+
+// What nft keeps of a set (`enum nftnl_udata_set_types`).
+const KEY_BYTE_ORDER: u8 = 0;
+const DATA_BYTE_ORDER: u8 = 1;
+const MERGE_ELEMENTS: u8 = 2;
+const KEY_TYPEOF: u8 = 3;
+const DATA_INTERVAL: u8 = 6;
+/// `enum byteorder`.
+const fn byte_order_number(byte_order: RegisterByteOrder) -> u32 {
+    match byte_order {
+        RegisterByteOrder::Host => 1,
+        RegisterByteOrder::Network => 2,
+    }
+}
+
+/// Userdata of the last element, whose interval has no end (`NFTNL_UDATA_SET_ELEM_FLAGS` with
+/// `SET_ELEM_F_INTERVAL_OPEN`).
+fn open_interval_userdata() -> UserdataWriter {
+    let mut userdata = UserdataWriter::default();
+    userdata.put_number(1, 1);
+    userdata
+}
+
+/// Intervals of values, both ends included, sorted and disjoint.
+pub(super) type ValueIntervals = Vec<(u128, u128)>;
+
+/// Adds an unnamed set of values and its elements.
+pub(super) fn push_unnamed_set(
+    requests: &mut Vec<NetlinkRequest>,
+    place: &NftSetPlace,
+    set_id: u32,
+    value: &LoadedValue,
+    intervals: &[(u128, u128)],
+) {
+    let has_intervals = intervals.iter().any(|(first, last)| first != last);
+    let mut merged = ValueIntervals::new();
+    for &(first, last) in intervals {
+        match merged.last_mut() {
+            Some(before) if has_intervals && before.1 + 1 == first => before.1 = last,
+            _ => merged.push((first, last)),
+        }
+    }
+    let mut flags = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT;
+    let mut userdata = UserdataWriter::default();
+    userdata.put_number(KEY_BYTE_ORDER, byte_order_number(value.byte_order));
+    if has_intervals {
+        flags |= NFT_SET_INTERVAL;
+        userdata.put_number(MERGE_ELEMENTS, 1);
+    }
+    value.put_typeof(&mut userdata);
+    let begins_later = merged.first().is_some_and(|(first, _)| *first != 0);
+    let size =
+        if has_intervals { merged.len() * 2 + usize::from(begins_later) } else { merged.len() };
+    requests.push(new_set_request(place, set_id, |set| {
+        set.put_be32(NFTA_SET_FLAGS, flags);
+        set.put_be32(NFTA_SET_KEY_TYPE, value.data_type);
+        set.put_be32(NFTA_SET_KEY_LEN, value.len as u32);
+        set.put_nested(NFTA_SET_DESC, |desc| desc.put_be32(NFTA_SET_DESC_SIZE, size as u32));
+        set.put(NFTA_SET_USERDATA, userdata.bytes());
+    }));
+    let change = NftElementChange::Add;
+    if has_intervals {
+        let max = max_value(value.len);
+        let edges = interval_edges(&merged, max, |_| None::<&Verdict>);
+        push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
+            put_edge(element, &edge, value.len);
+        });
+    } else {
+        let values = merged.iter().map(|(value, _)| *value);
+        push_element_requests(requests, change, place, Some(set_id), values, |element, key| {
+            put_value(element, NFTA_SET_ELEM_KEY, &value.bytes_of(key));
+        });
+    }
+}
+
+fn new_set_request(
+    place: &NftSetPlace,
+    set_id: u32,
+    fill: impl FnOnce(&mut AttributeWriter),
+) -> NetlinkRequest {
+    let mut request =
+        NetfilterSubsystem::NfTables.new_request(NFT_MSG_NEWSET, NLM_F_CREATE, place.family, 0);
+    request.attributes.put_text(NFTA_SET_TABLE, &place.table);
+    request.attributes.put_text(NFTA_SET_NAME, &place.set);
+    request.attributes.put_be32(NFTA_SET_ID, set_id);
+    fill(&mut request.attributes);
+    request
+}
+
+const fn max_value(len: usize) -> u128 {
+    match len {
+        16.. => u128::MAX,
+        _ => (1 << (len * 8)) - 1,
+    }
+}
+
+/// An element of a set of intervals.
+struct IntervalEdge<'v> {
+    key: u128,
+    is_end: bool,
+    /// The interval that begins here has no end.
+    is_open: bool,
+    verdict: Option<&'v Verdict>,
+}
+
+fn interval_edges<'v, I>(
+    intervals: &'v [I],
+    max: u128,
+    verdict: impl Fn(&'v I) -> Option<&'v Verdict> + 'v,
+) -> impl Iterator<Item = IntervalEdge<'v>>
+where
+    I: AsInterval,
+{
+    let end = |key| IntervalEdge { key, is_end: true, is_open: false, verdict: None };
+    let starts_later = intervals.first().is_some_and(|interval| interval.as_interval().0 != 0);
+    let nothing = starts_later.then(|| end(0));
+    let edges = intervals.iter().flat_map(move |interval| {
+        let (first, last) = interval.as_interval();
+        let is_open = last == max;
+        let verdict = verdict(interval);
+        let start = IntervalEdge { key: first, is_end: false, is_open, verdict };
+        let end = (!is_open).then(|| end(last + 1));
+        std::iter::once(start).chain(end)
+    });
+    nothing.into_iter().chain(edges)
+}
+
+/// Something that is an interval of values.
+trait AsInterval {
+    fn as_interval(&self) -> (u128, u128);
+}
+
+impl AsInterval for (u128, u128) {
+    fn as_interval(&self) -> (u128, u128) {
+        *self
+    }
+}
+
+impl AsInterval for ((u128, u128), &Verdict) {
+    fn as_interval(&self) -> (u128, u128) {
+        self.0
+    }
+}
+
+/// Keys of intervals are compared byte by byte: they are in network byte order.
+fn put_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usize) {
+    put_value(element, NFTA_SET_ELEM_KEY, &edge.key.to_be_bytes()[16 - key_len..]);
+    if edge.is_end {
+        element.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+    }
+    if let Some(verdict) = edge.verdict {
+        put_verdict(element, NFTA_SET_ELEM_DATA, verdict);
+    }
+    if edge.is_open {
+        element.put(NFTA_SET_ELEM_USERDATA, open_interval_userdata().bytes());
+    }
+}
+
+/// Adds a verdict map without its elements.
+///
+/// # Errors
+/// A key that cannot be encoded.
+pub(super) fn push_map(
+    requests: &mut Vec<NetlinkRequest>,
+    place: &NftSetPlace,
+    set_id: u32,
+    map: &VerdictMap,
+    family: Family,
+) -> Result<(), String> {
+    let values = loaded_key(&map.key, family);
+    let is_concatenated = values.len() > 1;
+    let mut flags = NFT_SET_MAP;
+    if map.has_intervals {
+        flags |= NFT_SET_INTERVAL;
+    }
+    if map.has_intervals && is_concatenated {
+        return Err("a map of concatenated intervals".to_owned());
+    }
+    let data_type =
+        values.iter().fold(0, |types, value| types << CONCATENATED_TYPE_BITS | value.data_type);
+    let key_len: usize = match &values[..] {
+        [value] => value.len,
+        values => values.iter().map(|value| value.len.next_multiple_of(4)).sum(),
+    };
+    requests.push(new_set_request(place, set_id, |set| {
+        set.put_be32(NFTA_SET_FLAGS, flags);
+        set.put_be32(NFTA_SET_KEY_TYPE, data_type);
+        set.put_be32(NFTA_SET_KEY_LEN, key_len as u32);
+        set.put_be32(NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT);
+        set.put_nested(NFTA_SET_DESC, |desc| {
+            if !map.has_intervals {
+                desc.put_be32(NFTA_SET_DESC_SIZE, map.elements.len().max(1) as u32);
+            }
+        });
+        set.put(NFTA_SET_USERDATA, map_userdata(&values).bytes());
+        set.put_nested(NFTA_SET_EXPR, |expression| {
+            put_expression(expression, "counter", put_new_counter);
+        });
+    }));
+    Ok(())
+}
+
+fn map_userdata(values: &[LoadedValue]) -> UserdataWriter {
+    const NO_BYTE_ORDER: u32 = 0;
+    let mut userdata = UserdataWriter::default();
+    match values {
+        [value] => userdata.put_number(KEY_BYTE_ORDER, byte_order_number(value.byte_order)),
+        _ => userdata.put_number(KEY_BYTE_ORDER, NO_BYTE_ORDER),
+    }
+    userdata.put_number(DATA_BYTE_ORDER, NO_BYTE_ORDER);
+    if values.len() > 1 {
+        // The kind of expression that a concatenation is, without a description of its parts.
+        const EXPRESSION_KIND: u8 = 0;
+        const EXPRESSION_DESCRIPTION: u8 = 1;
+        const KIND_CONCATENATION: u32 = 13;
+        let mut expression = UserdataWriter::default();
+        expression.put_number(EXPRESSION_KIND, KIND_CONCATENATION);
+        expression.put_nested(EXPRESSION_DESCRIPTION, &UserdataWriter::default());
+        userdata.put_nested(KEY_TYPEOF, &expression);
+    }
+    userdata.put_number(DATA_INTERVAL, 0);
+    userdata
+}
+
+fn loaded_key(key: &[MapKeyExpression], family: Family) -> Vec<LoadedValue> {
+    key.iter().map(|part| LoadedValue::of(part.expression, family)).collect()
+}
+
+/// Adds the elements of a verdict map. The chains that they name exist.
+///
+/// # Errors
+/// A key that cannot be encoded.
+pub(super) fn push_map_elements(
+    requests: &mut Vec<NetlinkRequest>,
+    place: &NftSetPlace,
+    set_id: u32,
+    map: &VerdictMap,
+    family: Family,
+) -> Result<(), String> {
+    let values = loaded_key(&map.key, family);
+    let change = NftElementChange::Add;
+    if let ([value], true) = (&values[..], map.has_intervals) {
+        let mut intervals = Vec::with_capacity(map.elements.len());
+        for element in &map.elements {
+            let [ElementKeyPart::Span(first, last)] = element.key[..] else {
+                return Err("a device name in a map of intervals".to_owned());
+            };
+            intervals.push(((first, last), &element.verdict));
+        }
+        intervals.sort_by_key(|(interval, _)| *interval);
+        let edges = interval_edges(&intervals, max_value(value.len), |(_, verdict)| Some(*verdict));
+        push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
+            put_edge(element, &edge, value.len);
+        });
+        return Ok(());
+    }
+    if map.elements.iter().flat_map(|element| &element.key).any(is_range) {
+        return Err("a range in a map without intervals".to_owned());
+    }
+    push_element_requests(requests, change, place, Some(set_id), &map.elements, |data, element| {
+        let mut key = Vec::new();
+        for (value, part) in values.iter().zip(&element.key) {
+            // The parts of a concatenation are padded to four bytes.
+            key.resize(key.len().next_multiple_of(4), 0);
+            match part {
+                ElementKeyPart::Span(only, _) => key.extend_from_slice(&value.bytes_of(*only)),
+                ElementKeyPart::Device(name) => key.extend_from_slice(&device_name_bytes(name)),
+            }
+        }
+        if values.len() > 1 {
+            key.resize(key.len().next_multiple_of(4), 0);
+        }
+        put_value(data, NFTA_SET_ELEM_KEY, &key);
+        put_verdict(data, NFTA_SET_ELEM_DATA, &element.verdict);
+    });
+    Ok(())
+}
+
+fn is_range(part: &ElementKeyPart) -> bool {
+    matches!(part, ElementKeyPart::Span(first, last) if first != last)
+}
+
+/// A device name as the kernel compares it.
+pub(super) fn device_name_bytes(name: &str) -> [u8; DEVICE_NAME_BYTES] {
+    let mut bytes = [0; DEVICE_NAME_BYTES];
+    for (byte, char) in bytes.iter_mut().zip(name.bytes()) {
+        *byte = char;
+    }
+    bytes
+}

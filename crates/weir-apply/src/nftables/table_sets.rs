@@ -1,0 +1,38 @@
+//! Numbers of the sets of a transaction.
+
+use std::collections::HashMap;
+
+/// A map of a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberedMap {
+    /// Its number in the transaction.
+    pub id: u32,
+    pub has_intervals: bool,
+}
+
+/// The maps of a table by name.
+pub(super) type MapIds<'r> = HashMap<&'r str, NumberedMap>;
+
+/// The maps of a table, and the number of the next set of the transaction.
+pub(super) struct TableSets<'r> {
+    map_ids: MapIds<'r>,
+    next_set_id: &'r mut u32,
+}
+
+impl<'r> TableSets<'r> {
+    pub(super) fn new(next_set_id: &'r mut u32) -> TableSets<'r> {
+        TableSets { map_ids: MapIds::new(), next_set_id }
+    }
+
+    /// Gives a map its number.
+    pub(super) fn number_map(&mut self, name: &'r str, has_intervals: bool) -> u32 {
+        let id = *self.next_set_id;
+        *self.next_set_id += 1;
+        self.map_ids.insert(name, NumberedMap { id, has_intervals });
+        id
+    }
+
+    pub(super) fn split(&mut self) -> (&MapIds<'r>, &mut u32) {
+        (&self.map_ids, self.next_set_id)
+    }
+}

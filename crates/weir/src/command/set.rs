@@ -1,0 +1,169 @@
+//! `weir set add`, `del`, `sync` and `swap`: sets of addresses, changed by lists.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
+use weir_apply::address_sets::change_plan::ListChange;
+use weir_apply::address_sets::{AddressSetName, OpenAddressSet, SetLock};
+use weir_kernel::call_inside_named_namespace;
+use weir_kernel::ipset_socket::IpsetSocket;
+use weir_kernel::nft_objects::find_nft_family_number;
+use weir_kernel::nft_socket::NftSetPlace;
+use weir_model::Family;
+use weir_syntax::address_list::{AddressRange, is_address_range, parse_address_list};
+
+use super::YesNoExitStatus;
+use crate::cli::{ListedSetArgs, SetChangeArgs, SetSwapArgs};
+use crate::operand::print_first_diagnostics;
+use crate::ruleset_texts::read_file_or_stdin;
+use crate::{json_output, terminal};
+
+/// How long another weir may hold the lock.
+const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a change did, or would do.
+#[derive(Serialize)]
+struct SetChangeCounts<'a> {
+    set: &'a str,
+    added: usize,
+    removed: usize,
+    kept: usize,
+    dry_run: bool,
+}
+
+/// Changes a set by lists and prints what changed.
+pub fn change_set_and_print(
+    args: &SetChangeArgs,
+    change: ListChange,
+    color: bool,
+) -> Result<YesNoExitStatus> {
+    let name = parse_set_name(&args.name, &args.place)?;
+    let counts = call_in_namespace(args.namespace.netns.as_deref(), || {
+        change_set(&name, args, change, color)
+    })?;
+    let command = match change {
+        ListChange::Add => "set add",
+        ListChange::Delete => "set del",
+        ListChange::Sync => "set sync",
+    };
+    if args.namespace.json {
+        return terminal::print_escaped_if_terminal(&json_output::render_json_object(
+            command, &counts,
+        )?);
+    }
+    let SetChangeCounts { set, added, removed, kept, dry_run } = counts;
+    let would = if dry_run { " (dry run: nothing was changed)" } else { "" };
+    terminal::print_escaped_to_stdout(&format!("{set}: +{added} -{removed} ={kept}{would}\n"))
+}
+
+fn change_set<'a>(
+    name: &AddressSetName,
+    args: &'a SetChangeArgs,
+    change: ListChange,
+    color: bool,
+) -> Result<SetChangeCounts<'a>> {
+    let mut open = OpenAddressSet::open(name.clone())?;
+    let list = read_lists(&args.lists, open.set.family, color)?;
+    let lock = match args.dry_run {
+        true => None,
+        false => Some(SetLock::acquire(LOCK_WAIT_LIMIT)?),
+    };
+    let planned = open.plan_change(list, change)?;
+    if lock.is_some() {
+        open.commit(&planned)?;
+    }
+    let plan = &planned.plan;
+    Ok(SetChangeCounts {
+        set: &args.name,
+        added: plan.added.len(),
+        removed: plan.removed.len(),
+        kept: plan.kept,
+        dry_run: args.dry_run,
+    })
+}
+
+/// Reads files, and the entries on the command line.
+fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<AddressRange>> {
+    let (entries, files): (Vec<&String>, Vec<&String>) =
+        lists.iter().partition(|word| is_address_range(word));
+    if files.iter().filter(|file| **file == "-").count() > 1 {
+        bail!("standard input can be read only once");
+    }
+    let mut texts = Vec::new();
+    for file in files {
+        let text = read_file_or_stdin(Path::new(file)).with_context(|| {
+            format!("{file} is no address, prefix or range, so it is taken for a file")
+        });
+        texts.push(text?);
+    }
+    if !entries.is_empty() {
+        let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
+        texts.push(("<arguments>".to_owned(), lines));
+    }
+    let mut ranges = Vec::new();
+    let mut rejected = 0;
+    for (name, text) in texts {
+        match parse_address_list(&text, family) {
+            Ok(list) if ranges.is_empty() => ranges = list,
+            Ok(list) => ranges.extend(list),
+            Err(errors) => {
+                print_first_diagnostics(&name, &text, &errors, "error", color);
+                rejected += errors.len();
+            }
+        }
+    }
+    match rejected {
+        0 => Ok(ranges),
+        1 => bail!("1 line was rejected: nothing was changed"),
+        lines => bail!("{lines} lines were rejected: nothing was changed"),
+    }
+}
+
+/// Exchanges two sets.
+pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
+    call_in_namespace(args.namespace.netns.as_deref(), || {
+        let _lock = SetLock::acquire(LOCK_WAIT_LIMIT)?;
+        Ok(IpsetSocket::open()?.swap_sets(&args.name, &args.other_name)?)
+    })?;
+    if args.namespace.json {
+        #[derive(Serialize)]
+        struct SwappedSets<'a> {
+            swapped: [&'a str; 2],
+        }
+        let swapped = SwappedSets { swapped: [&args.name, &args.other_name] };
+        let text = json_output::render_json_object("set swap", &swapped)?;
+        return terminal::print_escaped_if_terminal(&text);
+    }
+    terminal::print_escaped_to_stdout(&format!("swapped {} and {}\n", args.name, args.other_name))
+}
+
+/// Calls a function in a network namespace, or here.
+pub(super) fn call_in_namespace<T: Send>(
+    netns: Option<&str>,
+    f: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    match netns {
+        Some(name) => call_inside_named_namespace(name, f)?,
+        None => f(),
+    }
+}
+
+/// The set that the command line names.
+pub(super) fn parse_set_name(name: &str, place: &ListedSetArgs) -> Result<AddressSetName> {
+    let Some(family_and_table) = &place.nft else {
+        return Ok(AddressSetName::Ipset(name.to_owned()));
+    };
+    let [family, table] = &family_and_table[..] else {
+        bail!("--nft takes a family and a table, e.g. --nft inet filter");
+    };
+    let number = find_nft_family_number(family).with_context(|| {
+        format!("no family {family}: the families of nft are inet, ip, ip6, arp, bridge and netdev")
+    })?;
+    Ok(AddressSetName::Nft(NftSetPlace {
+        family: number,
+        table: table.clone(),
+        set: name.to_owned(),
+    }))
+}
