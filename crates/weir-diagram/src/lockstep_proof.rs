@@ -19,7 +19,7 @@ use crate::compared_ruleset::{TableAtHook, list_journey_stages};
 use crate::comparison_types::{ComparedPath, DiagramSizeAndSteps};
 use crate::lockstep::LockstepTables;
 use crate::lockstep_rules::{CreditRange, LockstepTable, cut_into_sections};
-use crate::lockstep_section_diagrams::SectionDiagrams;
+use crate::lockstep_section_diagrams::{SECTION_RULES_MAX, SectionDiagrams, WHOLE_CHAIN_RULES_MAX};
 use crate::packet_cell::CELL_AXES;
 use crate::proof_diagrams::{ProofDiagrams, VISITS_PER_STEP};
 use crate::remaining_rules::RemainingRules;
@@ -203,6 +203,7 @@ fn are_sections_equal<'f>(
     tables: [&'f Table; 2],
     (chains, sections): ([usize; 2], &[[usize; 2]]),
 ) -> bool {
+    let rules_max = if sections.len() > 1 { SECTION_RULES_MAX } else { WHOLE_CHAIN_RULES_MAX };
     let mut begin = [0, 0];
     sections.iter().enumerate().all(|(section, end)| {
         let ranges = [0, 1].map(|side| begin[side]..end[side]);
@@ -215,7 +216,8 @@ fn are_sections_equal<'f>(
         proof.run(lists, is_last).is_ok() || {
             let diagrams = diagrams.get_or_insert_with(|| SectionDiagrams::new(tables));
             let [range_a, range_b] = ranges;
-            diagrams.are_equal(proof, [(chains[0], range_a), (chains[1], range_b)], is_last)
+            let sections = [(chains[0], range_a), (chains[1], range_b)];
+            diagrams.are_equal(proof, sections, (is_last, rules_max))
         }
     })
 }

@@ -17,7 +17,9 @@ use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::RuleExit;
 
 /// Rules of a section, and of the chains that it leads to, on one side.
-const SECTION_RULES_MAX: usize = 2_000;
+pub(crate) const SECTION_RULES_MAX: usize = 512;
+/// The same where the section is a whole chain: whole diagrams decide soon after.
+pub(crate) const WHOLE_CHAIN_RULES_MAX: usize = 64;
 
 /// What is known of the chains of both tables.
 #[derive(Debug)]
@@ -34,19 +36,20 @@ impl<'f> SectionDiagrams<'f> {
     }
 
     /// Whether sections of two chains do the same: the chain, and the range of its rules, on each
-    /// side. `is_last` states that the chains end with the sections.
+    /// side. `is_last` states that the chains end with the sections. Nothing is compared if a side
+    /// has more than `rules_max` rules.
     pub fn are_equal(
         &mut self,
         proof: &mut LockstepTables<'_, 'f>,
         sections: [(usize, std::ops::Range<usize>); 2],
-        is_last: bool,
+        (is_last, rules_max): (bool, usize),
     ) -> bool {
         let family = proof.criteria.family;
         let is_comparable = |rule: &Rule| is_decided_by_headers(rule, family);
         let mut called = [Vec::new(), Vec::new()];
         for (side, (chain, range)) in sections.iter().enumerate() {
             let table = &proof.tables[side];
-            let Some(chains) = list_called_chains(table, *chain, range.clone()) else {
+            let Some(chains) = list_called_chains(table, *chain, range.clone(), rules_max) else {
                 return false;
             };
             let own = &self.tables[side].chains[*chain].rules[range.clone()];
@@ -93,8 +96,9 @@ fn list_called_chains(
     table: &LockstepTable<'_>,
     chain: usize,
     range: std::ops::Range<usize>,
+    rules_max: usize,
 ) -> Option<Vec<usize>> {
-    let mut rules_left = SECTION_RULES_MAX.checked_sub(range.len())?;
+    let mut rules_left = rules_max.checked_sub(range.len())?;
     let mut listed: Vec<usize> = Vec::new();
     for jump in table.graph.jumps_from(chain).iter().filter(|jump| range.contains(&jump.rule)) {
         if listed.contains(&jump.to) {

@@ -15,7 +15,7 @@ pub(crate) const VISITS_PER_STEP: u64 = 8;
 /// With more nodes, diagrams are made anew.
 const NODES_KEPT_MAX: usize = 1 << 20;
 /// Steps that one comparison may take.
-const STEPS_PER_COMPARISON_MAX: u64 = 2_000_000;
+const STEPS_PER_COMPARISON_MAX: u64 = 200_000;
 
 /// Makes the diagrams of both sides, and compares them.
 #[derive(Debug)]
