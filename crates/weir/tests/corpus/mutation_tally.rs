@@ -20,9 +20,10 @@ use crate::region_samples::RegionSampler;
 use crate::rule_mutation::{RuleLine, RuleMutation, list_rule_lines, mutate_rule};
 
 /// Rules of a ruleset that are changed: most of them those that packets of the policy count in.
-const RULES_CHANGED_MAX: usize = 12;
-/// Of more rules, where a check takes seconds, only as many rules are changed as it takes until the
-/// kernel confirms a change that a test found.
+const RULES_CHANGED_MAX: usize = 60;
+/// So many are enough if the kernel has confirmed a change that a test found.
+const RULES_CHANGED_ENOUGH: usize = 12;
+/// Of more rules, where a check takes seconds, one confirmed change is enough.
 const LARGE_RULESET_RULES: usize = 1_000;
 /// Failing packets that are sent through the kernel until it confirms one.
 const KERNEL_TRIES: usize = 12;
@@ -82,8 +83,10 @@ pub fn test_mutations(case: &PolicyCase) -> MutationTally {
     let mut tally = MutationTally::default();
     let mut kernel_tries = 0;
     let is_large = rules.len() > LARGE_RULESET_RULES;
-    for rule in choose_rules(case, &firewall, &rules, &samples) {
-        if is_large && tally.confirmed_by_kernel > 0 {
+    let enough = if is_large { 1 } else { RULES_CHANGED_ENOUGH };
+    let chosen = choose_rules(case, &firewall, &rules, &samples);
+    for (changed, rule) in chosen.into_iter().enumerate() {
+        if changed >= enough && tally.confirmed_by_kernel > 0 {
             break;
         }
         for mutation in RuleMutation::ALL {
