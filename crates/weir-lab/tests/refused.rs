@@ -215,7 +215,7 @@ fn what_is_not_there_is_refused_with_its_line() {
             "traffic-field",
             "command = \"true\"\n[presets",
             "command = \"true\"\nverify = true\n[presets",
-            ":13: kind `frames` takes no `verify`; it takes `axes`, `command`, `drop_axis`",
+            ":13: kind `frames` takes no `verify`; it takes `axes`, `command`, `drop_axis`, `hits`",
         ),
         (
             "preset-value",

@@ -33,8 +33,8 @@ pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain::{AssumedMatchResultArg, ExplainArgs};
 pub use fmt::FmtPrintArgs;
 pub use lab::{
-    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
-    LabSelftestArgs, LabServeArgs, SearchLossArg,
+    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabRefereeArgs, LabReportArgs,
+    LabRunArgs, LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use limits::TimeLimitArgs;
 pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};

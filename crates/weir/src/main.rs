@@ -94,6 +94,9 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         }
         Command::Lab(cli::LabCommand::Compare(args)) => command::lab::compare_runs_and_print(&args),
         Command::Lab(cli::LabCommand::Agent) => command::lab::run_firewall_host_agent(),
+        Command::Lab(cli::LabCommand::Referee(args)) => {
+            command::lab_referee::print_objections(&args)
+        }
         Command::Lab(cli::LabCommand::List(args)) => {
             command::lab_claims::print_or_write_claim_lists(&args)
         }
