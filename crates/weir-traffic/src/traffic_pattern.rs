@@ -427,6 +427,10 @@ impl<'a> PatternPacketMaker<'a> {
                     return Ok(Addr(addr));
                 }
             }
+            // Of packets near to listed sources, no rule lists destinations, or the other way round.
+            if near {
+                return Ok(Addr(random_routable_addr(family, &mut self.rng)));
+            }
             Err(PatternError::NothingFar)
         };
         let ListedAddrs {
