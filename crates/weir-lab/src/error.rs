@@ -65,6 +65,14 @@ pub enum LabError {
         /// What is wrong.
         message: String,
     },
+    /// Frames that are not what the study requires.
+    #[error("{}: {message}", path.display())]
+    UnexpectedFrames {
+        /// What the command reports of its frames.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// A BPF program could not be loaded, attached or run.
     #[error(transparent)]
     Bpf(#[from] BpfError),

@@ -7,6 +7,7 @@
 
 pub(crate) mod drop_mix;
 pub mod flows;
+pub mod frame_facts;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -220,7 +220,7 @@ impl SelfTestReport {
         let ratio = |over: &[f64], under: &[f64]| {
             let pairs: Vec<(f64, f64)> =
                 average_rates_per_block(over).zip(average_rates_per_block(under)).collect();
-            estimate::estimate_median_of_pair_ratios(&pairs, 1)
+            estimate::estimate_median_of_pair_ratios(&pairs)
         };
         let [.., frames, plain, _, tracked] = &parts[..] else { unreachable!("there are seven") };
         let without_tracking =
@@ -228,10 +228,9 @@ impl SelfTestReport {
         let beside_frames = ratio(&frames.pps_samples, &plain.pps_samples);
         for part in &mut parts {
             part.median_delivered_pps =
-                estimate::estimate_median(&part.pps_samples, 1).map_or(0.0, |all| all.value);
-            part.connections_per_second =
-                estimate::estimate_median(&part.connection_rate_samples, 1)
-                    .map_or(0.0, |all| all.value);
+                estimate::estimate_median(&part.pps_samples).map_or(0.0, |all| all.value);
+            part.connections_per_second = estimate::estimate_median(&part.connection_rate_samples)
+                .map_or(0.0, |all| all.value);
         }
         SelfTestReport {
             parts,

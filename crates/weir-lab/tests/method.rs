@@ -81,7 +81,7 @@ fn estimate(steps: &[PlannedTrial], subject: &str, seed: u64) -> Estimate {
     let point = Scenario::default();
     let first = TrialSelection::of_first_copy(Quantity::Pps, subject, &point);
     let second = TrialSelection::of_first_copy(Quantity::Pps, "one", &point);
-    estimate_block_paired_ratio(first, second, &trials, seed).unwrap()
+    estimate_block_paired_ratio(first, second, &trials).unwrap()
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn unknown_names_and_fields_are_refused_with_their_line() {
             "traffic-field",
             "command = \"true\"\n[presets",
             "command = \"true\"\nverify = true\n[presets",
-            ":13: kind `frames` takes no `verify`; it takes `axes`, `command`, `drop_axis`",
+            ":13: kind `frames` takes no `verify`; it takes `axes`, `command`, `drop_axis`, `hits`",
         ),
         (
             "preset-value",

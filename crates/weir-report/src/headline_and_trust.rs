@@ -1,13 +1,12 @@
 //! The first sentence of a page, and whether to trust it.
 
 use weir_stats::{
-    ClaimOutcome, RatioDifference, RunSubject, Trial, TrialKind, TrialState,
+    ClaimOutcome, RatioDifference, RunQuality, RunSubject, Trial, TrialKind, TrialState,
     max_packets_accepted_by_limit, trial_selection,
 };
 
 use crate::number_format::{
-    format_count, format_interval, format_percent, format_ratio, format_ratio_near_one,
-    format_ratio_without_times_sign,
+    format_count, format_interval, format_percent, format_ratio, format_ratio_without_times_sign,
 };
 use crate::report_model::{ReportModel, subject_label};
 
@@ -70,14 +69,15 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
 fn headline_from_claims(model: &ReportModel<'_>) -> HeadlineParts {
     let claims = &model.record.run.claims;
     let of = |outcome| claims.iter().filter(|claim| claim.outcome == outcome).count();
-    let [whole, shape, not] = [
+    let [whole, direction, refuted, undecided] = [
         ClaimOutcome::Reproduced,
-        ClaimOutcome::ReproducedInShape,
-        ClaimOutcome::NotReproducedOrUndecided,
+        ClaimOutcome::InDirectionOnly,
+        ClaimOutcome::Refuted,
+        ClaimOutcome::Undecided,
     ]
     .map(of);
-    let decided = whole + shape + not;
-    if model.accepted_trials().next().is_none() || decided == 0 {
+    let measured = whole + direction + refuted + undecided;
+    if model.accepted_trials().next().is_none() || measured == 0 {
         return HeadlineParts {
             lead_text: "This run has no pair of accepted trials to compare".to_owned(),
             number: String::new(),
@@ -86,15 +86,13 @@ fn headline_from_claims(model: &ReportModel<'_>) -> HeadlineParts {
         };
     }
     let mut after = "claims hold".to_owned();
-    if shape > 0 {
-        after.push_str(&format!(", {shape} in shape"));
-    }
-    if not > 0 {
-        after.push_str(&format!(", {not} not"));
+    let others = [(direction, "in direction only"), (refuted, "refuted"), (undecided, "undecided")];
+    for (count, words) in others.into_iter().filter(|(count, _)| *count > 0) {
+        after.push_str(&format!(", {count} {words}"));
     }
     HeadlineParts {
         lead_text: String::new(),
-        number: format!("{whole} of {decided}"),
+        number: format!("{whole} of {measured}"),
         interval: String::new(),
         closing_text: after,
     }
@@ -220,31 +218,9 @@ fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>)
             reasons.push((TrustLevel::Noisy, reason));
         }
     }
-    let given_up = run.counts.accepted_despite_disturbance;
-    if given_up as f64 > 0.05 * model.accepted_trials().count() as f64 {
-        reasons.push((
-            TrustLevel::Noisy,
-            format!(
-                "{} count although they were disturbed: repeating them did not help.",
-                format_trial_count(given_up as usize)
-            ),
-        ));
-    }
-    if let Some(floor) = &run.noise_floor {
-        let ratio = &floor.ratio;
-        let off = (ratio.value - 1.0).abs().max((ratio.lo - 1.0).abs()).max((ratio.hi - 1.0).abs());
-        if off > 0.05 {
-            reasons.push((
-                TrustLevel::Noisy,
-                format!(
-                    "The same subject measured twice differs: {} {}.",
-                    format_ratio_near_one(ratio.value),
-                    format_interval(ratio, format_ratio_near_one)
-                ),
-            ));
-        }
-    } else {
-        reasons.push((TrustLevel::Noisy, "There was no A/A pair, so no noise floor.".to_owned()));
+    let quality = RunQuality::from_run(run);
+    for shortcoming in quality.shortcomings() {
+        reasons.push((TrustLevel::Noisy, format!("No claim is decided: {shortcoming}.")));
     }
 }
 
@@ -310,10 +286,10 @@ mod tests {
         let mut record = sample_records::sample_record();
         record.run.subjects.iter_mut().for_each(|subject| subject.weir = false);
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
-        assert_eq!(sentence, "1 of 2 claims hold, 1 in shape.");
-        record.run.claims[0].outcome = ClaimOutcome::NotReproducedOrUndecided;
+        assert_eq!(sentence, "1 of 2 claims hold, 1 in direction only.");
+        record.run.claims[0].outcome = ClaimOutcome::Refuted;
         let sentence = build_headline(&ReportModel::new(&record)).sentence();
-        assert_eq!(sentence, "1 of 2 claims hold, 1 not.");
+        assert_eq!(sentence, "1 of 2 claims hold, 1 refuted.");
         record.run.claims.clear();
         assert!(
             build_headline(&ReportModel::new(&record))

@@ -103,7 +103,7 @@ impl<'a> ReportModel<'a> {
         scenario: &Scenario,
     ) -> Option<Estimate> {
         TrialSelection::of_first_copy(quantity, &subject.name, scenario)
-            .estimate_median_of_block_means(&self.record.trials, self.record.run.seed)
+            .estimate_median_of_block_means(&self.record.trials)
             .filter(is_finite_estimate)
     }
 
@@ -131,13 +131,8 @@ impl<'a> ReportModel<'a> {
         let of = |subject: &'a str| TrialSelection::of_first_copy(self.quantity, subject, scenario);
         let (first, second) =
             (self.subject_name_in_record(first), self.subject_name_in_record(second));
-        trial_selection::estimate_block_paired_ratio(
-            of(first),
-            of(second),
-            &self.record.trials,
-            self.record.run.seed,
-        )
-        .filter(is_finite_estimate)
+        trial_selection::estimate_block_paired_ratio(of(first), of(second), &self.record.trials)
+            .filter(is_finite_estimate)
     }
 
     /// Ratio of a subject at two points.
@@ -149,13 +144,8 @@ impl<'a> ReportModel<'a> {
     ) -> Option<Estimate> {
         let first = TrialSelection::of_first_copy(self.quantity, &subject.name, at);
         let second = TrialSelection::of_first_copy(self.quantity, &subject.name, from);
-        trial_selection::estimate_block_paired_ratio(
-            first,
-            second,
-            &self.record.trials,
-            self.record.run.seed,
-        )
-        .filter(is_finite_estimate)
+        trial_selection::estimate_block_paired_ratio(first, second, &self.record.trials)
+            .filter(is_finite_estimate)
     }
 
     /// What a reader sees of a subject that a record names.

@@ -243,6 +243,7 @@ fn sample_run_without_trials(sizes: &[u64], subjects: &[RunSubject], blocks: u32
                 file: (*size < 100).then(|| format!("rulesets/{size}.rules")),
             })
             .collect(),
+        frame_facts: Vec::new(),
         noise_floor: Some(NoiseFloor {
             subject: "linear".to_owned(),
             ratio: Estimate { value: 1.001, lo: 0.992, hi: 1.012, samples: 12 },
@@ -310,7 +311,9 @@ fn sample_claims() -> Vec<ClaimRecord> {
         text: text.to_owned(),
         place: matches!(by, ClaimSource::Paper).then(|| "section 0".to_owned()),
         test,
+        expects: None,
         needs: None,
+        needs_old_software: None,
     };
     let estimate = |value| Some(Estimate { value, lo: value * 0.98, hi: value * 1.02, samples: 3 });
     vec![
@@ -321,8 +324,9 @@ fn sample_claims() -> Vec<ClaimRecord> {
                 "The tree stays flat.",
                 Some(ratio("tree", 16, 16_384)),
             ),
-            outcome: ClaimOutcome::ReproducedInShape,
+            outcome: ClaimOutcome::InDirectionOnly,
             estimate: estimate(0.72),
+            shortcomings: Vec::new(),
         },
         ClaimRecord {
             claim: claim(
@@ -333,6 +337,7 @@ fn sample_claims() -> Vec<ClaimRecord> {
             ),
             outcome: ClaimOutcome::Reproduced,
             estimate: estimate(0.94),
+            shortcomings: Vec::new(),
         },
         ClaimRecord {
             claim: Claim {
@@ -341,6 +346,7 @@ fn sample_claims() -> Vec<ClaimRecord> {
             },
             outcome: ClaimOutcome::NeedsHardware,
             estimate: None,
+            shortcomings: Vec::new(),
         },
     ]
 }

@@ -10,7 +10,7 @@ use weir_study::claims_registry::{
 
 use crate::page::render_head_elements;
 
-/// File next to the index that holds the report of a study's newest run; `None` without one.
+/// File next to the index that holds the report of a study's best run; `None` without one.
 pub fn report_file_name(entry: &StudyStatements) -> Option<String> {
     entry.run.as_ref().map(|_| format!("{}.html", entry.study))
 }
@@ -35,7 +35,8 @@ pub fn render_index(entries: &[StudyStatements], version: &str) -> String {
                     h1 { "The statements of five papers, and the results here" }
                     p.lead {
                         "Every figure, table, observation and conclusion, numbered. A status is "
-                        "computed from the records of the newest kept run, or says why there is none."
+                        "computed from the records of the best kept run that measured it, or says why "
+                        "there is none. Intervals hold for the processor that is named."
                     }
                     (render_status_counts(entries))
                     (render_table_of_contents(entries))
@@ -97,9 +98,12 @@ fn render_study_section(entry: &StudyStatements) -> Markup {
             }
             @if let (Some(report), Some(trials)) = (report_file_name(entry), trials_jsonl_file_name(entry)) {
                 p {
-                    a href=(report) { "report of the newest run" } ", "
+                    a href=(report) { "report of the best run" } ", "
                     a href=(trials) download { "its trials" }
                 }
+            }
+            @if !entry.runs.is_empty() {
+                ul { @for kept in &entry.runs { li { (claims_registry::describe_kept_run(kept)) } } }
             }
             @if let Some(kept) = &entry.self_test {
                 p.about { (claims_registry::describe_aa_test(kept)) "." }
@@ -126,7 +130,7 @@ fn render_claim_row(item: &StatementWithStatus) -> Markup {
             }
             td.tight { (render_status_badge(item.status)) }
             td {
-                (format_reason_or_estimates(item))
+                (claims_registry::format_statement_evidence(item))
                 @if let Some(stated) = &item.stated {
                     br; span.range { "the paper: " (stated) }
                 }
@@ -135,22 +139,17 @@ fn render_claim_row(item: &StatementWithStatus) -> Markup {
     }
 }
 
-/// The reason, or else the numbers that decided.
-fn format_reason_or_estimates(item: &StatementWithStatus) -> String {
-    let estimates = item.evidence.iter().filter_map(|one| one.estimate.as_ref());
-    let numbers = || estimates.map(claims_registry::format_estimate).collect::<Vec<_>>().join("; ");
-    item.why.clone().unwrap_or_else(numbers)
-}
-
 fn render_status_badge(status: StatementStatus) -> Markup {
     let class = match status {
         StatementStatus::Reproduced => "ok",
-        StatementStatus::ReproducedInShape => "noisy",
-        StatementStatus::NotReproduced => "invalid",
+        StatementStatus::InDirectionOnly => "noisy",
+        StatementStatus::Refuted => "invalid",
         StatementStatus::NotBuilt
         | StatementStatus::NotRun
         | StatementStatus::NotMeasured
+        | StatementStatus::Undecided
         | StatementStatus::NeedsHardware
+        | StatementStatus::NeedsOldSoftware
         | StatementStatus::NotPreserved => "plain",
     };
     html! { span.badge.(class) { (status) } }
@@ -168,6 +167,10 @@ mod tests {
             claim: "falls".to_owned(),
             status: StatementStatus::Reproduced,
             estimate: Some(estimate),
+            run: Some("runs/2026-01-01-amd-epyc-2cpu".to_owned()),
+            cpu: Some("AMD EPYC".to_owned()),
+            shortcomings: Vec::new(),
+            other_runs: Vec::new(),
         };
         let item = StatementWithStatus {
             number: "K1".to_owned(),
@@ -178,13 +181,16 @@ mod tests {
             status: StatementStatus::Reproduced,
             why: None,
             evidence: vec![evidence],
+            objections: Vec::new(),
         };
         StudyStatements {
             study: "today-x".to_owned(),
             title: "X & Y".to_owned(),
             paper: None,
             command: None,
-            run: Some("runs/2026-01-01-vm".to_owned()),
+            run: Some("runs/2026-01-01-amd-epyc-2cpu".to_owned()),
+            runs: Vec::new(),
+            objections: Vec::new(),
             self_test: None,
             items: vec![item],
             own: Vec::new(),
@@ -194,7 +200,7 @@ mod tests {
     #[test]
     fn every_statement_is_shown_escaped_with_its_status() {
         let page = render_index(&[entry()], "0");
-        let shown = ["K1", "it &lt;falls&gt;", "X &amp; Y", "0.970 (0.950 to 0.990)"];
+        let shown = ["K1", "it &lt;falls&gt;", "X &amp; Y", "0.970 (0.950 to 0.990) on AMD EPYC"];
         for part in shown.into_iter().chain(["today-x.html", "the paper: half"]) {
             assert!(page.contains(part), "{part}");
         }

@@ -1,15 +1,27 @@
 //! Claims of a study, and their status.
 //!
 //! A claim is written in the study's file in our own words, together with its test, before anything
-//! is measured. The test has two bounds: one for *reproduced*, and a wider one for *qualitatively
-//! reproduced*. The end of the interval that is closer to the bound decides, not the estimate: a
-//! claim that the trials cannot decide is not reproduced.
+//! is measured. The test has two pairs of bounds: `within` for *reproduced*, and `shape`, which
+//! contains it, for *in direction only*. Where the size is the statement, the two are equal.
+//!
+//! The interval decides, not the estimate:
+//!
+//! | the interval lies | outcome |
+//! |---|---|
+//! | inside `within` | reproduced |
+//! | inside `shape`, outside `within` | in direction only |
+//! | outside `shape` | refuted |
+//! | across a bound of either | undecided |
+//!
+//! A run that falls short of [`evidence_limits`](crate::evidence_limits) decides nothing: whatever
+//! its intervals are, its claims are undecided.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{self, Estimate};
+use crate::evidence_limits::{EvidenceShortcoming, MIN_SAMPLES};
 use crate::quantity::Quantity;
 use crate::scenario::Scenario;
 use crate::trial::Trial;
@@ -31,9 +43,48 @@ pub struct Claim {
     /// How it is decided; without a test it needs something that this machine is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<ClaimTest>,
-    /// What is needed, where there is no test.
+    /// What the paper says of the number that the test measures. The bounds for *reproduced* must
+    /// agree with it, so that a test in the wrong direction is refused before it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<PaperExpectation>,
+    /// The hardware that is needed, where there is no test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<String>,
+    /// The kernel or program of that time that is needed, where there is no test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_old_software: Option<String>,
+}
+
+/// What a paper says of the number that a test measures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PaperExpectation {
+    /// This value, as the test measures it: a ratio, an exponent, or a value with its unit.
+    Value(f64),
+    /// Below this value: of a ratio, 1 says that the first is lower.
+    Below(f64),
+    /// Above this value.
+    Above(f64),
+}
+
+impl PaperExpectation {
+    /// Why the bounds for *reproduced* contradict it, if they do.
+    pub fn contradiction(&self, within: &ClaimBounds) -> Option<String> {
+        let (holds, says) = match self {
+            PaperExpectation::Value(value) => {
+                (within.contains_value(*value), format!("the paper's value is {value}"))
+            }
+            PaperExpectation::Below(value) => (
+                within.max.is_some_and(|max| max <= *value),
+                format!("the paper says below {value}"),
+            ),
+            PaperExpectation::Above(value) => (
+                within.min.is_some_and(|min| min >= *value),
+                format!("the paper says above {value}"),
+            ),
+        };
+        (!holds).then(|| format!("{says}, but it is reproduced by {within}"))
+    }
 }
 
 /// Whose claim.
@@ -124,6 +175,23 @@ pub struct ClaimBounds {
 }
 
 impl ClaimBounds {
+    /// Whether `value` lies within.
+    pub fn contains_value(&self, value: f64) -> bool {
+        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+    }
+
+    /// Whether no part of the interval of `estimate` lies within.
+    fn excludes_interval(&self, estimate: &Estimate) -> bool {
+        self.min.is_some_and(|min| estimate.hi < min)
+            || self.max.is_some_and(|max| estimate.lo > max)
+    }
+
+    /// The bound that lies inside the interval of `estimate`, if one does.
+    fn bound_inside_interval(&self, estimate: &Estimate) -> Option<f64> {
+        let is_inside = |bound: &f64| estimate.lo <= *bound && *bound <= estimate.hi;
+        [self.min, self.max].into_iter().flatten().find(is_inside)
+    }
+
     /// Whether the whole interval of `estimate` lies within.
     pub fn contains_interval(&self, estimate: &Estimate) -> bool {
         self.min.is_none_or(|min| estimate.lo >= min)
@@ -149,12 +217,17 @@ pub enum ClaimOutcome {
     /// Seen here too.
     Reproduced,
     /// The same direction, not the same size.
-    ReproducedInShape,
-    /// Not seen here.
-    #[serde(rename = "not_reproduced")]
-    NotReproducedOrUndecided,
-    /// This machine cannot decide it.
+    #[serde(alias = "reproduced_in_shape")]
+    InDirectionOnly,
+    /// The interval reaches over a bound, or the run is not good enough to decide.
+    #[serde(alias = "not_reproduced")]
+    Undecided,
+    /// The whole interval contradicts it.
+    Refuted,
+    /// It takes hardware that this machine has not.
     NeedsHardware,
+    /// It takes a kernel or a program of that time.
+    NeedsOldSoftware,
     /// The preset did not measure what the test needs.
     NotMeasured,
 }
@@ -163,9 +236,11 @@ impl fmt::Display for ClaimOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ClaimOutcome::Reproduced => "reproduced",
-            ClaimOutcome::ReproducedInShape => "qualitatively reproduced",
-            ClaimOutcome::NotReproducedOrUndecided => "not reproduced",
+            ClaimOutcome::InDirectionOnly => "in direction only",
+            ClaimOutcome::Undecided => "undecided",
+            ClaimOutcome::Refuted => "refuted",
             ClaimOutcome::NeedsHardware => "needs hardware",
+            ClaimOutcome::NeedsOldSoftware => "needs old software",
             ClaimOutcome::NotMeasured => "not measured",
         })
     }
@@ -179,46 +254,107 @@ pub struct ClaimRecord {
     pub claim: Claim,
     /// The outcome of it.
     pub outcome: ClaimOutcome,
-    /// The number that decided.
+    /// The number that decided, or did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
+    /// Why it is undecided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortcomings: Vec<EvidenceShortcoming>,
 }
 
-/// Decides a claim on the trials of a run.
-pub fn evaluate_claim(claim: &Claim, trials: &[Trial], seed: u64) -> ClaimRecord {
+impl ClaimTest {
+    /// Bounds for *reproduced*.
+    pub fn within(&self) -> &ClaimBounds {
+        match self {
+            ClaimTest::Ratio { within, .. }
+            | ClaimTest::Value { within, .. }
+            | ClaimTest::Growth { within, .. } => within,
+        }
+    }
+
+    /// Bounds for *in direction only*.
+    pub fn shape(&self) -> &ClaimBounds {
+        match self {
+            ClaimTest::Ratio { shape, .. }
+            | ClaimTest::Value { shape, .. }
+            | ClaimTest::Growth { shape, .. } => shape,
+        }
+    }
+
+    /// The number that the test measures, of a run's trials; `None` if they do not hold it.
+    pub fn estimate_from_trials(&self, trials: &[Trial]) -> Option<Estimate> {
+        match self {
+            ClaimTest::Ratio { quantity, of, to, .. } => {
+                let first = TrialSelection::of_first_copy(*quantity, &of.subject, &of.at);
+                let second = TrialSelection::of_first_copy(*quantity, &to.subject, &to.at);
+                trial_selection::estimate_block_paired_ratio(first, second, trials)
+            }
+            ClaimTest::Value { quantity, of, .. } => {
+                TrialSelection::of_first_copy(*quantity, &of.subject, &of.at)
+                    .estimate_median_of_block_means(trials)
+            }
+            ClaimTest::Growth { .. } => estimate_growth_exponent(self, trials),
+        }
+    }
+}
+
+/// Decides a claim on the trials of a run, which falls short of what evidence must be by
+/// `run_shortcomings`.
+pub fn evaluate_claim(
+    claim: &Claim,
+    trials: &[Trial],
+    run_shortcomings: &[EvidenceShortcoming],
+) -> ClaimRecord {
+    let record = |outcome, estimate, shortcomings| ClaimRecord {
+        claim: claim.clone(),
+        outcome,
+        estimate,
+        shortcomings,
+    };
     let Some(test) = &claim.test else {
-        let outcome = ClaimOutcome::NeedsHardware;
-        return ClaimRecord { claim: claim.clone(), outcome, estimate: None };
+        let outcome = match claim.needs_old_software {
+            Some(_) => ClaimOutcome::NeedsOldSoftware,
+            None => ClaimOutcome::NeedsHardware,
+        };
+        return record(outcome, None, Vec::new());
     };
-    let (estimate, within, shape) = match test {
-        ClaimTest::Ratio { quantity, of, to, within, shape } => {
-            let first = TrialSelection::of_first_copy(*quantity, &of.subject, &of.at);
-            let second = TrialSelection::of_first_copy(*quantity, &to.subject, &to.at);
-            (
-                trial_selection::estimate_block_paired_ratio(first, second, trials, seed),
-                within,
-                shape,
-            )
-        }
-        ClaimTest::Value { quantity, of, within, shape } => {
-            let selection = TrialSelection::of_first_copy(*quantity, &of.subject, &of.at);
-            (selection.estimate_median_of_block_means(trials, seed), within, shape)
-        }
-        ClaimTest::Growth { within, shape, .. } => {
-            (estimate_growth_exponent(test, trials, seed), within, shape)
-        }
+    let Some(estimate) = test.estimate_from_trials(trials) else {
+        return record(ClaimOutcome::NotMeasured, None, Vec::new());
     };
-    let outcome = match &estimate {
-        None => ClaimOutcome::NotMeasured,
-        Some(estimate) if within.contains_interval(estimate) => ClaimOutcome::Reproduced,
-        Some(estimate) if shape.contains_interval(estimate) => ClaimOutcome::ReproducedInShape,
-        Some(_) => ClaimOutcome::NotReproducedOrUndecided,
-    };
-    ClaimRecord { claim: claim.clone(), outcome, estimate }
+    let mut shortcomings = run_shortcomings.to_vec();
+    if estimate.samples < MIN_SAMPLES {
+        shortcomings.push(EvidenceShortcoming::FewSamples { samples: estimate.samples });
+    }
+    let outcome = compare_interval_with_bounds(&estimate, test, &mut shortcomings);
+    let outcome = if shortcomings.is_empty() { outcome } else { ClaimOutcome::Undecided };
+    record(outcome, Some(estimate), shortcomings)
+}
+
+/// What the interval says; a bound that it reaches over is added to `shortcomings`.
+fn compare_interval_with_bounds(
+    estimate: &Estimate,
+    test: &ClaimTest,
+    shortcomings: &mut Vec<EvidenceShortcoming>,
+) -> ClaimOutcome {
+    let (within, shape) = (test.within(), test.shape());
+    if within.contains_interval(estimate) {
+        return ClaimOutcome::Reproduced;
+    }
+    if shape.excludes_interval(estimate) {
+        return ClaimOutcome::Refuted;
+    }
+    if shape.contains_interval(estimate) && within.excludes_interval(estimate) {
+        return ClaimOutcome::InDirectionOnly;
+    }
+    let across = |bounds: &ClaimBounds| bounds.bound_inside_interval(estimate);
+    if let Some(bound) = across(within).or_else(|| across(shape)) {
+        shortcomings.push(EvidenceShortcoming::StraddledBound { bound });
+    }
+    ClaimOutcome::Undecided
 }
 
 /// Exponent of a [`ClaimTest::Growth`]: fitted in each block, its median over the blocks.
-fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Option<Estimate> {
+fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial]) -> Option<Estimate> {
     let ClaimTest::Growth { quantity, subject, axis, at, from, to, above, .. } = test else {
         return None;
     };
@@ -253,7 +389,7 @@ fn estimate_growth_exponent(test: &ClaimTest, trials: &[Trial], seed: u64) -> Op
     }
     let exponents: Vec<f64> =
         blocks.values().filter_map(|points| estimate::fit_power_law_exponent(points)).collect();
-    estimate::estimate_median(&exponents, seed)
+    estimate::estimate_median(&exponents)
 }
 
 #[cfg(test)]
@@ -274,7 +410,7 @@ mod tests {
             correct_verdict_pps: 1e9 / ns(rules as f64),
             ..trial(1, 1, &[])
         };
-        (0..4).flat_map(|block| sizes.map(|rules| at(block, rules))).collect()
+        (0..6).flat_map(|block| sizes.map(|rules| at(block, rules))).collect()
     }
 
     fn claim(test: ClaimTest) -> Claim {
@@ -284,7 +420,9 @@ mod tests {
             text: "it grows".to_owned(),
             place: None,
             test: Some(test),
+            expects: None,
             needs: None,
+            needs_old_software: None,
         }
     }
 
@@ -307,12 +445,12 @@ mod tests {
     fn linear_growth_is_distinguished_from_other_growth() {
         let outcome = |power: f64| {
             let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));
-            evaluate_claim(&linear_growth(), &trials, 1).outcome
+            evaluate_claim(&linear_growth(), &trials, &[]).outcome
         };
         assert_eq!(outcome(1.0), ClaimOutcome::Reproduced);
-        assert_eq!(outcome(1.3), ClaimOutcome::ReproducedInShape);
-        assert_eq!(outcome(2.0), ClaimOutcome::NotReproducedOrUndecided);
-        assert_eq!(outcome(0.3), ClaimOutcome::NotReproducedOrUndecided);
+        assert_eq!(outcome(1.3), ClaimOutcome::InDirectionOnly);
+        assert_eq!(outcome(2.0), ClaimOutcome::Refuted);
+        assert_eq!(outcome(0.3), ClaimOutcome::Refuted);
     }
 
     #[test]
@@ -326,11 +464,11 @@ mod tests {
             let at_least = |min| ClaimBounds { min: Some(min), max: None };
             let (within, shape) = (at_least(min), at_least(min / 2.0));
             let test = ClaimTest::Value { quantity: Quantity::Pps, of, within, shape };
-            evaluate_claim(&claim(test), &trials, 1).outcome
+            evaluate_claim(&claim(test), &trials, &[]).outcome
         };
         assert_eq!(outcome(0.9e6, 16), ClaimOutcome::Reproduced);
-        assert_eq!(outcome(1.5e6, 16), ClaimOutcome::ReproducedInShape);
-        assert_eq!(outcome(3e6, 16), ClaimOutcome::NotReproducedOrUndecided);
+        assert_eq!(outcome(1.5e6, 16), ClaimOutcome::InDirectionOnly);
+        assert_eq!(outcome(3e6, 16), ClaimOutcome::Refuted);
         assert_eq!(outcome(0.9e6, 17), ClaimOutcome::NotMeasured);
     }
 
@@ -338,9 +476,89 @@ mod tests {
     fn a_claim_without_measurements_is_not_measured() {
         let mut trials = rates("linear", |rules| 500.0 + rules);
         trials.retain(|trial| trial.scenario.coordinate("rules") != Some(&1024.into()));
-        assert_eq!(evaluate_claim(&linear_growth(), &trials, 1).outcome, ClaimOutcome::NotMeasured);
+        assert_eq!(
+            evaluate_claim(&linear_growth(), &trials, &[]).outcome,
+            ClaimOutcome::NotMeasured
+        );
         let claim = Claim { test: None, ..linear_growth() };
-        assert_eq!(evaluate_claim(&claim, &trials, 1).outcome, ClaimOutcome::NeedsHardware);
+        assert_eq!(evaluate_claim(&claim, &trials, &[]).outcome, ClaimOutcome::NeedsHardware);
+        let old = Claim { needs_old_software: Some("Linux 2.4".to_owned()), ..claim };
+        assert_eq!(evaluate_claim(&old, &trials, &[]).outcome, ClaimOutcome::NeedsOldSoftware);
+    }
+
+    /// The outcome of an interval for a test that is reproduced from 0.8 to 0.9, and in direction
+    /// from 0.5 to 1.
+    fn outcome_of_interval(lo: f64, hi: f64) -> (ClaimOutcome, Vec<EvidenceShortcoming>) {
+        let bounds = |min, max| ClaimBounds { min: Some(min), max: Some(max) };
+        let test = ClaimTest::Value {
+            quantity: Quantity::Pps,
+            of: SubjectPoint { subject: String::new(), at: Scenario::default() },
+            within: bounds(0.8, 0.9),
+            shape: bounds(0.5, 1.0),
+        };
+        let estimate = Estimate { value: (lo + hi) / 2.0, lo, hi, samples: 8 };
+        let mut shortcomings = Vec::new();
+        (compare_interval_with_bounds(&estimate, &test, &mut shortcomings), shortcomings)
+    }
+
+    #[test]
+    fn an_interval_across_a_bound_is_undecided() {
+        let decided = |lo, hi| {
+            let (outcome, shortcomings) = outcome_of_interval(lo, hi);
+            assert_eq!(shortcomings, []);
+            outcome
+        };
+        assert_eq!(decided(0.82, 0.88), ClaimOutcome::Reproduced);
+        assert_eq!(decided(0.55, 0.75), ClaimOutcome::InDirectionOnly);
+        assert_eq!(decided(0.92, 0.98), ClaimOutcome::InDirectionOnly);
+        assert_eq!(decided(1.02, 1.2), ClaimOutcome::Refuted);
+        assert_eq!(decided(0.3, 0.4), ClaimOutcome::Refuted);
+        for (lo, hi, bound) in
+            [(0.7, 0.85, 0.8), (0.85, 0.95, 0.9), (0.95, 1.1, 1.0), (0.1, 5.0, 0.8)]
+        {
+            let across = vec![EvidenceShortcoming::StraddledBound { bound }];
+            assert_eq!(outcome_of_interval(lo, hi), (ClaimOutcome::Undecided, across));
+        }
+    }
+
+    #[test]
+    fn a_run_that_falls_short_decides_nothing_in_either_direction() {
+        let wide = EvidenceShortcoming::WideNoiseFloor { lo: 0.8, hi: 1.2 };
+        for power in [1.0, 2.0] {
+            let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));
+            let decided = evaluate_claim(&linear_growth(), &trials, &[]);
+            assert!(decided.outcome != ClaimOutcome::Undecided, "positive control");
+            let record = evaluate_claim(&linear_growth(), &trials, std::slice::from_ref(&wide));
+            assert_eq!(record.outcome, ClaimOutcome::Undecided);
+            assert_eq!(record.estimate, decided.estimate, "the number is shown all the same");
+        }
+    }
+
+    #[test]
+    fn four_samples_decide_nothing_and_five_do() {
+        let mut trials = rates("linear", |rules| 500.0 + 2.0 * rules);
+        trials.retain(|trial| trial.block < 5);
+        let five = evaluate_claim(&linear_growth(), &trials, &[]);
+        assert_eq!(five.outcome, ClaimOutcome::Reproduced);
+        trials.retain(|trial| trial.block < 4);
+        let four = evaluate_claim(&linear_growth(), &trials, &[]);
+        assert_eq!(four.shortcomings, [EvidenceShortcoming::FewSamples { samples: 4 }]);
+        assert_eq!(four.outcome, ClaimOutcome::Undecided);
+    }
+
+    #[test]
+    fn a_threshold_in_the_wrong_direction_contradicts_the_paper() {
+        let bounds = |min, max| ClaimBounds { min, max };
+        let slower = PaperExpectation::Value(0.893);
+        assert_eq!(slower.contradiction(&bounds(Some(0.82), Some(0.97))), None);
+        let wrong = slower.contradiction(&bounds(Some(1.03), Some(1.22))).unwrap();
+        assert!(wrong.contains("0.893") && wrong.contains("1.03 to 1.22"), "{wrong}");
+        let below = PaperExpectation::Below(1.0);
+        assert_eq!(below.contradiction(&bounds(None, Some(0.9))), None);
+        assert!(below.contradiction(&bounds(Some(0.9), None)).is_some());
+        let above = PaperExpectation::Above(1.0);
+        assert_eq!(above.contradiction(&bounds(Some(1.02), None)), None);
+        assert!(above.contradiction(&bounds(None, Some(0.9))).is_some());
     }
 
     #[test]

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aa_test;
 pub mod claim;
 pub mod connection_counts;
 pub mod core_packet_shares;
@@ -23,6 +24,7 @@ pub mod endpoint_counts;
 pub mod endpoint_totals;
 mod error;
 pub mod estimate;
+pub mod evidence_limits;
 pub mod machine_observations;
 pub mod probe_request_totals;
 pub mod probe_result;
@@ -32,13 +34,15 @@ mod record_file;
 pub mod run;
 pub mod run_comparison;
 pub mod run_folder;
+pub mod run_quality;
 pub mod scenario;
 pub mod student_t;
 pub mod trial;
 pub mod trial_selection;
 
 pub use claim::{
-    Claim, ClaimBounds, ClaimOutcome, ClaimRecord, ClaimSource, ClaimTest, SubjectPoint,
+    Claim, ClaimBounds, ClaimOutcome, ClaimRecord, ClaimSource, ClaimTest, PaperExpectation,
+    SubjectPoint,
 };
 pub use connection_counts::{
     ConnectionClose, ConnectionCounts, ConnectionFailureCount, SubstituteClientReport,
@@ -47,14 +51,16 @@ pub use duration_distribution::{DurationDistribution, Quantile};
 pub use endpoint_counts::{ArrivedTraffic, EndpointCounts};
 pub use error::RecordError;
 pub use estimate::{Estimate, RatioDifference};
+pub use evidence_limits::EvidenceShortcoming;
 pub use machine_observations::{ConntrackTableObservation, CoreNetworkLoad, MachineObservations};
 pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
 pub use quantity::{Quantity, QuantityUnit, RunOverlayYAxis};
 pub use run::{
-    GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperStatedValue, Preset,
-    RemeasuredPaperFigure, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,
+    FrameFactsRecord, GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperStatedValue,
+    Preset, RemeasuredPaperFigure, RemoteHostRecord, Run, RunSubject, ScenarioAxis, TrialCounts,
     max_packets_accepted_by_limit,
 };
 pub use run_folder::RunRecord;
+pub use run_quality::RunQuality;
 pub use scenario::{Coordinate, Scenario};
 pub use trial::{DropCount, Trial, TrialKind, TrialNoise, TrialResults, TrialState};

@@ -51,6 +51,9 @@ pub struct Run {
     pub subjects: Vec<RunSubject>,
     /// The rulesets that were generated.
     pub rulesets: Vec<GeneratedRulesetRecord>,
+    /// What the commands that generated frames report of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frame_facts: Vec<FrameFactsRecord>,
     /// Ratio of the same subject measured twice: what this machine calls different although it
     /// is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -240,6 +243,16 @@ pub struct GeneratedRulesetRecord {
     /// Its file in the run's folder, if it is small enough to be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+}
+
+/// What the command that generated the frames of a point reports of them: for example how many
+/// rules they hit. The names are the command's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrameFactsRecord {
+    /// The part of the grid that the frames belong to.
+    pub scenario: Scenario,
+    /// Numbers by name.
+    pub facts: BTreeMap<String, f64>,
 }
 
 /// The same subject measured twice.

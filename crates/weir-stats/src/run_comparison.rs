@@ -1,11 +1,11 @@
-//! Compares two runs of a study, and one subject with itself.
+//! Compares two runs of a study.
 //!
 //! A point is a subject in a scenario. Its values, one per block, are compared as logarithms, so
 //! that differences are ratios. If a run has a subject without rules, rates are first divided by
 //! its rates, block by block: two runs on different days then compare firewalls rather than
 //! machines. Differences are significant at 5 % over all points together (Holm).
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::estimate::Estimate;
 use crate::quantity::{BetterDirection, Quantity};
@@ -13,7 +13,7 @@ use crate::run_folder::RunRecord;
 use crate::scenario::Scenario;
 use crate::student_t::{SampleMean, find_significant_after_holm};
 use crate::trial::{Trial, TrialState};
-use crate::trial_selection::{self, TrialSelection};
+use crate::trial_selection::TrialSelection;
 
 /// Level of all decisions.
 const SIGNIFICANCE_LEVEL: f64 = 0.05;
@@ -188,118 +188,9 @@ pub fn count_points_compatible_with_ratio_one(points: &[ComparedPoint]) -> usize
     points.iter().filter(|point| point.ratio.lo <= 1.0 && point.ratio.hi >= 1.0).count()
 }
 
-/// What a subject against itself says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AaTestResult {
-    /// Repetitions of the study.
-    pub repetitions: usize,
-    /// Those in which some point differed at 5 % (Holm over its points).
-    pub different: usize,
-    /// Points of all repetitions, and those that each differ at 5 %.
-    pub points: usize,
-    /// Points different by themselves.
-    #[serde(rename = "points_different")]
-    pub points_different_uncorrected: usize,
-}
-
-/// Repetitions of twenty that may come out different at 5 % before the method is in doubt.
-const MAX_DIFFERENT_REPETITIONS: usize = 3;
-
-impl AaTestResult {
-    /// Whether no more points differ than expected by chance.
-    pub fn passes(&self) -> bool {
-        self.repetitions > 0 && self.different <= MAX_DIFFERENT_REPETITIONS
-    }
-}
-
-/// A [`AaTestResult`] with its inputs, as stored in a study's folder: `aa.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AaTestRecord {
-    /// When, RFC 3339, UTC.
-    pub date: String,
-    /// Of which subject.
-    pub subject: String,
-    /// How long and how often.
-    pub preset: String,
-    /// Seed of the order.
-    pub seed: u64,
-    /// weir's version.
-    pub weir: String,
-    /// The results.
-    #[serde(flatten)]
-    pub result: AaTestResult,
-}
-
-/// Treats the blocks of an A/A run as `repetitions` of a study and decides each separately: second
-/// copy against first, paired by block.
-pub fn evaluate_aa_test_of_block_groups(
-    trials: &[Trial],
-    subject: &str,
-    repetitions: usize,
-) -> AaTestResult {
-    let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0) as usize;
-    let length = (blocks / repetitions.max(1)).max(1);
-    let mut result =
-        AaTestResult { repetitions: 0, different: 0, points: 0, points_different_uncorrected: 0 };
-    let copies = |place| trial_selection::pair_second_and_first_by_block(trials, subject, place);
-    let places: Vec<_> = trial_selection::list_second_copy_quantity_scenarios(trials)
-        .into_iter()
-        .map(copies)
-        .collect();
-    for repetition in 0..repetitions {
-        let own = repetition * length..(repetition + 1) * length;
-        let means = places.iter().filter_map(|of_place| {
-            let pairs = of_place.iter().filter(|(block, ..)| own.contains(&(*block as usize)));
-            let logs = pairs.map(|(_, second, first)| (second / first).ln());
-            SampleMean::from_values(&logs.filter(|log| log.is_finite()).collect::<Vec<f64>>())
-        });
-        let ps: Vec<f64> = means.map(SampleMean::p_value).collect();
-        result.repetitions += usize::from(!ps.is_empty());
-        result.different +=
-            usize::from(find_significant_after_holm(&ps, SIGNIFICANCE_LEVEL).contains(&true));
-        result.points += ps.len();
-        result.points_different_uncorrected +=
-            ps.iter().filter(|p| **p < SIGNIFICANCE_LEVEL).count();
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::tests::trial;
-    use weir_random::Rng;
-
-    /// Rates of a subject and its copy: `copy` is so many times as fast, with some scatter.
-    fn trials(blocks: u32, copy: f64, seed: u64) -> Vec<Trial> {
-        let mut random = Rng::new(seed);
-        let mut noisy = |pps: f64| pps * (1.0 + (random.below(200) as f64 - 100.0) / 1e4);
-        let mut all = Vec::new();
-        for block in 0..blocks {
-            for (which, speed) in [(0, 1.0), (1, copy)] {
-                for rules in [16_u64, 1024] {
-                    all.push(Trial {
-                        copy_index: which,
-                        block,
-                        subject: "nft".to_owned(),
-                        scenario: Scenario::default().with_coordinate("rules", rules),
-                        correct_verdict_pps: noisy(1e6 * speed),
-                        ..trial(1, 1, &[])
-                    });
-                }
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn identical_copies_rarely_differ_and_slower_copies_nearly_always() {
-        let same = evaluate_aa_test_of_block_groups(&trials(80, 1.0, 1), "nft", 20);
-        assert_eq!((same.repetitions, same.points), (20, 40));
-        assert!(same.different <= 3, "{same:?}");
-        let other = evaluate_aa_test_of_block_groups(&trials(80, 1.05, 1), "nft", 20);
-        assert!(other.different >= 18, "{other:?}");
-    }
 
     fn point(quantity: Quantity, lo: f64, hi: f64, different: bool) -> ComparedPoint {
         ComparedPoint {
@@ -340,31 +231,6 @@ mod tests {
                 count_points_compatible_with_ratio_one(&[])
             ),
             (2, 0)
-        );
-    }
-
-    #[test]
-    fn aa_tests_evaluate_loads_like_rates() {
-        let load = |copy, block, seconds| Trial {
-            kind: crate::trial::TrialKind::Load,
-            copy_index: copy,
-            block,
-            seconds,
-            subject: "list".to_owned(),
-            ..trial(1, 1, &[])
-        };
-        let all = |copy: f64| -> Vec<Trial> {
-            let scatter = |block: u32| 1.0 + f64::from(block % 3) / 1e3;
-            (0..60)
-                .flat_map(|block| [load(0, block, 1.0), load(1, block, copy * scatter(block))])
-                .collect()
-        };
-        let other = evaluate_aa_test_of_block_groups(&all(1.5), "list", 20);
-        assert_eq!((other.repetitions, other.different), (20, 20));
-        assert!(!other.passes());
-        assert!(
-            !evaluate_aa_test_of_block_groups(&[], "list", 20).passes(),
-            "nothing measured is no pass"
         );
     }
 }

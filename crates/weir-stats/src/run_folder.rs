@@ -16,11 +16,14 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use crate::claim;
 use crate::error::RecordError;
 use crate::rate_search::RateSearchRecord;
 use crate::record_file::{RecordFile, RecordText};
-use crate::run::{RECORD_FORMAT_VERSION, Run};
+use crate::run::{NoiseFloor, RECORD_FORMAT_VERSION, Run};
+use crate::run_quality::RunQuality;
 use crate::trial::Trial;
+use crate::trial_selection;
 
 /// A run with its trials.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +79,25 @@ fn load_record_with_reader(
     let trials = parse_json_lines(&read(&trials_file(dir))?)?;
     let file = searches_file(dir);
     let searches = if file.exists() { parse_json_lines(&read(&file)?)? } else { Vec::new() };
-    Ok(RunRecord { run, trials, searches })
+    let mut record = RunRecord { run, trials, searches };
+    record.compute_floor_and_claims();
+    Ok(record)
+}
+
+impl RunRecord {
+    /// Computes the noise floor and the outcome of every claim from the trials. It is called
+    /// whenever records are read: those that `run.json` holds are of the version that wrote it.
+    pub fn compute_floor_and_claims(&mut self) {
+        let trials = &self.trials;
+        self.run.noise_floor = self.run.noise_floor.take().and_then(|stored| {
+            let ratio = trial_selection::estimate_noise_floor(trials, &stored.subject)?;
+            Some(NoiseFloor { ratio, ..stored })
+        });
+        let shortcomings = RunQuality::from_run(&self.run).shortcomings();
+        for record in &mut self.run.claims {
+            *record = claim::evaluate_claim(&record.claim, &self.trials, &shortcomings);
+        }
+    }
 }
 
 fn load_run_json(dir: &Path) -> Result<Run, RecordError> {

@@ -1,8 +1,8 @@
 //! Student's t: intervals and p-values of a few values that scatter normally.
 //!
-//! The bootstrap of [`estimate`](crate::estimate) does not assume normality, but with four blocks
-//! it reports one in eight A/A pairs as different. For *decisions* at a stated level (A/A, two runs
-//! against each other, many points at once), logarithms of ratios are compared by t.
+//! Two runs of a study have no blocks in common, so they cannot be compared by ratios within
+//! blocks, as everything in one run is ([`estimate`](crate::estimate)): the means of their
+//! logarithms are compared by t, and many points at once by Holm's method.
 
 /// A mean with what is known of its error.
 #[derive(Clone, Copy, Debug, PartialEq)]

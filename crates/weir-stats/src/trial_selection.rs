@@ -66,9 +66,9 @@ impl<'a> TrialSelection<'a> {
     }
 
     /// Median over blocks, with its interval.
-    pub fn estimate_median_of_block_means(&self, trials: &[Trial], seed: u64) -> Option<Estimate> {
+    pub fn estimate_median_of_block_means(&self, trials: &[Trial]) -> Option<Estimate> {
         let values: Vec<f64> = self.block_means(trials).into_values().collect();
-        estimate::estimate_median(&values, seed)
+        estimate::estimate_median(&values)
     }
 }
 
@@ -77,7 +77,6 @@ pub fn estimate_block_paired_ratio(
     first: TrialSelection<'_>,
     second: TrialSelection<'_>,
     trials: &[Trial],
-    seed: u64,
 ) -> Option<Estimate> {
     let seconds = second.block_means(trials);
     let pairs: Vec<(f64, f64)> = first
@@ -85,7 +84,7 @@ pub fn estimate_block_paired_ratio(
         .into_iter()
         .filter_map(|(block, value)| Some((value, *seconds.get(&block)?)))
         .collect();
-    estimate::estimate_median_of_pair_ratios(&pairs, seed)
+    estimate::estimate_median_of_pair_ratios(&pairs)
 }
 
 /// What a step adds: the difference of two selections over the `steps` between them, median over
@@ -95,7 +94,6 @@ pub fn estimate_difference_per_step(
     to: TrialSelection<'_>,
     steps: f64,
     trials: &[Trial],
-    seed: u64,
 ) -> Option<Estimate> {
     let starts = from.block_means(trials);
     let slopes: Vec<f64> = to
@@ -103,7 +101,7 @@ pub fn estimate_difference_per_step(
         .into_iter()
         .filter_map(|(block, value)| Some((value - starts.get(&block)?) / steps))
         .collect();
-    estimate::estimate_median(&slopes, seed)
+    estimate::estimate_median(&slopes)
 }
 
 /// What was measured of a second copy of a subject, and where.
@@ -133,14 +131,14 @@ pub fn pair_second_and_first_by_block(
 
 /// Ratio of the second copy of `subject` to its first, over all points and blocks: the noise
 /// floor.
-pub fn estimate_noise_floor(trials: &[Trial], subject: &str, seed: u64) -> Option<Estimate> {
+pub fn estimate_noise_floor(trials: &[Trial], subject: &str) -> Option<Estimate> {
     let of_place = |place| pair_second_and_first_by_block(trials, subject, place);
     let pairs: Vec<(f64, f64)> = list_second_copy_quantity_scenarios(trials)
         .into_iter()
         .flat_map(of_place)
         .map(|(_, second, first)| (second, first))
         .collect();
-    estimate::estimate_median_of_pair_ratios(&pairs, seed)
+    estimate::estimate_median_of_pair_ratios(&pairs)
 }
 
 /// Median over trials of the share of time for which tasks waited for a processor; `None` without
@@ -187,7 +185,7 @@ mod tests {
         );
         let first = TrialSelection::of_first_copy(Quantity::Pps, "ipset", &many);
         let second = TrialSelection::of_first_copy(Quantity::Pps, "ipset", &few);
-        let ratio = estimate_block_paired_ratio(first, second, &trials, 1).unwrap();
+        let ratio = estimate_block_paired_ratio(first, second, &trials).unwrap();
         assert_eq!((ratio.value, ratio.samples), (0.5, 2));
     }
 
@@ -207,7 +205,7 @@ mod tests {
         let from = TrialSelection::of_first_copy(Quantity::NsPerPacket, "linear", &few);
         let to = TrialSelection::of_first_copy(Quantity::NsPerPacket, "linear", &many);
         // (10 - 1) and (10 - 2) nanoseconds over 32 rules.
-        let slope = estimate_difference_per_step(from, to, 32.0, &trials, 1).unwrap();
+        let slope = estimate_difference_per_step(from, to, 32.0, &trials).unwrap();
         assert_eq!((slope.value, slope.samples), (8.5 / 32.0, 2));
     }
 
@@ -231,15 +229,15 @@ mod tests {
         let point =
             Scenario::default().with_coordinate("rules", 16).with_coordinate("source", "far");
         let selection = TrialSelection::of_first_copy(Quantity::LoadSeconds, "nft", &point);
-        assert_eq!(selection.estimate_median_of_block_means(&[load], 1).unwrap().value, 0.5);
+        assert_eq!(selection.estimate_median_of_block_means(&[load]).unwrap().value, 0.5);
     }
 
     #[test]
     fn the_noise_floor_pairs_the_copies() {
         let mut trials = vec![rate("none", 0, 0, 100.0), rate("none", 0, 0, 101.0)];
         trials[1].copy_index = 1;
-        assert_eq!(estimate_noise_floor(&trials, "none", 1).unwrap().value, 1.01);
-        assert_eq!(estimate_noise_floor(&trials[..1], "none", 1), None);
+        assert_eq!(estimate_noise_floor(&trials, "none").unwrap().value, 1.01);
+        assert_eq!(estimate_noise_floor(&trials[..1], "none"), None);
     }
 
     /// A trial of connections in which `completed` were.
@@ -266,9 +264,9 @@ mod tests {
         let trials: Vec<Trial> = (0..3)
             .flat_map(|block| [connecting(0, block, 1000), connecting(1, block, 1100)])
             .collect();
-        let floor = estimate_noise_floor(&trials, "tracked", 1).unwrap();
+        let floor = estimate_noise_floor(&trials, "tracked").unwrap();
         assert!((floor.value - 1.1).abs() < 1e-9 && floor.samples == 3, "{floor:?}");
         let alone: Vec<Trial> = trials.into_iter().filter(|trial| trial.copy_index == 0).collect();
-        assert!(estimate_noise_floor(&alone, "tracked", 1).is_none(), "one copy has no floor");
+        assert!(estimate_noise_floor(&alone, "tracked").is_none(), "one copy has no floor");
     }
 }

@@ -44,6 +44,7 @@ fn run() -> Run {
         axes: Vec::new(),
         subjects: Vec::new(),
         rulesets: Vec::new(),
+        frame_facts: Vec::new(),
         noise_floor: None,
         counts: TrialCounts::default(),
         claims: Vec::new(),

@@ -7,6 +7,9 @@ use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
 use crate::study::{AA_PRESET_NAME, AaControl};
 
+/// Fewest blocks whose range contains the median with a probability of at least 95 %.
+const MIN_BLOCKS_OF_95_PERCENT: u32 = 6;
+
 impl LoadedStudy {
     /// Makes it a study of one subject against itself: `times` as many blocks as each preset has,
     /// no claims, and no loads where there is anything else.
@@ -26,8 +29,7 @@ impl LoadedStudy {
             study.presets.insert(AA_PRESET_NAME.to_owned(), short);
         }
         for preset in study.presets.values_mut() {
-            // One block has no scatter to be judged by.
-            preset.blocks = preset.blocks.max(2) * times;
+            preset.blocks = preset.blocks.max(MIN_BLOCKS_OF_95_PERCENT) * times;
             preset.loads = if study.traffic.is_none() { preset.blocks } else { 0 };
             preset.adds = 0;
         }

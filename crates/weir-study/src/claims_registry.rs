@@ -2,51 +2,46 @@
 //!
 //! Every study has a `claims.toml`: the numbered figures, tables, observations and conclusions of a
 //! paper that belong to it. An item either names claims of the study's `study.toml`, and then its
-//! status is *computed* from the records of the newest complete run under `runs/`; or it says why
-//! there is nothing to compute. No status can be set by hand.
+//! status is *computed* from the records of the complete runs under `runs/`, of which the best one
+//! decides ([`kept_runs`]); or it says why there is nothing to compute. No status can be set by
+//! hand.
 
+mod definition_changes;
+mod estimate_text;
+pub mod kept_runs;
+mod objection;
+mod objections;
 mod statement_status;
+mod status_text;
+mod study_statements;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-use weir_stats::run_comparison::AaTestRecord;
-use weir_stats::{ClaimRecord, Estimate, claim, run_folder};
+use serde::Deserialize;
+use weir_stats::Claim;
+use weir_stats::aa_test::AaTestRecord;
 
 use crate::StudyError;
-use crate::study::Study;
+use crate::loaded_study::LoadedStudy;
 use crate::study_loader::load_study;
 use crate::toml_text::{check_and_deserialize_toml, error_at_offset};
 use crate::value_rule_tables::CLAIMS_VALUE_RULES;
 
+pub use self::estimate_text::format_estimate;
+pub use self::kept_runs::{KeptRun, format_cpu_for_folder, format_cpu_for_reader};
+pub use self::objection::{Objection, ObjectionKind};
 pub use self::statement_status::{
-    ClaimEvidence, StatementKind, StatementStatus, StatementWithStatus,
+    ClaimEvidence, OtherRunEvidence, StatementKind, StatementStatus, StatementWithStatus,
 };
+pub use self::status_text::{
+    README_LIST_END_MARKER, README_LIST_START_MARKER, describe_aa_test, describe_kept_run,
+    format_statement_evidence, format_statement_status, render_study_markdown_tables,
+};
+pub use self::study_statements::StudyStatements;
 
 /// The file of a study's folder that says the result of a subject against itself.
 pub const AA_TEST_FILE: &str = "aa.json";
-
-/// A study as the registry knows it.
-#[derive(Clone, Debug, Serialize)]
-pub struct StudyStatements {
-    /// Name of its folder.
-    pub study: String,
-    /// What a reader sees.
-    pub title: String,
-    /// The paper; `None` for a study that repeats none.
-    pub paper: Option<String>,
-    /// The command that runs it; `None` if it cannot be run yet.
-    pub command: Option<String>,
-    /// Folder of the newest complete run below the study's, e.g. `runs/2026-11-21-host`.
-    pub run: Option<String>,
-    /// The result of one of its subjects against itself, where that was measured and kept.
-    pub self_test: Option<AaTestRecord>,
-    /// What the paper says.
-    pub items: Vec<StatementWithStatus>,
-    /// weir's own claims, with the outcome of them.
-    pub own: Vec<StatementWithStatus>,
-}
 
 /// The contents of `claims.toml`.
 #[derive(Deserialize)]
@@ -58,7 +53,7 @@ struct ClaimsFile {
     items: Vec<toml::Spanned<StatementDefinition>>,
 }
 
-/// An item of the file: exactly one of the last four keys determines its status.
+/// An item of the file: exactly one of the last five keys determines its status.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StatementDefinition {
@@ -69,6 +64,7 @@ struct StatementDefinition {
     stated: Option<String>,
     claims: Option<Vec<String>>,
     needs: Option<String>,
+    needs_old_software: Option<String>,
     lost: Option<String>,
     missing: Option<String>,
 }
@@ -77,8 +73,9 @@ struct StatementDefinition {
 ///
 /// # Errors
 /// A folder that cannot be read; with file and line: a `claims.toml` or `study.toml` that is not
-/// one, an item that says none or several of `claims`, `needs`, `lost`, `missing`, a claim that the
-/// study has not, a number twice; records that cannot be read.
+/// one, an item that says none or several of `claims`, `needs`, `needs_old_software`, `lost`,
+/// `missing`, a claim that the study has not, a number twice; records that cannot be read, or whose
+/// folder names another processor.
 pub fn evaluate_statements_of_all_studies(
     studies: &Path,
 ) -> Result<Vec<StudyStatements>, StudyError> {
@@ -105,8 +102,13 @@ pub fn evaluate_statements_of_all_studies(
     Ok(entries)
 }
 
-fn evaluate_statements_of_study(folder: &Path) -> Result<StudyStatements, StudyError> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+/// One study, by its folder.
+///
+/// # Errors
+/// As [`evaluate_statements_of_all_studies`].
+pub fn evaluate_statements_of_study(folder: &Path) -> Result<StudyStatements, StudyError> {
+    let whole = folder.canonicalize().map_err(StudyError::file_access_error("read", folder))?;
+    let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.join("claims.toml");
     let text = if path.is_file() {
         fs::read_to_string(&path).map_err(StudyError::file_access_error("read", &path))?
@@ -115,47 +117,51 @@ fn evaluate_statements_of_study(folder: &Path) -> Result<StudyStatements, StudyE
     };
     let claims: ClaimsFile = check_and_deserialize_toml(&path, &text, CLAIMS_VALUE_RULES)?;
     let loaded = match folder.join("study.toml").is_file() {
-        true => Some(load_study(folder)?.study),
+        true => Some(load_study(folder)?),
         false => None,
     };
-    let run = find_newest_complete_run_path_in_study(folder)?;
-    let outcomes = match (&loaded, &run) {
-        (Some(study), Some(run)) => Some(evaluate_study_claims(study, &folder.join(run))?),
-        _ => None,
+    let kept = kept_runs::load_kept_runs_best_first(folder)?;
+    let evidence = |id: &str| {
+        let loaded = loaded.as_ref()?;
+        let claim = find_claim(loaded, id)?;
+        let evidence = kept_runs::choose_claim_evidence(loaded, claim, &kept);
+        let objections = objections::list_claim_objections(loaded, claim, &evidence, &kept);
+        Some((evidence, objections))
     };
-    let known: Vec<&str> =
-        loaded.iter().flat_map(|study| &study.claims).map(|c| c.get_ref().id.as_str()).collect();
     let mut items = Vec::new();
     for item in claims.items {
         let at = item.span().start;
         let refuse = |message: String| error_at_offset(&path, &text, at, message);
-        items.push(
-            evaluate_statement_status(item.into_inner(), &known, outcomes.as_deref())
-                .map_err(refuse)?,
-        );
+        items.push(evaluate_statement_status(item.into_inner(), evidence).map_err(refuse)?);
     }
-    let own =
-        loaded.as_ref().map_or_else(Vec::new, |study| list_weir_claims(study, outcomes.as_deref()));
+    let own = loaded.as_ref().map_or_else(Vec::new, |study| list_weir_claims(study, evidence));
     let title = match (&loaded, claims.title) {
-        (Some(study), _) => study.title.clone(),
+        (Some(loaded), _) => loaded.study.title.clone(),
         (None, Some(title)) => title,
         (None, None) => {
             let message = "without a study.toml it needs a `title`".to_owned();
             return Err(error_at_offset(&path, &text, 0, message));
         }
     };
-    let command = loaded.map(|_| format!("weir lab run studies/{name} -o run"));
+    let command = loaded.as_ref().map(|_| format!("weir lab run studies/{name} -o run"));
     let self_test = read_aa_test(folder)?;
     Ok(StudyStatements {
         study: name,
         title,
         paper: claims.paper,
         command,
-        run,
+        run: kept.first().map(|kept| kept.run.folder.clone()),
+        runs: kept.into_iter().map(|kept| kept.run).collect(),
+        objections: objections::list_aa_objections(self_test.as_ref()),
         self_test,
         items,
         own,
     })
+}
+
+fn find_claim<'a>(loaded: &'a LoadedStudy, id: &str) -> Option<&'a Claim> {
+    let mut claims = loaded.study.claims.iter().map(toml::Spanned::get_ref);
+    claims.find(|claim| claim.id == id)
 }
 
 /// What is kept of a subject against itself in a study's folder.
@@ -173,170 +179,76 @@ fn read_aa_test(folder: &Path) -> Result<Option<AaTestRecord>, StudyError> {
     serde_json::from_str(&text).map(Some).map_err(failed)
 }
 
-/// The newest complete run of a study: folders under `runs` begin with their date.
-fn find_newest_complete_run_path_in_study(study: &Path) -> Result<Option<String>, StudyError> {
-    let Ok(entries) = fs::read_dir(study.join("runs")) else { return Ok(None) };
-    let mut runs: Vec<PathBuf> =
-        entries.flatten().map(|e| e.path()).filter(|run| run.join("run.json").is_file()).collect();
-    runs.sort();
-    while let Some(run) = runs.pop() {
-        if run_folder::load_record(&run)?.run.complete {
-            let name = run.file_name().unwrap_or_default().to_string_lossy();
-            return Ok(Some(format!("runs/{name}")));
-        }
-    }
-    Ok(None)
-}
-
-/// The study's claims, decided on the trials that are kept.
-fn evaluate_study_claims(study: &Study, run: &Path) -> Result<Vec<ClaimRecord>, StudyError> {
-    let record = run_folder::load_record(run)?;
-    let seed = record.run.seed;
-    let decide =
-        |text: &toml::Spanned<_>| claim::evaluate_claim(text.get_ref(), &record.trials, seed);
-    Ok(study.claims.iter().map(decide).collect())
-}
-
 fn evaluate_statement_status(
     item: StatementDefinition,
-    known: &[&str],
-    outcomes: Option<&[ClaimRecord]>,
+    evidence_by_claim_id: impl Fn(&str) -> Option<(ClaimEvidence, Vec<Objection>)>,
 ) -> Result<StatementWithStatus, String> {
-    let StatementDefinition { number, kind, place, text, stated, claims, needs, lost, missing } =
-        item;
-    let wrong = || format!("{number} needs exactly one of `claims`, `needs`, `lost`, `missing`");
-    let (status, why, evidence) = match (claims, needs, lost, missing) {
-        (Some(claims), None, None, None) if !claims.is_empty() => {
-            if let Some(absent) = claims.iter().find(|id| !known.contains(&id.as_str())) {
-                return Err(format!("{number}: study.toml has no claim `{absent}`"));
+    let StatementDefinition {
+        number,
+        kind,
+        place,
+        text,
+        stated,
+        claims,
+        needs,
+        needs_old_software,
+        lost,
+        missing,
+    } = item;
+    let reasons = [
+        (StatementStatus::NeedsHardware, needs),
+        (StatementStatus::NeedsOldSoftware, needs_old_software),
+        (StatementStatus::NotPreserved, lost),
+        (StatementStatus::NotBuilt, missing),
+    ];
+    let mut reasons = reasons.into_iter().filter_map(|(status, why)| Some((status, why?)));
+    let mut objections = Vec::new();
+    let (status, why, evidence) = match (claims, reasons.next(), reasons.next()) {
+        (Some(claims), None, None) if !claims.is_empty() => {
+            let mut evidence = Vec::new();
+            for id in &claims {
+                let absent = || format!("{number}: study.toml has no claim `{id}`");
+                let (of_claim, objected) = evidence_by_claim_id(id).ok_or_else(absent)?;
+                evidence.push(of_claim);
+                objections.extend(objected);
             }
-            let evidence = collect_claim_evidence(&claims, outcomes);
+            objections.extend(objections::list_statement_objections(&evidence));
             let worst = evidence.iter().map(|one| one.status).min();
             (worst.unwrap_or(StatementStatus::NotRun), None, evidence)
         }
-        (None, Some(needs), None, None) => {
-            (StatementStatus::NeedsHardware, Some(needs), Vec::new())
-        }
-        (None, None, Some(lost), None) => (StatementStatus::NotPreserved, Some(lost), Vec::new()),
-        (None, None, None, Some(missing)) => (StatementStatus::NotBuilt, Some(missing), Vec::new()),
-        _ => return Err(wrong()),
-    };
-    Ok(StatementWithStatus { number, kind, place, text, stated, status, why, evidence })
-}
-
-fn collect_claim_evidence(
-    claims: &[String],
-    outcomes: Option<&[ClaimRecord]>,
-) -> Vec<ClaimEvidence> {
-    let one = |id: &String| {
-        let record = outcomes.and_then(|all| all.iter().find(|record| record.claim.id == *id));
-        ClaimEvidence {
-            claim: id.clone(),
-            status: record.map_or(StatementStatus::NotRun, |record| record.outcome.into()),
-            estimate: record.and_then(|record| record.estimate),
+        (None, Some((status, why)), None) => (status, Some(why), Vec::new()),
+        _ => {
+            return Err(format!(
+                "{number} needs exactly one of `claims`, `needs`, `needs_old_software`, `lost`, \
+                 `missing`"
+            ));
         }
     };
-    claims.iter().map(one).collect()
+    Ok(StatementWithStatus { number, kind, place, text, stated, status, why, evidence, objections })
 }
 
-fn list_weir_claims(study: &Study, outcomes: Option<&[ClaimRecord]>) -> Vec<StatementWithStatus> {
-    let own = study.claims.iter().map(|claim| claim.get_ref());
+fn list_weir_claims(
+    loaded: &LoadedStudy,
+    evidence: impl Fn(&str) -> Option<(ClaimEvidence, Vec<Objection>)>,
+) -> Vec<StatementWithStatus> {
+    let own = loaded.study.claims.iter().map(|claim| claim.get_ref());
     own.filter(|claim| claim.by == weir_stats::ClaimSource::Weir)
-        .map(|claim| {
-            let evidence = collect_claim_evidence(std::slice::from_ref(&claim.id), outcomes);
-            StatementWithStatus {
+        .filter_map(|claim| {
+            let (of_claim, objections) = evidence(&claim.id)?;
+            let evidence = vec![of_claim];
+            Some(StatementWithStatus {
                 number: claim.id.clone(),
                 kind: StatementKind::Own,
                 place: String::new(),
                 text: claim.text.clone(),
                 stated: None,
                 status: evidence[0].status,
-                why: claim.needs.clone(),
+                why: claim.needs.clone().or_else(|| claim.needs_old_software.clone()),
                 evidence,
-            }
+                objections,
+            })
         })
         .collect()
-}
-
-/// Where the list of a README begins.
-pub const README_LIST_START_MARKER: &str = "<!-- weir lab list -->";
-/// Where it ends.
-pub const README_LIST_END_MARKER: &str = "<!-- /weir lab list -->";
-
-/// The items of a study as the tables of its README: what the paper says, and weir's own claims.
-pub fn render_study_markdown_tables(entry: &StudyStatements) -> String {
-    let mut text = String::new();
-    if !entry.items.is_empty() {
-        text.push_str("| | where | what the paper says | its value | here |\n");
-        text.push_str("|---|---|---|---|---|\n");
-        for item in &entry.items {
-            let stated = item.stated.as_deref().unwrap_or("");
-            let (number, place, says) = (&item.number, &item.place, &item.text);
-            let line = format!(
-                "| **{number}** | {place} | {says} | {stated} | {} |\n",
-                format_statement_status(item)
-            );
-            text.push_str(&line);
-        }
-    }
-    if !entry.own.is_empty() {
-        text.push_str(if text.is_empty() { "" } else { "\n" });
-        text.push_str("| weir's own claims | here |\n|---|---|\n");
-        for item in &entry.own {
-            text.push_str(&format!("| {} | {} |\n", item.text, format_statement_status(item)));
-        }
-    }
-    text
-}
-
-/// The status with its reason or its numbers.
-fn format_statement_status(item: &StatementWithStatus) -> String {
-    let mut text = item.status.to_string();
-    if let Some(why) = &item.why {
-        text.push_str(&format!(": {why}"));
-    }
-    let numbers: Vec<String> = item
-        .evidence
-        .iter()
-        .filter_map(|one| Some(format_estimate(one.estimate.as_ref()?)))
-        .collect();
-    if !numbers.is_empty() {
-        text.push_str(&format!(": {}", numbers.join("; ")));
-    }
-    text
-}
-
-/// The result of a subject against itself, as a sentence.
-pub fn describe_aa_test(kept: &AaTestRecord) -> String {
-    let AaTestRecord { date, subject, preset, result, .. } = kept;
-    let (of, points) = (result.repetitions, result.points / result.repetitions.max(1));
-    let plural = if points == 1 { "" } else { "s" };
-    let doubt = if result.passes() { "" } else { ": the method is in doubt here" };
-    let day = date.get(..10).unwrap_or(date);
-    format!(
-        "{subject} against itself: a difference was reported in {} of {of} repetitions with \
-         {points} point{plural} each; about 5 % are expected by chance (preset {preset}, {day})\
-         {doubt}",
-        result.different
-    )
-}
-
-/// `0.97 (0.95 to 0.99)`.
-pub fn format_estimate(estimate: &Estimate) -> String {
-    let Estimate { value, lo, hi, .. } = estimate;
-    format!(
-        "{} ({} to {})",
-        format_three_significant_digits(*value),
-        format_three_significant_digits(*lo),
-        format_three_significant_digits(*hi)
-    )
-}
-
-/// Three digits that count, without an exponent.
-fn format_three_significant_digits(value: f64) -> String {
-    let size = value.abs().max(1e-9).log10().floor() as i32;
-    let decimals = usize::try_from((2 - size).clamp(0, 6)).unwrap_or(0);
-    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]
@@ -347,7 +259,19 @@ mod tests {
         let text = format!(
             "number = \"X1\"\nkind = \"figure\"\nplace = \"figure 1\"\ntext = \"it falls\"\n{more}"
         );
-        evaluate_statement_status(toml::from_str(&text).unwrap(), &["falls"], None)
+        let not_run = |id: &str| {
+            let evidence = || ClaimEvidence {
+                claim: id.to_owned(),
+                status: StatementStatus::NotRun,
+                estimate: None,
+                run: None,
+                cpu: None,
+                shortcomings: Vec::new(),
+                other_runs: Vec::new(),
+            };
+            (id == "falls").then(|| (evidence(), Vec::new()))
+        };
+        evaluate_statement_status(toml::from_str(&text).unwrap(), not_run)
     }
 
     #[test]
@@ -355,6 +279,10 @@ mod tests {
         assert_eq!(
             statement_with_extra_toml("needs = \"a ring\"").unwrap().status,
             StatementStatus::NeedsHardware
+        );
+        assert_eq!(
+            statement_with_extra_toml("needs_old_software = \"Linux 2.4\"").unwrap().status,
+            StatementStatus::NeedsOldSoftware
         );
         assert_eq!(
             statement_with_extra_toml("lost = \"the table\"").unwrap().status,
@@ -386,12 +314,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_significant_digits() {
-        let shown = [0.001234, 0.97, 12.345, 1234567.0].map(format_three_significant_digits);
-        assert_eq!(shown, ["0.00123", "0.970", "12.3", "1234567"]);
-    }
-
-    #[test]
     fn a_recorded_aa_test_is_read_and_described() {
         let folder = std::env::temp_dir().join(format!("weir-aa-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -399,16 +321,16 @@ mod tests {
         let kept = |different: u32| {
             format!(
                 r#"{{"date": "2001-02-03T04:05:06Z", "subject": "nft", "preset": "aa", "seed": 1,
-                    "weir": "0", "repetitions": 20, "different": {different}, "points": 40,
-                    "points_different": 2}}"#
+                    "weir": "0", "repetitions": 20, "different": 2, "points": 40,
+                    "statistic": "median_interval", "points_different": {different}}}"#
             )
         };
-        fs::write(folder.join(AA_TEST_FILE), kept(1)).unwrap();
+        fs::write(folder.join(AA_TEST_FILE), kept(3)).unwrap();
         let said = describe_aa_test(&read_aa_test(&folder).unwrap().unwrap());
-        let words = "nft against itself: a difference was reported in 1 of 20 repetitions with \
-                     2 points each; about 5 % are expected by chance (preset aa, 2001-02-03)";
+        let words = "nft against itself: the interval excluded 1 at 3 of 40 points in 20 \
+                     repetitions; about 5 % are expected by chance (preset aa, 2001-02-03)";
         assert_eq!(said, words);
-        fs::write(folder.join(AA_TEST_FILE), kept(4)).unwrap();
+        fs::write(folder.join(AA_TEST_FILE), kept(9)).unwrap();
         let said = describe_aa_test(&read_aa_test(&folder).unwrap().unwrap());
         assert!(said.ends_with("the method is in doubt here"), "{said}");
         fs::write(folder.join(AA_TEST_FILE), "{}").unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
-use weir_stats::{Claim, Coordinate, Paper, PaperStatedValue, Scenario};
+use weir_stats::{Claim, ClaimBounds, Coordinate, Paper, PaperStatedValue, Scenario};
 
 use crate::file_generator::FileGenerator;
 use crate::firewall_devices::FirewallDevices;
@@ -53,6 +53,9 @@ pub struct Study {
     /// Claims with their tests.
     #[serde(default)]
     pub claims: Vec<Spanned<Claim>>,
+    /// Changes of the study after a kept run that leave the run usable, each with the reason.
+    #[serde(default)]
+    pub accepted_changes: Vec<AcceptedChange>,
     /// Values that the paper's text states.
     #[serde(default)]
     pub paper_values: Vec<PaperStatedValue>,
@@ -67,9 +70,24 @@ impl Study {
         self.traffic.as_ref().map_or(&RULESET_LOADS_ONLY_FEATURES, Traffic::workload_features)
     }
 
+    /// Whether the study says that a change of `part` after the run in `folder` leaves it usable.
+    pub fn accepts_change(&self, folder: &str, part: &str) -> bool {
+        let accepts = |change: &AcceptedChange| {
+            change.run == folder && change.parts.iter().any(|accepted| accepted == part)
+        };
+        self.accepted_changes.iter().any(accepts)
+    }
+
     /// How its frames are made, where it plays frames.
     pub fn frames_generator(&self) -> Option<&FileGenerator> {
         Some(&self.traffic.as_ref()?.frames()?.source)
+    }
+
+    /// What its frames must be like, by the names of facts; nothing where it plays none.
+    pub fn required_frame_facts(&self) -> &BTreeMap<String, ClaimBounds> {
+        static NONE: BTreeMap<String, ClaimBounds> = BTreeMap::new();
+        let frames = self.traffic.as_ref().and_then(Traffic::frames);
+        frames.map_or(&NONE, |frames| &frames.required_facts)
     }
 
     /// The axis of the share of frames that rules have to drop, where it sets one.
@@ -81,6 +99,18 @@ impl Study {
     pub fn connection_load(&self) -> Option<&ConnectionLoad> {
         self.traffic.as_ref()?.connection_load()
     }
+}
+
+/// Parts of a study that changed after a kept run, and do not change what its claims measure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptedChange {
+    /// The run's folder below the study's: `runs/2026-11-21-amd-epyc-2cpu`.
+    pub run: String,
+    /// `ruleset`, `traffic`, `subject NAME`.
+    pub parts: Vec<String>,
+    /// Why the run is still evidence, one sentence.
+    pub reason: String,
 }
 
 /// One axis.

@@ -134,12 +134,26 @@ impl LoadedStudy {
                 self.check_axis_value_exists(axis, &Coordinate::Number(*to), at)?;
                 above.as_ref().map_or(Ok(()), place)
             }
-            None if claim.needs.is_none() => {
-                let message = format!("claim `{}` has neither `test` nor `needs`", claim.id);
+            None if claim.needs.is_none() == claim.needs_old_software.is_none() => {
+                let message = format!(
+                    "claim `{}` needs exactly one of `test`, `needs`, `needs_old_software`",
+                    claim.id
+                );
                 Err(self.study_error_at_offset(at, message))
             }
             None => Ok(()),
-        }
+        }?;
+        let Some(test) = &claim.test else { return Ok(()) };
+        let contradiction =
+            claim.expects.as_ref().and_then(|expects| expects.contradiction(test.within()));
+        let message = if let Some(why) = contradiction {
+            format!("{why}: the test is in the wrong direction, or its bounds are")
+        } else if let Some(why) = find_reason_true_by_construction(test) {
+            why
+        } else {
+            return Ok(());
+        };
+        Err(self.study_error_at_offset(at, format!("claim `{}`: {message}", claim.id)))
     }
 
     pub(crate) fn check_subject_exists(&self, name: &str, at: usize) -> Result<(), StudyError> {
@@ -195,6 +209,25 @@ impl LoadedStudy {
             }
             _ => self.check_axis_value_exists(axis, value, at),
         })
+    }
+}
+
+/// Why a test cannot fail whatever is measured, if it cannot.
+fn find_reason_true_by_construction(test: &ClaimTest) -> Option<String> {
+    let within = test.within();
+    match test {
+        ClaimTest::Ratio { of, to, .. } if of == to => {
+            Some("both sides of the ratio are the same: it is 1 whatever is measured".to_owned())
+        }
+        ClaimTest::Growth { from, to, .. } if from >= to => {
+            Some(format!("growth from {from} to {to} has no exponent"))
+        }
+        ClaimTest::Ratio { .. } | ClaimTest::Value { .. }
+            if within.max.is_none() && within.min.is_some_and(|min| min <= 0.0) =>
+        {
+            Some("no quantity is negative: any number reproduces it".to_owned())
+        }
+        ClaimTest::Ratio { .. } | ClaimTest::Value { .. } | ClaimTest::Growth { .. } => None,
     }
 }
 

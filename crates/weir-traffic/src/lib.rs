@@ -35,4 +35,7 @@ mod traffic_pattern;
 
 pub use self::boundary_packet_maker::generate_rule_boundary_packets;
 pub use self::traffic_options::TrafficOptions;
-pub use self::traffic_pattern::{PacketPatternOptions, TrafficPattern, generate_pattern_packets};
+pub use self::traffic_pattern::{
+    DecidedBy, PacketPatternOptions, PatternError, PatternPacket, TrafficPattern,
+    generate_pattern_packets,
+};

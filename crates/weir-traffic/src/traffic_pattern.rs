@@ -81,6 +81,8 @@ pub struct PacketPatternOptions {
     pub fixed_devices: Option<(String, String)>,
     /// Protocol of packets whose rule names none: 6 or 17.
     pub default_proto: u8,
+    /// Packets that the ruleset does not accept are left out.
+    pub only_accepted: bool,
 }
 
 impl Default for PacketPatternOptions {
@@ -93,17 +95,89 @@ impl Default for PacketPatternOptions {
             journey_kind: JourneyKind::Forward,
             fixed_devices: None,
             default_proto: 17,
+            only_accepted: false,
         }
     }
 }
 
-/// The packets of a pattern with their expected verdicts; fewer than `options.count` if the ruleset
-/// does not have as many, none if it does not have the pattern at all.
+/// Why a ruleset has no packets of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// The built-in filter chain ends in jumps alone: no rule at its end decides, and what its
+    /// policy takes has passed none of the chains that it jumps to.
+    #[error(
+        "no rule of `{chain}` decides, they only jump: there is no packet that matches at its end; \
+         `uniform` generates packets that the rules of its chains match"
+    )]
+    OnlyJumps {
+        /// That chain.
+        chain: String,
+    },
+    /// No packet is decided where the pattern requires.
+    #[error("{tries} packets were tried, and none of them {requirement}")]
+    NoneFound {
+        /// So many.
+        tries: usize,
+        /// What the pattern requires: `is decided by the last rule of FORWARD`.
+        requirement: String,
+    },
+    /// Rules that decide, which none of the packets made for them reaches.
+    #[error("the ruleset has no rule that accepts or drops: `uniform` and `zipf` need one")]
+    NoDecidingRule,
+    /// Nothing that packets could be near to.
+    #[error("no rule and no set lists an address or a network of at least /8 (IPv6: /32)")]
+    NoListedAddress,
+    /// Every network is taken by a rule.
+    #[error("rules list addresses in every /8 (IPv6: /32): no address is far from all of them")]
+    NothingFar,
+}
+
+/// A packet of a pattern, with what decides it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PatternPacket {
+    /// The packet.
+    pub packet: Packet,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// The counter that it hit last.
+    pub decided_by: Option<DecidedBy>,
+    /// Rules whose tests were begun.
+    pub rules_tried: u32,
+}
+
+impl PatternPacket {
+    /// A packet with what its evaluation found.
+    pub fn from_outcome(packet: Packet, outcome: &Outcome<'_>) -> PatternPacket {
+        PatternPacket {
+            packet,
+            verdict: outcome.verdict,
+            decided_by: find_last_filter_counter(outcome),
+            rules_tried: outcome.rules_tried,
+        }
+    }
+}
+
+/// Where a packet is decided: the last counter that it hits in the filter table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DecidedBy {
+    /// The chain.
+    pub chain: String,
+    /// The number of the rule in it, from 1; `None` for the policy of a built-in chain.
+    pub rule: Option<u32>,
+    /// Whether the chain is one that users create, which packets reach by a jump.
+    pub is_user_chain: bool,
+}
+
+/// The packets of a pattern with their expected verdicts; fewer than `options.max_packets` if the
+/// ruleset does not have as many, none if it has no rules of the family.
+///
+/// # Errors
+/// The ruleset does not have the pattern: no other packets take its place.
 pub fn generate_pattern_packets(
     firewall: &Firewall,
     options: &PacketPatternOptions,
-) -> Vec<(Packet, Verdict)> {
-    let Some(ruleset) = firewall.ruleset(options.family) else { return Vec::new() };
+) -> Result<Vec<PatternPacket>, PatternError> {
+    let Some(ruleset) = firewall.ruleset(options.family) else { return Ok(Vec::new()) };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
     let mut packet_defaults = random_packets::choose_most_named_devices(ruleset, 1500);
     if let Some((iif, oif)) = &options.fixed_devices {
@@ -121,19 +195,31 @@ pub fn generate_pattern_packets(
     };
     let paths = RulePaths::new(ruleset, options.journey_kind);
     match options.pattern {
-        TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_packets(&paths),
-        TrafficPattern::Uniform => maker.generate_packets_weighted_by_random_rank(&paths, |_| 1.0),
-        TrafficPattern::Zipf => {
-            maker.generate_packets_weighted_by_random_rank(&paths, |rank| 1.0 / rank as f64)
+        TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_packets(&paths)?,
+        TrafficPattern::Uniform => {
+            maker.generate_packets_weighted_by_random_rank(&paths, |_| 1.0)?;
         }
-        TrafficPattern::NearMiss => maker.generate_unlisted_addr_packets(true),
-        TrafficPattern::Far => maker.generate_unlisted_addr_packets(false),
+        TrafficPattern::Zipf => {
+            maker.generate_packets_weighted_by_random_rank(&paths, |rank| 1.0 / rank as f64)?;
+        }
+        TrafficPattern::NearMiss => maker.generate_unlisted_addr_packets(true)?,
+        TrafficPattern::Far => maker.generate_unlisted_addr_packets(false)?,
     }
-    maker.generated_packets
+    if maker.generated_packets.is_empty() && options.max_packets > 0 {
+        return Err(PatternError::NoneFound {
+            tries: options.max_packets * TRIES_PER_PACKET,
+            requirement: format!("fits the pattern `{}`", options.pattern.as_str()),
+        });
+    }
+    Ok(maker.generated_packets)
 }
 
 /// Tries for each packet wanted, after which a pattern is taken as exhausted.
 const TRIES_PER_PACKET: usize = 32;
+
+/// Random addresses that are tried for one outside of all listed networks: one of 200 networks that
+/// is left is missed by all of them once in a million packets.
+const FAR_ADDRESS_TRIES: usize = 4096;
 
 struct PatternPacketMaker<'a> {
     options: &'a PacketPatternOptions,
@@ -142,7 +228,7 @@ struct PatternPacketMaker<'a> {
     interpreter: Interpreter<'a>,
     listed_addrs: ListedAddrs,
     seen_packets: HashSet<Packet>,
-    generated_packets: Vec<(Packet, Verdict)>,
+    generated_packets: Vec<PatternPacket>,
     rng: Rng,
 }
 
@@ -155,9 +241,12 @@ impl<'a> PatternPacketMaker<'a> {
         self.interpreter.evaluate_journey(packet, self.options.journey_kind, &mut AlwaysFalseOracle)
     }
 
-    fn push_unseen_packet(&mut self, packet: Packet, verdict: Verdict) {
+    fn push_unseen_packet(&mut self, packet: Packet, outcome: &Outcome<'_>) {
+        if self.options.only_accepted && outcome.verdict != Verdict::Accept {
+            return;
+        }
         if self.seen_packets.insert(packet.clone()) {
-            self.generated_packets.push((packet, verdict));
+            self.generated_packets.push(PatternPacket::from_outcome(packet, outcome));
         }
     }
 
@@ -167,9 +256,12 @@ impl<'a> PatternPacketMaker<'a> {
         &mut self,
         paths: &RulePaths<'_>,
         weight: impl Fn(usize) -> f64,
-    ) {
+    ) -> Result<(), PatternError> {
         let mut rules: Vec<&ReachableRule<'_>> =
             paths.rules.iter().filter(|r| r.rule.target.is_terminating()).collect();
+        if rules.is_empty() {
+            return Err(PatternError::NoDecidingRule);
+        }
         self.rng.shuffle(&mut rules);
         let mut sums = Vec::with_capacity(rules.len());
         let mut sum = 0.0;
@@ -178,18 +270,18 @@ impl<'a> PatternPacketMaker<'a> {
             sums.push(sum);
         }
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
-            if self.has_enough_packets() || rules.is_empty() {
-                return;
+            if self.has_enough_packets() {
+                break;
             }
             let at = self.rng.next_u64() as f64 / u64::MAX as f64 * sum;
             let reached = rules[sums.partition_point(|s| *s < at).min(rules.len() - 1)];
             let Some(packet) = self.build_unconfirmed_rule_packet(paths, reached) else { continue };
             let outcome = self.evaluate_packet(&packet);
             if hits_credited_rule(&outcome, &reached.rule.credited_originals) {
-                let verdict = outcome.verdict;
-                self.push_unseen_packet(packet, verdict);
+                self.push_unseen_packet(packet, &outcome);
             }
         }
+        Ok(())
     }
 
     /// A packet that satisfies a rule; what the rule leaves open is random.
@@ -236,7 +328,7 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     /// Packets that the last rule of the built-in filter chain takes, or else its policy.
-    fn generate_last_rule_packets(&mut self, paths: &RulePaths<'_>) {
+    fn generate_last_rule_packets(&mut self, paths: &RulePaths<'_>) -> Result<(), PatternError> {
         let filter = |w: usize| paths.table_hook_paths[w].table == TableName::Filter;
         let last = paths.rules.iter().rfind(|r| {
             let base = paths
@@ -248,9 +340,19 @@ impl<'a> PatternPacketMaker<'a> {
                 && Some(r.chain_index) == base
                 && r.rule.target.is_terminating()
         });
+        let decides_in_filter =
+            |r: &ReachableRule<'_>| filter(r.table_hook_index) && r.rule.target.is_terminating();
+        if last.is_none() && paths.rules.iter().any(decides_in_filter) {
+            let chain = match self.options.journey_kind {
+                JourneyKind::Forward => "FORWARD",
+                JourneyKind::Input => "INPUT",
+                JourneyKind::Output => "OUTPUT",
+            };
+            return Err(PatternError::OnlyJumps { chain: chain.to_owned() });
+        }
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
             if self.has_enough_packets() {
-                return;
+                break;
             }
             let packet = match last {
                 Some(reached) => self.build_unconfirmed_rule_packet(paths, reached),
@@ -260,7 +362,7 @@ impl<'a> PatternPacketMaker<'a> {
             };
             let Some(mut packet) = packet else { continue };
             if last.is_none() {
-                (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(false);
+                (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(false)?;
             }
             let outcome = self.evaluate_packet(&packet);
             let ends = match last {
@@ -268,25 +370,31 @@ impl<'a> PatternPacketMaker<'a> {
                 None => ends_in_filter_policy(&outcome),
             };
             if ends {
-                let verdict = outcome.verdict;
-                self.push_unseen_packet(packet, verdict);
+                self.push_unseen_packet(packet, &outcome);
             }
         }
+        Ok(())
     }
 
     /// Packets whose addresses no rule lists.
-    fn generate_unlisted_addr_packets(&mut self, near: bool) {
+    fn generate_unlisted_addr_packets(&mut self, near: bool) -> Result<(), PatternError> {
+        let ListedAddrs { source_slash16_or_48_nets, destination_slash16_or_48_nets, .. } =
+            &self.listed_addrs;
+        if near && source_slash16_or_48_nets.is_empty() && destination_slash16_or_48_nets.is_empty()
+        {
+            return Err(PatternError::NoListedAddress);
+        }
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
             if self.has_enough_packets() {
-                return;
+                break;
             }
             let Some(mut packet) = self
                 .fixed_device_and_proto_constraints()
                 .build_packet(&self.packet_defaults, &mut self.rng)
             else {
-                return;
+                break;
             };
-            (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(near);
+            (packet.saddr, packet.daddr) = self.pick_near_or_far_addrs(near)?;
             if [packet.saddr, packet.daddr]
                 .iter()
                 .any(|a| self.listed_addrs.has_addr_in_narrow_net(a.0))
@@ -295,31 +403,35 @@ impl<'a> PatternPacketMaker<'a> {
             }
             let sport = 1024 + self.rng.below(60_000) as u16;
             set_sport(&mut packet, sport);
-            let verdict = self.evaluate_packet(&packet).verdict;
-            self.push_unseen_packet(packet, verdict);
+            let outcome = self.evaluate_packet(&packet);
+            self.push_unseen_packet(packet, &outcome);
         }
+        Ok(())
     }
 
     /// Source and destination: near or far from what the rules list.
-    fn pick_near_or_far_addrs(&mut self, near: bool) -> (Addr, Addr) {
+    fn pick_near_or_far_addrs(&mut self, near: bool) -> Result<(Addr, Addr), PatternError> {
         let family = self.options.family;
         let wide = if family == Family::V4 { 16 } else { 48 };
         let mut one = |nets: &[u128], far: &HashSet<u128>| {
             if near {
                 let random = self.rng.next_u128() & family.max_addr() & !family.netmask(wide);
                 if let Some(net) = self.rng.pick_if_any(nets) {
-                    return Addr(net | random);
+                    return Ok(Addr(net | random));
                 }
             }
             let top = if family == Family::V4 { 8 } else { 32 };
-            let mut addr = random_routable_addr(family, &mut self.rng);
-            for _ in 0..64 {
+            for _ in 0..FAR_ADDRESS_TRIES {
+                let addr = random_routable_addr(family, &mut self.rng);
                 if !far.contains(&(addr & family.netmask(top))) {
-                    break;
+                    return Ok(Addr(addr));
                 }
-                addr = random_routable_addr(family, &mut self.rng);
             }
-            Addr(addr)
+            // Of packets near to listed sources, no rule lists destinations, or the other way round.
+            if near {
+                return Ok(Addr(random_routable_addr(family, &mut self.rng)));
+            }
+            Err(PatternError::NothingFar)
         };
         let ListedAddrs {
             source_slash16_or_48_nets: sources,
@@ -327,7 +439,7 @@ impl<'a> PatternPacketMaker<'a> {
             slash8_or_32_nets: tops,
             ..
         } = &self.listed_addrs;
-        (one(sources, tops), one(destinations, tops))
+        Ok((one(sources, tops)?, one(destinations, tops)?))
     }
 }
 
@@ -345,6 +457,25 @@ fn hits_credited_rule(outcome: &Outcome<'_>, credited_originals: &[OriginalRuleI
     !credited_originals.is_empty()
         && outcome.hits.iter().any(|h| h.credited_originals.first() == credited_originals.first())
 }
+
+/// The last rule or policy of the filter table that counted the packet.
+fn find_last_filter_counter(outcome: &Outcome<'_>) -> Option<DecidedBy> {
+    outcome.hits.iter().rev().find_map(|hit| match hit.counted_object {
+        CountedObject::Rule { table: TableName::Filter, chain, number } => Some(DecidedBy {
+            chain: chain.to_string(),
+            rule: Some(number),
+            is_user_chain: !BUILT_IN_FILTER_CHAINS.contains(&&**chain),
+        }),
+        CountedObject::Policy { table: TableName::Filter, chain } => {
+            Some(DecidedBy { chain: chain.to_string(), rule: None, is_user_chain: false })
+        }
+        CountedObject::Rule { .. }
+        | CountedObject::Policy { .. }
+        | CountedObject::IpsetElement { .. } => None,
+    })
+}
+
+const BUILT_IN_FILTER_CHAINS: [&str; 3] = ["INPUT", "FORWARD", "OUTPUT"];
 
 fn ends_in_filter_policy(outcome: &Outcome<'_>) -> bool {
     let filter =

@@ -7,8 +7,8 @@ use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{
-    PacketPatternOptions, TrafficOptions, TrafficPattern, generate_pattern_packets,
-    generate_rule_boundary_packets,
+    DecidedBy, PacketPatternOptions, PatternError, PatternPacket, TrafficOptions, TrafficPattern,
+    generate_pattern_packets, generate_rule_boundary_packets,
 };
 
 fn firewall(text: &str) -> Firewall {
@@ -171,10 +171,10 @@ const ROWS: &str = "*filter\n:FORWARD DROP [0:0]\n\
     -A FORWARD -s 10.1.0.1/32 -j ACCEPT\n-A FORWARD -s 10.1.0.2/32 -j ACCEPT\n\
     -A FORWARD -s 10.2.0.3/32 -j ACCEPT\n-A FORWARD -p udp -j ACCEPT\nCOMMIT\n";
 
-fn pattern(pattern: TrafficPattern) -> Vec<(Packet, Verdict)> {
+fn pattern(pattern: TrafficPattern) -> Vec<PatternPacket> {
     let options =
         PacketPatternOptions { pattern, max_packets: 64, ..PacketPatternOptions::default() };
-    generate_pattern_packets(&firewall(ROWS), &options)
+    generate_pattern_packets(&firewall(ROWS), &options).expect("the rows have every pattern")
 }
 
 #[test]
@@ -186,22 +186,89 @@ fn pattern_packets_end_at_the_expected_rule() {
     };
     for kind in TrafficPattern::ALL {
         assert_eq!(pattern(kind).len(), 64, "{}", kind.as_str());
-        assert!(pattern(kind).iter().all(|(_, v)| *v == Verdict::Accept), "{}", kind.as_str());
+        assert!(pattern(kind).iter().all(|p| p.verdict == Verdict::Accept), "{}", kind.as_str());
     }
-    assert!(pattern(TrafficPattern::AllMatchAtEnd).iter().all(|(p, _)| tried(p) == 4));
+    assert!(pattern(TrafficPattern::AllMatchAtEnd).iter().all(|p| tried(&p.packet) == 4));
     let met: HashSet<u32> =
-        pattern(TrafficPattern::Uniform).iter().map(|(p, _)| tried(p)).collect();
+        pattern(TrafficPattern::Uniform).iter().map(|p| tried(&p.packet)).collect();
     assert_eq!(met, HashSet::from([1, 2, 3, 4]));
+    for kind in TrafficPattern::ALL {
+        assert!(pattern(kind).iter().all(|p| p.rules_tried == tried(&p.packet)));
+    }
+    let ends = pattern(TrafficPattern::AllMatchAtEnd);
+    let last = DecidedBy { chain: "FORWARD".to_owned(), rule: Some(4), is_user_chain: false };
+    assert!(ends.iter().all(|p| p.decided_by.as_ref() == Some(&last)));
 }
 
 #[test]
 fn near_misses_are_close_to_listed_addresses_unlike_far_ones() {
     let listed = [0x0a01_0001, 0x0a01_0002, 0x0a02_0003];
-    for (p, _) in pattern(TrafficPattern::NearMiss) {
+    for p in pattern(TrafficPattern::NearMiss).into_iter().map(|p| p.packet) {
         assert!([0x0a01, 0x0a02].contains(&(p.saddr.0 >> 16)), "{:x}", p.saddr.0);
         assert!(!listed.contains(&p.saddr.0));
     }
-    for (p, _) in pattern(TrafficPattern::Far) {
+    for p in pattern(TrafficPattern::Far).into_iter().map(|p| p.packet) {
         assert_ne!(p.saddr.0 >> 24, 10);
     }
+}
+
+/// Customers whose chains are reached from a FORWARD that only jumps.
+const CUSTOMERS: &str = "*filter\n:FORWARD ACCEPT [0:0]\n:a - [0:0]\n:b - [0:0]\n\
+    -A FORWARD -s 10.1.0.1/32 -j a\n-A FORWARD -s 10.1.0.2/32 -j b\n\
+    -A a -j ACCEPT\n-A b -j ACCEPT\nCOMMIT\n";
+
+fn pattern_of(text: &str, pattern: TrafficPattern) -> Result<Vec<PatternPacket>, PatternError> {
+    let options =
+        PacketPatternOptions { pattern, max_packets: 16, ..PacketPatternOptions::default() };
+    generate_pattern_packets(&firewall(text), &options)
+}
+
+#[test]
+fn packets_of_strangers_do_not_stand_in_for_those_at_the_end() {
+    let within = pattern_of(CUSTOMERS, TrafficPattern::Uniform).unwrap();
+    assert_eq!(within.len(), 16);
+    assert!(within.iter().all(|p| p.decided_by.as_ref().unwrap().is_user_chain));
+    let error = pattern_of(CUSTOMERS, TrafficPattern::AllMatchAtEnd).unwrap_err();
+    assert_eq!(error, PatternError::OnlyJumps { chain: "FORWARD".to_owned() });
+}
+
+#[test]
+fn a_policy_at_the_end_of_rules_without_chains_is_an_end() {
+    let log = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.1.0.1/32 -j LOG\nCOMMIT\n";
+    let ends = pattern_of(log, TrafficPattern::AllMatchAtEnd).unwrap();
+    let policy = DecidedBy { chain: "FORWARD".to_owned(), rule: None, is_user_chain: false };
+    assert!(!ends.is_empty() && ends.iter().all(|p| p.decided_by.as_ref() == Some(&policy)));
+}
+
+#[test]
+fn what_a_ruleset_does_not_have_is_an_error_and_not_another_pattern() {
+    let no_rule = "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n";
+    assert_eq!(pattern_of(no_rule, TrafficPattern::Uniform), Err(PatternError::NoDecidingRule));
+    assert_eq!(pattern_of(no_rule, TrafficPattern::NearMiss), Err(PatternError::NoListedAddress));
+    let hidden = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j ACCEPT\n\
+                  -A FORWARD -s 10.1.0.1/32 -j ACCEPT\nCOMMIT\n";
+    let error = pattern_of(hidden, TrafficPattern::AllMatchAtEnd).unwrap_err();
+    assert!(matches!(error, PatternError::NoneFound { .. }), "{error}");
+    let everywhere: String =
+        (0..256).map(|net| format!("-A FORWARD -s {net}.0.0.1/32 -j ACCEPT\n")).collect();
+    let all = format!("*filter\n:FORWARD ACCEPT [0:0]\n{everywhere}COMMIT\n");
+    assert_eq!(pattern_of(&all, TrafficPattern::Far), Err(PatternError::NothingFar));
+    assert!(pattern_of(&all, TrafficPattern::NearMiss).is_ok(), "positive control");
+}
+
+#[test]
+fn packets_that_are_not_accepted_are_left_out_on_request() {
+    let text = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.1.0.1/32 -j ACCEPT\n\
+                -A FORWARD -s 10.1.0.2/32 -j DROP\nCOMMIT\n";
+    let pattern = |only_accepted| {
+        let pattern = TrafficPattern::Uniform;
+        let options =
+            PacketPatternOptions { pattern, max_packets: 64, only_accepted, ..Default::default() };
+        generate_pattern_packets(&firewall(text), &options).unwrap()
+    };
+    let dropped = |all: Vec<PatternPacket>| {
+        (all.len(), all.iter().filter(|p| p.verdict != Verdict::Accept).count())
+    };
+    assert!(dropped(pattern(false)).1 > 0, "positive control");
+    assert_eq!(dropped(pattern(true)), (64, 0));
 }

@@ -39,8 +39,8 @@ pub use generations::{
     GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
 pub use lab::{
-    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabReportArgs, LabRunArgs,
-    LabSelftestArgs, LabServeArgs, SearchLossArg,
+    LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabRefereeArgs, LabReportArgs,
+    LabRunArgs, LabSelftestArgs, LabServeArgs, SearchLossArg,
 };
 pub use limits::TimeLimitArgs;
 pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};

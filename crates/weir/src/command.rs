@@ -14,6 +14,7 @@ pub mod form_output;
 pub mod generations;
 pub mod lab;
 pub mod lab_claims;
+pub mod lab_referee;
 pub mod lab_run_per_kernel;
 pub mod lab_run_reports;
 pub mod lab_selftest;

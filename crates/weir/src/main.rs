@@ -122,6 +122,7 @@ fn run_lab_command(subcommand: LabCommand) -> anyhow::Result<YesNoExitStatus> {
         LabCommand::Serve(args) => command::lab_serve_over_http::serve_pages_until_killed(&args),
         LabCommand::Compare(args) => command::lab::compare_runs_and_print(&args),
         LabCommand::Agent => command::lab::run_firewall_host_agent(),
+        LabCommand::Referee(args) => command::lab_referee::print_objections(&args),
         LabCommand::List(args) => command::lab_claims::print_or_write_claim_lists(&args),
     }
 }

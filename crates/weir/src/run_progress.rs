@@ -77,7 +77,7 @@ fn format_estimate_of_updated_subjects(trials: &[Trial], seen: usize) -> Vec<(&s
         }
         let quantity = Quantity::primary_of_trial_kind(trial.kind).unwrap_or(Quantity::LossRatio);
         let selection = TrialSelection::of_first_copy(quantity, &trial.subject, &trial.scenario);
-        let Some(estimate) = selection.estimate_median_of_block_means(trials, 1) else { continue };
+        let Some(estimate) = selection.estimate_median_of_block_means(trials) else { continue };
         let at = trial.scenario.to_string();
         let at = if at.is_empty() { at } else { format!(" at {at}") };
         found.push((
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn each_updated_subject_has_its_current_estimate_with_interval() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu");
+        let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-amd-epyc-2cpu");
         let record = weir_stats::run_folder::load_record(&run).unwrap();
         let lines = format_estimate_of_updated_subjects(&record.trials, 0);
         let mut subjects: Vec<&str> = lines.iter().map(|(subject, _)| *subject).collect();

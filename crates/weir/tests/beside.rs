@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use weir_testkit::{TempFolder, testdata};
 
-const RULES: &str = "studies/kadlecsik2005-rules/runs/2026-11-21-vm-2cpu";
-const TABLES: &str = "studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu";
+const RULES: &str = "studies/kadlecsik2005-rules/runs/2026-11-21-amd-epyc-2cpu";
+const TABLES: &str = "studies/hagtheil-empty-tables/runs/2026-11-21-amd-epyc-2cpu";
 
 /// The page of kept runs, and what was said.
 fn report(folder: &TempFolder, runs: &[&str]) -> (Output, Option<String>) {
@@ -31,7 +31,9 @@ fn a_page_of_several_runs_draws_all_of_them() {
     let page = page.unwrap();
     assert!(ended.status.success());
     assert!(page.contains("3 runs in one plot"));
-    for name in ["2026-11-21-vm-2cpu", "2026-11-21-vm-2cpu (2)", "2026-11-21-vm-2cpu (3)"] {
+    for name in
+        ["2026-11-21-amd-epyc-2cpu", "2026-11-21-amd-epyc-2cpu (2)", "2026-11-21-amd-epyc-2cpu (3)"]
+    {
         assert!(page.contains(&format!(", {name}\" data-x=")), "{name} has points");
     }
     let drawings = |page: &str| page.matches("<figure").count();
@@ -39,7 +41,7 @@ fn a_page_of_several_runs_draws_all_of_them() {
     let data = |page: &str| page.matches("download=\"").count();
     assert_eq!((data(&alone), data(&page)), (2, 6), "the records of each are inside");
     let said = String::from_utf8(ended.stdout).unwrap();
-    assert_eq!(said.matches("2026-11-21-vm-2cpu, ").count(), 3, "{said}");
+    assert_eq!(said.matches("2026-11-21-amd-epyc-2cpu, ").count(), 3, "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use weir_stats::run_folder;
 use weir_testkit::testdata;
 
 fn kept() -> PathBuf {
-    testdata::repository_root().join("studies/hagtheil-empty-tables/runs/2026-11-21-vm-2cpu")
+    testdata::repository_root().join("studies/hagtheil-empty-tables/runs/2026-11-21-amd-epyc-2cpu")
 }
 
 /// A copy of the kept run in which a subject's rates are `times` as high.
@@ -78,7 +78,7 @@ fn a_machine_that_became_slower_as_a_whole_is_no_regression() {
 
 #[test]
 fn runs_of_two_studies_are_not_compared() {
-    let other =
-        testdata::repository_root().join("studies/kadlecsik2005-rules/runs/2026-11-21-vm-2cpu");
+    let other = testdata::repository_root()
+        .join("studies/kadlecsik2005-rules/runs/2026-11-21-amd-epyc-2cpu");
     assert_eq!(compare(&other, &[]).status.code(), Some(2));
 }

@@ -255,7 +255,7 @@ fn said(output: &Output) -> String {
 fn gain(record: &RunRecord, pattern: &str) -> Estimate {
     let all = Scenario::default().with_coordinate("pattern", pattern);
     let of = |subject| TrialSelection::of_first_copy(Quantity::Pps, subject, &all);
-    estimate_block_paired_ratio(of("tree"), of("linear"), &record.trials, 1).unwrap()
+    estimate_block_paired_ratio(of("tree"), of("linear"), &record.trials).unwrap()
 }
 
 /// Whether two ratios are the same within their intervals, each made wider by a quarter: those of

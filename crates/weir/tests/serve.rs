@@ -59,7 +59,7 @@ fn studies() -> std::path::PathBuf {
 }
 
 fn kept() -> std::path::PathBuf {
-    studies().join("hagtheil-empty-tables/runs/2026-11-21-vm-2cpu")
+    studies().join("hagtheil-empty-tables/runs/2026-11-21-amd-epyc-2cpu")
 }
 
 #[test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use weir_kernel::Namespace;
-use weir_stats::{Coordinate, GeneratedRulesetRecord, Scenario};
+use weir_stats::{Coordinate, FrameFactsRecord, GeneratedRulesetRecord, Scenario};
 
 use crate::LabError;
 use crate::frames::drop_mix;
+use crate::frames::frame_facts::read_and_check_frame_facts;
 use crate::frames::{self, Frame};
 use crate::host::host_trait::ExecTarget;
 use crate::host::study_command::{StudyCommand, StudyCommandEnv};
@@ -133,16 +134,16 @@ impl GeneratedRunFiles {
         )
     }
 
-    /// Makes and reads the frames of a point.
+    /// Makes and reads the frames of a point; the first time, what their command reports of them.
     pub(crate) fn generate_frames_by_study_command(
         &mut self,
         study: &Study,
         point: &Scenario,
-    ) -> Result<(), LabError> {
-        let Some(traffic) = study.frames_generator() else { return Ok(()) };
+    ) -> Result<Option<FrameFactsRecord>, LabError> {
+        let Some(traffic) = study.frames_generator() else { return Ok(None) };
         let part = point.project_to_axes(&traffic.declared_axis_names());
         if self.frames.contains_key(&part) {
-            return Ok(());
+            return Ok(None);
         }
         let path = self.generated_path("frames", traffic, point);
         let ruleset = self.ruleset_path(study, point);
@@ -153,14 +154,15 @@ impl GeneratedRunFiles {
             file_variables: vec![("FRAMES", &path), ("RULESET", &ruleset)],
         };
         self.command_env.run_in_namespace(&self.tool_namespace, &job)?;
+        let facts = read_and_check_frame_facts(&path, study.required_frame_facts())?;
         let mut frames = frames::load_pcap_and_verdicts(&path)?;
         if let Some(axis) = study.drop_share_axis() {
             let share = part.coordinate(axis).and_then(Coordinate::as_number);
             frames = drop_mix::mix_by_drop_percent(&frames, share)
                 .map_err(|message| LabError::UnsendableFrames { path, message })?;
         }
-        self.frames.insert(part, frames);
-        Ok(())
+        self.frames.insert(part.clone(), frames);
+        Ok((!facts.is_empty()).then_some(FrameFactsRecord { scenario: part, facts }))
     }
 
     /// The frames of a point, and the part of the grid that they depend on.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use weir_stats::run::RECORD_FORMAT_VERSION;
 use weir_stats::{
-    NoiseFloor, Preset, Run, RunSubject, Scenario, ScenarioAxis, TrialCounts, TrialState, claim,
-    trial_selection,
+    NoiseFloor, Preset, Run, RunQuality, RunSubject, Scenario, ScenarioAxis, TrialCounts,
+    TrialState, claim, trial_selection,
 };
 
 use crate::LabError;
@@ -43,14 +43,12 @@ pub(crate) fn create_record_folder_with_files(
 pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> Run {
     let study = &run.loaded_study.study;
     let seed = run.options.seed;
-    let claims =
-        study.claims.iter().map(|claim| claim::evaluate_claim(claim.get_ref(), &run.trials, seed));
     let noise_floor = study.again.as_ref().and_then(|again| {
         let subject = again.subject.get_ref().clone();
-        let ratio = trial_selection::estimate_noise_floor(&run.trials, &subject, seed)?;
+        let ratio = trial_selection::estimate_noise_floor(&run.trials, &subject)?;
         Some(NoiseFloor { subject, ratio })
     });
-    Run {
+    let mut json = Run {
         format: RECORD_FORMAT_VERSION,
         study: run.loaded_study.name.clone(),
         title: study.title.clone(),
@@ -78,12 +76,19 @@ pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> Run {
         axes: build_record_axes(run),
         subjects: build_record_subjects(run),
         rulesets: run.rulesets.clone(),
+        frame_facts: run.frame_facts.clone(),
         noise_floor,
         counts: count_trials_by_state(run),
-        claims: claims.collect(),
+        claims: Vec::new(),
         paper_values: study.paper_values.clone(),
         doubts: collect_doubts(run),
-    }
+    };
+    let shortcomings = RunQuality::from_run(&json).shortcomings();
+    let decide = |claim: &toml::Spanned<_>| {
+        claim::evaluate_claim(claim.get_ref(), &run.trials, &shortcomings)
+    };
+    json.claims = study.claims.iter().map(decide).collect();
+    json
 }
 
 fn build_record_axes(run: &RunState<'_>) -> Vec<ScenarioAxis> {

@@ -32,7 +32,8 @@ impl RunState<'_> {
         }
         for point in points {
             self.report_step_or_interrupt(&format!("generate the frames at {point}"), 0.1)?;
-            self.generated_files.generate_frames_by_study_command(study, point)?;
+            let facts = self.generated_files.generate_frames_by_study_command(study, point)?;
+            self.frame_facts.extend(facts);
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use weir_kernel::stop_signal;
 use weir_stats::rate_search::RateSearchRecord;
 use weir_stats::{
-    Coordinate, GeneratedRulesetRecord, HostEnvironment, RemoteHostRecord, Scenario, Trial,
-    run_folder,
+    Coordinate, FrameFactsRecord, GeneratedRulesetRecord, HostEnvironment, RemoteHostRecord,
+    Scenario, Trial, run_folder,
 };
 use weir_study::{LoadedStudy, PresetDefinition, SubjectCopy};
 
@@ -36,6 +36,7 @@ pub(crate) struct RunState<'a> {
     pub(crate) trials: Vec<Trial>,
     pub(crate) searches: Vec<RateSearchRecord>,
     pub(crate) rulesets: Vec<GeneratedRulesetRecord>,
+    pub(crate) frame_facts: Vec<FrameFactsRecord>,
     pub(crate) axes: BTreeMap<String, Vec<Coordinate>>,
     pub(crate) unmeasurable_subjects: BTreeMap<String, String>,
     pub(crate) accepted_disturbed_trial_count: u64,

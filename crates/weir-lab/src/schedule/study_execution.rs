@@ -105,6 +105,7 @@ pub fn execute_study(
         trials: prior.map_or_else(Vec::new, |prior| prior.trials),
         searches: Vec::new(),
         rulesets: Vec::new(),
+        frame_facts: Vec::new(),
         core,
         environment: environment::capture_environment(core, scheduling.clone()),
         scheduling,

@@ -25,8 +25,10 @@ pub(super) fn render_section(model: &ReportModel<'_>) -> Markup {
                 }
             }
             p.about {
-                "Each claim was written with its test before anything was measured, and is "
-                "decided by the end of the interval that is closer to the bound."
+                "Each claim was written with its test before anything was measured. It is "
+                "undecided where its interval reaches over a bound of the test, or the run is not "
+                "good enough. Intervals hold for this machine, a "
+                (run.firewall_environment().cpu_model) "."
             }
             (render_claims_table(model, ClaimSource::Paper, "The paper’s"))
             (render_claims_table(model, ClaimSource::Weir, "weir’s own"))
@@ -64,20 +66,28 @@ fn render_claim_row(model: &ReportModel<'_>, record: &ClaimRecord) -> Markup {
                     (format_ratio_without_times_sign(estimate.value)) " " span.range { (format_interval(estimate, format_ratio_without_times_sign)) }
                     br;
                 }
+                @for shortcoming in &record.shortcomings { (shortcoming) br; }
                 @if let Some(test) = &record.claim.test {
                     span.range { (describe_claim_test(model, test)) }
-                } @else if let Some(needs) = &record.claim.needs { span.range { "needs " (needs) } }
+                } @else if let Some(needs) = needs_of_claim(record) { span.range { "needs " (needs) } }
             }
         }
     }
 }
 
+fn needs_of_claim(record: &ClaimRecord) -> Option<&String> {
+    record.claim.needs.as_ref().or(record.claim.needs_old_software.as_ref())
+}
+
 fn outcome_css_class(outcome: ClaimOutcome) -> &'static str {
     match outcome {
         ClaimOutcome::Reproduced => "ok",
-        ClaimOutcome::ReproducedInShape => "noisy",
-        ClaimOutcome::NotReproducedOrUndecided => "invalid",
-        ClaimOutcome::NeedsHardware | ClaimOutcome::NotMeasured => "plain",
+        ClaimOutcome::InDirectionOnly => "noisy",
+        ClaimOutcome::Refuted => "invalid",
+        ClaimOutcome::Undecided
+        | ClaimOutcome::NeedsHardware
+        | ClaimOutcome::NeedsOldSoftware
+        | ClaimOutcome::NotMeasured => "plain",
     }
 }
 
@@ -85,8 +95,8 @@ fn outcome_css_class(outcome: ClaimOutcome) -> &'static str {
 fn outcome_text(record: &ClaimRecord) -> String {
     match (record.claim.by, record.outcome) {
         (ClaimSource::Weir, ClaimOutcome::Reproduced) => "kept".to_owned(),
-        (ClaimSource::Weir, ClaimOutcome::ReproducedInShape) => "nearly kept".to_owned(),
-        (ClaimSource::Weir, ClaimOutcome::NotReproducedOrUndecided) => "not kept".to_owned(),
+        (ClaimSource::Weir, ClaimOutcome::InDirectionOnly) => "nearly kept".to_owned(),
+        (ClaimSource::Weir, ClaimOutcome::Refuted) => "not kept".to_owned(),
         (_, outcome) => outcome.to_string(),
     }
 }
@@ -95,14 +105,14 @@ fn outcome_text(record: &ClaimRecord) -> String {
 fn describe_claim_test(model: &ReportModel<'_>, test: &ClaimTest) -> String {
     match test {
         ClaimTest::Ratio { quantity, of, to, within, shape } => format!(
-            "{} of {} against {}: {within} (qualitatively: {shape})",
+            "{} of {} against {}: {within} (in direction: {shape})",
             quantity.title(),
             describe_subject_point(model, of),
             describe_subject_point(model, to)
         ),
         ClaimTest::Value { quantity, of, within, shape } => {
             format!(
-                "{} of {}: {within} (qualitatively: {shape})",
+                "{} of {}: {within} (in direction: {shape})",
                 quantity.title(),
                 describe_subject_point(model, of)
             )
@@ -114,7 +124,7 @@ fn describe_claim_test(model: &ReportModel<'_>, test: &ClaimTest) -> String {
             };
             format!(
                 "exponent of {} of {} over {axis} {from} to {to}{above}: {within} \
-                 (qualitatively: {shape})",
+                 (in direction: {shape})",
                 quantity.title(),
                 model.subject_label_by_name(subject)
             )

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::objection::Objection;
 use serde::{Deserialize, Serialize};
-use weir_stats::{ClaimOutcome, Estimate};
+use weir_stats::{ClaimOutcome, Estimate, EvidenceShortcoming};
 
 /// One figure, table, observation or conclusion.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +27,8 @@ pub struct StatementWithStatus {
     pub why: Option<String>,
     /// The numbers that decided, one a claim.
     pub evidence: Vec<ClaimEvidence>,
+    /// What a referee would object to.
+    pub objections: Vec<Objection>,
 }
 
 /// What an item is.
@@ -56,7 +59,8 @@ impl fmt::Display for StatementKind {
     }
 }
 
-/// The outcome of an item; the worse ones first.
+/// The outcome of an item. Of several claims, the first one in this order is that of the statement:
+/// a refuted part refutes it, whatever else is undecided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatementStatus {
@@ -64,18 +68,34 @@ pub enum StatementStatus {
     NotBuilt,
     /// A study can, and no run of it is kept.
     NotRun,
-    /// The kept run does not hold what the test needs.
+    /// Measured, and the whole interval contradicts it.
+    Refuted,
+    /// No kept run holds what the test needs.
     NotMeasured,
-    /// Measured, and not seen here.
-    NotReproduced,
+    /// The interval reaches over a bound, or no kept run is good enough to decide.
+    Undecided,
     /// The same direction, not the same size.
-    ReproducedInShape,
+    InDirectionOnly,
     /// Seen here too.
     Reproduced,
-    /// It takes what this machine is not.
+    /// It takes hardware that this machine has not.
     NeedsHardware,
+    /// It takes a kernel or a program of that time.
+    NeedsOldSoftware,
     /// The paper's text does not hold it.
     NotPreserved,
+}
+
+impl StatementStatus {
+    /// Whether a measurement decided it, in whichever direction.
+    pub fn is_decided_by_measurement(self) -> bool {
+        matches!(
+            self,
+            StatementStatus::Refuted
+                | StatementStatus::InDirectionOnly
+                | StatementStatus::Reproduced
+        )
+    }
 }
 
 impl fmt::Display for StatementStatus {
@@ -83,11 +103,13 @@ impl fmt::Display for StatementStatus {
         f.pad(match self {
             StatementStatus::NotBuilt => "not built yet",
             StatementStatus::NotRun => "not run yet",
+            StatementStatus::Refuted => "refuted",
             StatementStatus::NotMeasured => "not measured",
-            StatementStatus::NotReproduced => "not reproduced",
-            StatementStatus::ReproducedInShape => "qualitatively reproduced",
+            StatementStatus::Undecided => "undecided",
+            StatementStatus::InDirectionOnly => "in direction only",
             StatementStatus::Reproduced => "reproduced",
             StatementStatus::NeedsHardware => "needs hardware",
+            StatementStatus::NeedsOldSoftware => "needs old software",
             StatementStatus::NotPreserved => "not preserved in the text",
         })
     }
@@ -97,15 +119,17 @@ impl From<ClaimOutcome> for StatementStatus {
     fn from(outcome: ClaimOutcome) -> StatementStatus {
         match outcome {
             ClaimOutcome::Reproduced => StatementStatus::Reproduced,
-            ClaimOutcome::ReproducedInShape => StatementStatus::ReproducedInShape,
-            ClaimOutcome::NotReproducedOrUndecided => StatementStatus::NotReproduced,
+            ClaimOutcome::InDirectionOnly => StatementStatus::InDirectionOnly,
+            ClaimOutcome::Undecided => StatementStatus::Undecided,
+            ClaimOutcome::Refuted => StatementStatus::Refuted,
             ClaimOutcome::NeedsHardware => StatementStatus::NeedsHardware,
+            ClaimOutcome::NeedsOldSoftware => StatementStatus::NeedsOldSoftware,
             ClaimOutcome::NotMeasured => StatementStatus::NotMeasured,
         }
     }
 }
 
-/// A claim's number.
+/// What the kept runs say of one claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimEvidence {
     /// The claim in `study.toml`.
@@ -114,4 +138,25 @@ pub struct ClaimEvidence {
     pub status: StatementStatus,
     /// Its number with the interval, where it was measured.
     pub estimate: Option<Estimate>,
+    /// The run that decides, e.g. `runs/2026-11-21-amd-epyc-2cpu`.
+    pub run: Option<String>,
+    /// The processor of that run.
+    pub cpu: Option<String>,
+    /// Why it is undecided.
+    pub shortcomings: Vec<EvidenceShortcoming>,
+    /// What the other kept runs say of it.
+    pub other_runs: Vec<OtherRunEvidence>,
+}
+
+/// What a kept run says of a claim that another run decides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherRunEvidence {
+    /// The run.
+    pub run: String,
+    /// Its processor.
+    pub cpu: String,
+    /// The outcome there.
+    pub status: StatementStatus,
+    /// The number there.
+    pub estimate: Estimate,
 }

@@ -1,7 +1,10 @@
 //! Kind `frames`: frames of a command, mixed where an axis says how.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::Spanned;
+use weir_stats::ClaimBounds;
 
 use crate::file_generator::FileGenerator;
 use crate::traffic::traffic_axis::TrafficAxis;
@@ -17,6 +20,9 @@ pub struct FrameTraffic {
     /// The axis whose values are the share of frames to be dropped, percent; without it, frames are
     /// sent as the command made them.
     pub drop_axis: Option<String>,
+    /// What the frames must be like, by the names of the facts that the command writes to
+    /// `FRAMES.facts`. Others than these are not measured.
+    pub required_facts: BTreeMap<String, ClaimBounds>,
 }
 
 static FRAMES_WORKLOAD_FEATURES: WorkloadFeatures = WorkloadFeatures {
@@ -63,6 +69,8 @@ struct FramesDefinition {
     axes: Option<Vec<Spanned<String>>>,
     command: Option<String>,
     drop_axis: Option<Spanned<String>>,
+    #[serde(default)]
+    hits: BTreeMap<String, ClaimBounds>,
 }
 
 impl TryFrom<FramesDefinition> for FrameTraffic {
@@ -75,7 +83,8 @@ impl TryFrom<FramesDefinition> for FrameTraffic {
         let drop_axis = text.drop_axis.as_ref().map(|axis| axis.get_ref().clone());
         let is_new = |axis: &Spanned<String>| axes.iter().all(|a| a.get_ref() != axis.get_ref());
         axes.extend(text.drop_axis.filter(is_new));
-        Ok(FrameTraffic { source: FileGenerator { axes, command }, drop_axis })
+        let source = FileGenerator { axes, command };
+        Ok(FrameTraffic { source, drop_axis, required_facts: text.hits })
     }
 }
 
@@ -94,7 +103,7 @@ mod tests {
 
     #[test]
     fn invalid_frames_traffic_is_refused() {
-        let own = "it takes `axes`, `command`, `drop_axis`";
+        let own = "it takes `axes`, `command`, `drop_axis`, `hits`";
         assert_refused(
             "axes = []\ncommand = \"true\"\nport = 80",
             &format!("takes no `port`; {own}"),

@@ -59,6 +59,18 @@ Example:
   weir lab list --status 'not built yet'
   weir lab list --json | jq '.studies[].items[] | {number, status}'")]
     List(LabListArgs),
+    /// List what a referee would object to in each statement, computed from the records: exit status
+    /// 1 if there is anything.
+    #[command(after_help = "\
+Reports runs that are too noisy to decide, few samples, intervals that reach over a bound, runs that
+contradict each other, traffic and subjects that the record does not prove, and tests that cannot
+fail.
+
+Example:
+  weir lab referee studies/strongarm2016-drop
+  weir lab referee --all
+  weir lab referee --all --json | jq '.studies[].items[] | {number, objections}'")]
+    Referee(LabRefereeArgs),
     /// The firewall's end of `weir lab run --hosts`; `ssh` starts it there.
     #[command(hide = true)]
     Agent,
@@ -160,6 +172,23 @@ pub struct LabListArgs {
     /// Write the list of each study into its README, between the marks.
     #[arg(long, conflicts_with_all = ["json", "status"])]
     pub write: bool,
+}
+
+/// `weir lab referee`.
+#[derive(Debug, Args)]
+pub struct LabRefereeArgs {
+    /// Folder of a study.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub study: Option<PathBuf>,
+    /// All studies in the folder that --studies names.
+    #[arg(long)]
+    pub all: bool,
+    /// Folder of the studies.
+    #[arg(long, value_name = "DIR", default_value = "studies", requires = "all")]
+    pub studies: PathBuf,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `weir lab index`.

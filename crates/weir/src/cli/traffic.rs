@@ -12,7 +12,8 @@ use super::operand::SourcesBesidesFileArgs;
 pub enum TrafficPatternArg {
     /// On and around every boundary of every rule, and random ones.
     Boundary,
-    /// Decided by the last rule that accepts: every rule before it is evaluated.
+    /// Decided by the last rule that accepts or drops, or by the policy if there are no chains to jump
+    /// to: every rule before it is evaluated.
     End,
     /// Evenly over the rules.
     Uniform,
@@ -39,6 +40,9 @@ pub struct TrafficArgs {
     /// The hook of the filter table on the packets' path.
     #[arg(long, value_enum, default_value_t = FilterHookArg::Forward)]
     pub hook: FilterHookArg,
+    /// Only packets that the ruleset accepts.
+    #[arg(long)]
+    pub accepted: bool,
     /// Number of packets.
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub count: usize,
@@ -48,7 +52,8 @@ pub struct TrafficArgs {
     /// Input and output device of every packet, if the topology determines them: `eth0,eth1`.
     #[arg(long, value_name = "IN,OUT", value_parser = parse_device_pair)]
     pub devices: Option<(String, String)>,
-    /// The pcap file to write; `FILE.verdicts` has one verdict per line.
+    /// The pcap file to write; `FILE.verdicts` has one verdict per line, `FILE.facts` says which
+    /// rules the packets hit.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

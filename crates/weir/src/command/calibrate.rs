@@ -29,7 +29,7 @@ pub fn calibrate_and_write_cost_model(args: &CalibrateArgs) -> Result<YesNoExitS
     }
     let folder = TempCalibrationFolder::create_new_or_fail()?;
     let record = run_calibration_into_record(args, &folder.0)?;
-    let text = render_cost_model_toml(&record, args.seed)?;
+    let text = render_cost_model_toml(&record)?;
     match &args.output {
         Some(path) => {
             fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
@@ -67,7 +67,7 @@ fn run_calibration_into_record(
 }
 
 /// The cost model as TOML, each measured slope with its interval in a comment.
-fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<String> {
+fn render_cost_model_toml(record: &run_folder::RunRecord) -> Result<String> {
     let steps = |n: u64| Scenario::default().with_coordinate("steps", n);
     let (few, many) = (steps(SLOPE_LOW_STEP_COUNT), steps(SLOPE_HIGH_STEP_COUNT));
     let mut said = String::new();
@@ -79,7 +79,6 @@ fn render_cost_model_toml(record: &run_folder::RunRecord, seed: u64) -> Result<S
             select(to),
             steps,
             &record.trials,
-            seed,
         )
         .with_context(|| {
             format!("{what} could not be measured: weir doctor shows what is missing")

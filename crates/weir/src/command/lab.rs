@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use weir_lab::schedule::per_kernel_runs::PerKernelStudy;
 use weir_lab::{AA_TEST_REPETITIONS, StudyRunOptions};
 use weir_report::{ExtraSection, ExtraTable, NamedRun};
-use weir_stats::run_comparison::{self, AaTestRecord, ChangeClass};
+use weir_stats::aa_test::{self, AaTestRecord};
+use weir_stats::run_comparison::{self, ChangeClass};
 use weir_stats::run_folder;
 use weir_study::AA_PRESET_NAME;
 use weir_study::claims_registry;
@@ -76,7 +77,7 @@ fn evaluate_and_write_aa_test(
         preset: run.preset.name.clone(),
         seed: run.seed,
         weir: run.weir.clone(),
-        result: run_comparison::evaluate_aa_test_of_block_groups(
+        result: aa_test::evaluate_aa_test_of_block_groups(
             &record.trials,
             subject,
             AA_TEST_REPETITIONS as usize,

@@ -47,16 +47,23 @@ pub fn print_or_write_claim_lists(args: &LabListArgs) -> Result<YesNoExitStatus>
         for item in items {
             let _ = writeln!(
                 text,
-                "  {:<5} {:<25} {}",
+                "  {:<5} {:<25} {:>3}  {}",
                 format_claim_number_or_own(item),
                 item.status,
+                item.objections.len(),
                 item.text
             );
         }
         text.push('\n');
     }
     let plural = if shown == 1 { "" } else { "s" };
-    let _ = writeln!(text, "{shown} statement{plural} in {} studies", entries.len());
+    let objections: usize = entries.iter().map(StudyStatements::objection_count).sum();
+    let _ = writeln!(
+        text,
+        "{shown} statement{plural} in {} studies; the numbers after the status count what a referee \
+         would object to, {objections} in all (`weir lab referee`)",
+        entries.len()
+    );
     terminal::print_escaped_if_terminal(&text)
 }
 
@@ -89,7 +96,7 @@ fn write_claim_lists_to_readmes(
     Ok(YesNoExitStatus::Yes)
 }
 
-/// Writes the index, and next to it the report and the trials of each study's newest run.
+/// Writes the index, and next to it the report and the trials of each study's best run.
 pub fn write_index_and_linked_files(args: &LabIndexArgs) -> Result<YesNoExitStatus> {
     let out = &args.output_folder;
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;

@@ -1,5 +1,6 @@
 //! `weir traffic`: frames for a ruleset, with the expected verdict of each.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,8 +9,8 @@ use weir_model::{Family, Firewall, Packet};
 use weir_packet::pcap;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_traffic::{
-    PacketPatternOptions, TrafficOptions, TrafficPattern as Kind, generate_pattern_packets,
-    generate_rule_boundary_packets,
+    DecidedBy, PacketPatternOptions, PatternPacket, TrafficOptions, TrafficPattern as Kind,
+    generate_pattern_packets, generate_rule_boundary_packets,
 };
 
 use super::YesNoExitStatus;
@@ -23,30 +24,59 @@ pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<Yes
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let mut all = Vec::new();
     for family in [Family::V4, Family::V6] {
-        all.extend(generate_packets_with_verdicts(&loaded.firewall, family, args));
+        all.extend(generate_packets_with_verdicts(&loaded.firewall, family, args)?);
     }
     if all.is_empty() {
         bail!("the ruleset has no packets of this pattern: try another --pattern");
     }
     all.truncate(args.count);
-    let frames =
-        all.iter().map(|(packet, _)| packet.to_frame_with_dmac(super::PCAP_DESTINATION_MAC));
+    let frames = all.iter().map(|one| one.packet.to_frame_with_dmac(super::PCAP_DESTINATION_MAC));
     pcap::encode_frames(frames)
         .and_then(|bytes| replace_file_atomically(&args.output, &bytes))
         .with_context(|| format!("write {}", args.output.display()))?;
-    let mut beside = args.output.clone().into_os_string();
-    beside.push(".verdicts");
-    let beside = PathBuf::from(beside);
-    let verdicts: String =
-        all.iter().map(|(_, verdict)| format_accept_or_drop_line(*verdict)).collect();
-    fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
-    let dropped = all.iter().filter(|(_, v)| *v != Verdict::Accept).count();
+    let verdicts: String = all.iter().map(|one| format_accept_or_drop_line(one.verdict)).collect();
+    for (suffix, text) in [(".verdicts", verdicts), (".facts", render_facts_of_packets(&all))] {
+        let mut beside = args.output.clone().into_os_string();
+        beside.push(suffix);
+        let beside = PathBuf::from(beside);
+        fs::write(&beside, text).with_context(|| format!("write {}", beside.display()))?;
+    }
+    let dropped = all.iter().filter(|one| one.verdict != Verdict::Accept).count();
     terminal::print_escaped_if_terminal(&format!(
         "{} frames in {}, {} to be accepted, {dropped} to be dropped\n",
         all.len(),
         args.output.display(),
         all.len() - dropped,
     ))
+}
+
+/// What the packets hit, as the interpreter evaluated them: a name and a number per line.
+fn render_facts_of_packets(all: &[PatternPacket]) -> String {
+    let share = |count: usize| count as f64 / all.len().max(1) as f64;
+    let count = |is_counted: &dyn Fn(&DecidedBy) -> bool| {
+        all.iter().filter(|one| one.decided_by.as_ref().is_some_and(is_counted)).count()
+    };
+    let rules: BTreeSet<&DecidedBy> = all
+        .iter()
+        .filter_map(|one| one.decided_by.as_ref())
+        .filter(|by| by.rule.is_some())
+        .collect();
+    let chains: BTreeSet<&str> = rules.iter().map(|by| by.chain.as_str()).collect();
+    let mut tried: Vec<u32> = all.iter().map(|one| one.rules_tried).collect();
+    tried.sort_unstable();
+    let tried_at = |share: usize| tried.get((tried.len().saturating_sub(1)) * share / 2);
+    let facts = [
+        ("packets", all.len() as f64),
+        ("dropped_share", share(all.iter().filter(|one| one.verdict != Verdict::Accept).count())),
+        ("policy_share", share(count(&|by| by.rule.is_none()))),
+        ("user_chain_share", share(count(&|by| by.is_user_chain))),
+        ("rules_hit", rules.len() as f64),
+        ("chains_hit", chains.len() as f64),
+        ("rules_tried_min", tried_at(0).copied().map_or(0.0, f64::from)),
+        ("rules_tried_median", tried_at(1).copied().map_or(0.0, f64::from)),
+        ("rules_tried_max", tried_at(2).copied().map_or(0.0, f64::from)),
+    ];
+    facts.iter().map(|(name, number)| format!("{name} {number}\n")).collect()
 }
 
 fn format_accept_or_drop_line(verdict: Verdict) -> &'static str {
@@ -57,8 +87,8 @@ fn generate_packets_with_verdicts(
     firewall: &Firewall,
     family: Family,
     args: &TrafficArgs,
-) -> Vec<(Packet, Verdict)> {
-    let Some(ruleset) = firewall.ruleset(family) else { return Vec::new() };
+) -> Result<Vec<PatternPacket>> {
+    let Some(ruleset) = firewall.ruleset(family) else { return Ok(Vec::new()) };
     let entry = args.hook.to_journey_kind();
     let pattern = match args.pattern {
         TrafficPatternArg::Boundary => {
@@ -70,14 +100,15 @@ fn generate_packets_with_verdicts(
             };
             let interpreter = Interpreter::new(firewall);
             let judged = |packet: Packet| {
-                let verdict =
-                    interpreter.evaluate_journey(&packet, entry, &mut AlwaysFalseOracle).verdict;
-                (packet, verdict)
+                let outcome = interpreter.evaluate_journey(&packet, entry, &mut AlwaysFalseOracle);
+                PatternPacket::from_outcome(packet, &outcome)
             };
-            return generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
+            let is_wanted = |one: &PatternPacket| !args.accepted || one.verdict == Verdict::Accept;
+            return Ok(generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
                 .into_iter()
                 .map(judged)
-                .collect();
+                .filter(is_wanted)
+                .collect());
         }
         TrafficPatternArg::End => Kind::AllMatchAtEnd,
         TrafficPatternArg::Uniform => Kind::Uniform,
@@ -92,7 +123,8 @@ fn generate_packets_with_verdicts(
         max_packets: args.count,
         journey_kind: entry,
         fixed_devices: args.devices.clone(),
+        only_accepted: args.accepted,
         ..PacketPatternOptions::default()
     };
-    generate_pattern_packets(firewall, &options)
+    Ok(generate_pattern_packets(firewall, &options)?)
 }

@@ -108,7 +108,7 @@ impl Lan {
 fn share(record: &RunRecord, subject: &str) -> Estimate {
     let all = Scenario::default();
     let of = |subject| TrialSelection::of_first_copy(Quantity::ConnectionsPerSecond, subject, &all);
-    estimate_block_paired_ratio(of(subject), of("plain"), &record.trials, 1).unwrap()
+    estimate_block_paired_ratio(of(subject), of("plain"), &record.trials).unwrap()
 }
 
 /// Whether the table was looked at while connections came.
