@@ -14,7 +14,8 @@ use weir_syntax::iptables::{self, ParserSettings};
 
 use crate::apply_steps::ApplyStep;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, have_equal_rules, read_legacy_table_text, spare_set_name,
+    FamilyTable, KernelRuleset, have_equal_rules, list_set_names, read_legacy_table_text,
+    spare_set_name,
 };
 use crate::nft_transaction_text::{
     render_copies, render_recreation, render_removal, render_replacement,
@@ -148,6 +149,28 @@ impl StepExecution<'_> {
 
     fn restore_sets(&self, text: &str) -> Result<(), ApplyOperationError> {
         change_by_tool(&["ipset", "restore"], text, self.lock)
+    }
+
+    /// Creates the sets of others that are missing. Returns those that cannot be created, and why.
+    pub(crate) fn restore_foreign_sets(
+        &self,
+    ) -> Result<Vec<(String, ApplyOperationError)>, ApplyOperationError> {
+        if self.wanted.foreign_sets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let there = list_set_names()?;
+        let mut missing: Vec<(&String, &String)> =
+            self.wanted.foreign_sets.iter().filter(|(set, _)| !there.contains(set)).collect();
+        missing.sort_by_key(|(_, text)| KernelRuleset::is_list_of_sets(text));
+        let mut failed = Vec::new();
+        for (set, text) in missing {
+            if let Err(error) = self.restore_sets(text) {
+                // A set without some of its elements would be taken for the whole.
+                let _ = self.destroy_set(set);
+                failed.push((set.clone(), error));
+            }
+        }
+        Ok(failed)
     }
 
     fn destroy_set(&self, set: &str) -> Result<(), ApplyOperationError> {

@@ -4,6 +4,7 @@
 //! since the journal that waits for the confirmation says all that a second attempt needs, and not
 //! what others changed meanwhile, which becomes a generation of its own if it can be written.
 
+use super::foreign_changes::with_foreign_sets;
 use super::interrupted::rolled_back;
 use super::{
     LockedGenerations, load_originals, read_present, refuse_changes_by_others, resolve_ruleset,
@@ -12,9 +13,7 @@ use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::KernelRuleset;
 use crate::rule_counters::{carry_counters, read_counters_in_force};
-use crate::state_store::{
-    GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation,
-};
+use crate::state_store::{Journal, JournalOperation};
 
 impl LockedGenerations {
     pub(super) fn roll_back_overdue(
@@ -64,15 +63,10 @@ impl LockedGenerations {
         leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
         leaving.sets.retain(|set, _| recorded.sets.contains_key(set));
         if refuse_changes_by_others(recorded, &leaving, unconfirmed).is_ok() {
-            return self.store.write_ruleset(unconfirmed, &leaving);
+            return self.store.write_ruleset(unconfirmed, &with_foreign_sets(leaving)?);
         }
-        let generation = self.store.create_generation_folder()?;
         let command = ["weir".to_owned(), "supervise".to_owned()];
-        let kind = GenerationKind::Snapshot;
-        let mut record = GenerationRecord::new(generation, kind, Some(unconfirmed), &command);
-        record.outcome = GenerationOutcome::Applied;
-        self.store.write_ruleset(generation, &leaving)?;
-        self.store.write_generation(&record)
+        self.save_changes_by_others(unconfirmed, present.clone(), &command).map(drop)
     }
 
     fn carry_counters_back(
