@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use weir_kernel::nft_objects::read_nft_tables;
@@ -187,7 +188,19 @@ impl StepExecution<'_> {
         let LegacyLoadPath::Native(parsed) = path else { unreachable!("it has no tool") };
         let lock_file = XtablesLock::path_from_environment();
         let _lock =
-            XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(ApplyError::from)?;
+            XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(|error| {
+                match error.kind() {
+                    Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                        ApplyOperationError::Refused(format!(
+                            "table {table} was not changed: for {} s, another program has held the \
+                             lock of iptables, {}: wait until it has ended, and start again",
+                            XTABLES_LOCK_WAIT.as_secs(),
+                            lock_file.display()
+                        ))
+                    }
+                    _ => ApplyError::from(error).into(),
+                }
+            })?;
         self.refuse_changed_table(table)?;
         let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
         let replaced_table = KernelTable::read(&socket, table.table)?;

@@ -122,3 +122,29 @@ fn what_could_not_be_restored_is_refused() {
     host.weir_succeeds(&["rollback", "0"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own~\n");
 }
+
+#[test]
+fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("iptables-lock");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    let lock = host.write("xtables", "");
+    let mut holder = host.command("flock");
+    holder.args([&lock, "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut holder = holder.spawn().expect("flock runs");
+    let is_held = || {
+        let status = host.command("flock").args(["-n", &lock, "true"]).status();
+        !status.expect("flock runs").success()
+    };
+    wait_until("the lock", is_held);
+    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    assert!(said.contains("another program has held the lock of iptables"), "{said}");
+    assert!(said.contains("wait until it has ended"), "{said}");
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    drop(holder.stdin.take());
+    holder.wait().expect("it is a child");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+}
