@@ -369,6 +369,21 @@ impl StateStore {
         Ok(())
     }
 
+    /// The tables that a generation has texts of, without reading these.
+    ///
+    /// # Errors
+    /// Where its record cannot be read.
+    pub fn list_ruleset_tables(
+        &self,
+        generation: u32,
+    ) -> Result<Vec<FamilyTable>, ApplyOperationError> {
+        let names = self.read_generation(generation)?.ruleset_sha256.into_keys();
+        let table = |name: String| {
+            FamilyTable::from_file_name(name.strip_prefix(NFT_FILE_PREFIX).unwrap_or(&name))
+        };
+        Ok(names.filter_map(table).collect())
+    }
+
     /// The texts that put a generation in force again.
     ///
     /// # Errors

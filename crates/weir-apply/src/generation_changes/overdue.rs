@@ -23,15 +23,19 @@ impl LockedGenerations {
         let (unconfirmed, previous) = (pending.to, pending.from);
         let limit_seconds = pending.confirm_seconds.unwrap_or_default();
         let reason = format!("it was not confirmed within {limit_seconds} s");
-        let recorded = self.store.read_ruleset(unconfirmed)?;
-        let mut tables = recorded.tables();
+        // Its texts may be damaged: the way back needs only their names.
+        let recorded = self.store.read_ruleset(unconfirmed).ok();
+        let mut tables = self.store.list_ruleset_tables(unconfirmed)?;
         tables.extend(self.store.read_ruleset(previous)?.tables());
         tables.sort();
         tables.dedup();
         let mut wanted = resolve_ruleset(&self.store, previous, pending.baseline, &tables)?;
-        let present = read_present(&tables, &[&recorded, &wanted])?;
+        let known: Vec<&KernelRuleset> = recorded.iter().chain([&wanted]).collect();
+        let present = read_present(&tables, &known)?;
         // What fails here is worth less than the way back.
-        let _ = self.save_unconfirmed(unconfirmed, &recorded, &present.ruleset);
+        if let Some(recorded) = &recorded {
+            let _ = self.save_unconfirmed(unconfirmed, recorded, &present.ruleset);
+        }
         let _ = self.carry_counters_back(unconfirmed, previous, &present.ruleset, &mut wanted);
         let ids = [unconfirmed, previous, pending.baseline];
         let boot_id = pending.boot_id.clone();

@@ -105,6 +105,21 @@ fn a_text_of_a_generation_that_is_gone_or_changed_is_named_before_the_first_step
 }
 
 #[test]
+fn a_damaged_text_of_the_unconfirmed_generation_does_not_stop_the_deadline() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("damaged-unconfirmed");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    let file = namespace_folder(&host).join("1/ruleset/iptables-filter");
+    fs::remove_file(&file).expect("it is removed");
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
+    wait_until("the rollback", || host.is_delivered(ALWAYS_DROPPED_PORT));
+    wait_until("the record", || host.generation_in_force() == 0);
+}
+
+#[test]
 fn after_the_loss_of_the_state_what_is_in_force_becomes_generation_0_by_force() {
     if skip_without_root() {
         return;

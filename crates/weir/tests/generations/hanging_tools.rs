@@ -84,39 +84,3 @@ fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
     host.weir_succeeds(&["rollback", "3"]);
     assert!(!host.is_delivered(5003));
 }
-
-#[test]
-fn a_rollback_that_fails_again_and_again_saves_what_others_changed_once() {
-    if skip_without_root() {
-        return;
-    }
-    let host = FilteringHost::new("failing-rollback");
-    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
-    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
-    host.weir_succeeds(&["apply", "--artefact", &first]);
-    // Every transaction fails while the file is there.
-    let broken = host.write("broken", "");
-    let tries = host.path("tries");
-    let script = format!(
-        "rmdir {done}\nif [ -e {broken} ]; then cat >/dev/null; echo x >> {tries}; exit 1; fi",
-        done = host.path("done").display(),
-        tries = tries.display()
-    );
-    let mut command = weir_with_nft_script(&host, &script);
-    fs::remove_file(&broken).expect("it is removed");
-    let command = command.args(["apply", "--artefact", &second, "--confirm", "5s"]);
-    assert!(command.status().expect("weir runs").success());
-    host.write("broken", "");
-    let rule = "iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP";
-    host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
-    let count_tries = || fs::read_to_string(&tries).unwrap_or_default().lines().count();
-    wait_until("three attempts", || count_tries() >= 3);
-    let listing = host.weir_json(&["history", "--json"]);
-    let generations = listing["generations"].as_array().expect("a list");
-    assert_eq!(generations.len(), 4, "0, 1, 2, and what others changed: {listing}");
-    fs::remove_file(&broken).expect("it is removed");
-    wait_until("the rollback", || host.generation_in_force() == 1);
-    assert!(host.is_delivered(5001) && host.is_delivered(5003));
-    let history = host.weir_succeeds(&["history"]);
-    assert!(history.contains("saved, since others had changed generation 2"), "{history}");
-}
