@@ -107,7 +107,7 @@ pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<Apply
     steps.extend(spare.map(|set| ApplyStep::DestroySpareSet { set: set.clone() }));
     let mut new_sets: Vec<(&String, &String)> =
         wanted.sets.iter().filter(|(set, _)| !now.sets.contains_key(*set)).collect();
-    new_sets.sort_by_key(|(_, text)| is_list_of_sets(text));
+    new_sets.sort_by_key(|(_, text)| KernelRuleset::is_list_of_sets(text));
     steps.extend(new_sets.into_iter().map(|(set, _)| ApplyStep::CreateSet { set: set.clone() }));
     let changed = changed_sets.iter();
     steps.extend(changed.clone().map(|set| ApplyStep::FillSpareSet { set: (*set).clone() }));
@@ -115,14 +115,9 @@ pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<Apply
     steps.extend(changed.map(|set| ApplyStep::SwapSet { set: (*set).clone() }));
     let mut old_sets: Vec<(&String, &String)> =
         now.sets.iter().filter(|(set, _)| !wanted.sets.contains_key(*set)).collect();
-    old_sets.sort_by_key(|(_, text)| !is_list_of_sets(text));
+    old_sets.sort_by_key(|(_, text)| !KernelRuleset::is_list_of_sets(text));
     steps.extend(old_sets.into_iter().map(|(set, _)| ApplyStep::DestroySet { set: set.clone() }));
     steps
-}
-
-/// Whether a set holds names of sets: it comes after these and goes before them.
-fn is_list_of_sets(text: &str) -> bool {
-    text.split_ascii_whitespace().nth(2) == Some("list:set")
 }
 
 /// Step 2 of the order.

@@ -3,9 +3,12 @@
 //!
 //! It has a session of its own, no terminal and no open files of its parent, so that it survives
 //! both. It looks at the journal from time to time, and ends when there is nothing to wait for.
-//! If it is killed, the journal still has the deadline, and the next command of weir rolls back.
+//! A change that is not complete when the time for its confirmation is over hangs: its processes are
+//! killed, and it is undone. If the supervisor is killed, the journal still has the deadline, and the next command of weir rolls back.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -20,13 +23,19 @@ use crate::state_store::{Journal, JournalStage, StateStore};
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// How long another command may work when the time is over.
 const LOCK_WAIT: Duration = Duration::from_secs(600);
+/// How rarely a change that fails is tried again at most.
+const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(30);
+/// How long a killed process may take to end.
+const KILL_WAIT: Duration = Duration::from_secs(10);
 const READY_LINE: &str = "ready";
 
 /// Starts `weir supervise` in the network namespace of this thread and waits until it is ready.
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn start_confirmation_supervisor(state: &Path) -> Result<(), ApplyOperationError> {
+pub fn start_confirmation_supervisor(
+    state: &Path,
+) -> Result<PidWithStartTime, ApplyOperationError> {
     let program = "/proc/self/exe";
     let error = || ApplyOperationError::file("start the supervisor", program);
     let owner = PidWithStartTime::of_this_process();
@@ -47,8 +56,8 @@ pub fn start_confirmation_supervisor(state: &Path) -> Result<(), ApplyOperationE
     let mut line = String::new();
     let output = child.stdout.take().expect("it is a pipe");
     BufReader::new(output).read_line(&mut line).map_err(error())?;
-    match line.trim() {
-        READY_LINE => Ok(()),
+    match (line.trim(), PidWithStartTime::from_pid(child.id())) {
+        (READY_LINE, Some(supervisor)) => Ok(supervisor),
         _ => Err(ApplyOperationError::Refused(
             "the supervisor that would roll back did not start: nothing was changed".to_owned(),
         )),
@@ -71,6 +80,7 @@ pub fn supervise_confirmation(
     let mut stdout = std::io::stdout();
     let told = writeln!(stdout, "{READY_LINE}").and_then(|()| stdout.flush());
     told.map_err(ApplyOperationError::file("write", "standard output"))?;
+    let mut retry_interval = LOOK_INTERVAL;
     loop {
         // What cannot be read now is read again: a deadline may depend on it.
         let Ok(journal) = store.read_journal() else {
@@ -83,9 +93,14 @@ pub fn supervise_confirmation(
             None => return Ok(()),
             Some(journal) if needs_action(&journal) => {
                 // Opening brings to an end what is overdue or was interrupted. What fails now, on a
-                // full disk perhaps, is tried again.
-                if LockedGenerations::open_for_deadline(state, LOCK_WAIT).is_err() {
-                    std::thread::sleep(LOOK_INTERVAL);
+                // full disk perhaps, is tried again, ever more rarely.
+                end_hanging_change(&store, &journal);
+                match LockedGenerations::open_for_deadline(state, LOCK_WAIT) {
+                    Ok(_) => retry_interval = LOOK_INTERVAL,
+                    Err(_) => {
+                        std::thread::sleep(retry_interval);
+                        retry_interval = (retry_interval * 2).min(RETRY_INTERVAL_MAX);
+                    }
                 }
             }
             Some(_) => std::thread::sleep(LOOK_INTERVAL),
@@ -94,9 +109,35 @@ pub fn supervise_confirmation(
 }
 
 fn needs_action(journal: &Journal) -> bool {
+    // A change of its own is in the journal if it failed: it is tried again.
+    let is_at_work =
+        journal.owner.is_alive() && journal.owner != PidWithStartTime::of_this_process();
     match journal.stage {
-        JournalStage::Changing => !journal.owner.is_alive(),
+        JournalStage::Changing => !is_at_work || journal.is_overdue(),
         JournalStage::InForce if journal.deadline.is_some() => journal.is_overdue(),
-        JournalStage::InForce => !journal.owner.is_alive(),
+        JournalStage::InForce => !is_at_work,
+    }
+}
+
+/// Kills the process that makes an overdue change, and the tools that it started: these have the lock
+/// of the state as their standard output.
+fn end_hanging_change(store: &StateStore, journal: &Journal) {
+    let own = PidWithStartTime::of_this_process();
+    if journal.stage != JournalStage::Changing || !journal.is_overdue() || journal.owner == own {
+        return;
+    }
+    let _ = journal.owner.kill_and_wait(KILL_WAIT);
+    let Ok(lock) = fs::metadata(store.lock_path()) else { return };
+    let Ok(processes) = fs::read_dir("/proc") else { return };
+    for process in processes.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // Taken first: the output is then that of the process with this start time, or of none.
+        let Some(tool) = PidWithStartTime::from_pid(pid) else { continue };
+        let Ok(output) = fs::metadata(process.path().join("fd/1")) else { continue };
+        if (output.dev(), output.ino()) == (lock.dev(), lock.ino()) && tool != own {
+            let _ = tool.kill_and_wait(KILL_WAIT);
+        }
     }
 }

@@ -16,6 +16,7 @@
 
 mod apply;
 mod confirm;
+mod foreign_changes;
 mod interrupted;
 mod overdue;
 mod rollback;
@@ -25,6 +26,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use weir_kernel::process::PidWithStartTime;
 use weir_model::{Family, iptables_tool_name};
 
 use crate::ApplyOperationError;
@@ -43,8 +45,8 @@ pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
 pub use self::confirm::ReachabilityProof;
 pub use self::rollback::RestoredGeneration;
 
-/// Starts a process that ends a change if the process that makes it is killed.
-pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<(), ApplyOperationError>;
+/// Starts a process that ends a change if the process that makes it is killed, and returns it.
+pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<PidWithStartTime, ApplyOperationError>;
 
 /// The generations of the current network namespace, with their lock.
 #[derive(Debug)]
@@ -61,12 +63,8 @@ impl LockedGenerations {
     /// # Errors
     /// Where the state is not safe, another command holds the lock, or the interrupted change can
     /// be neither completed nor undone.
-    pub fn open(
-        state: &Path,
-        wait: Duration,
-        ignores_changes: bool,
-    ) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with(state, wait, NamespaceLockNeed::Required, ignores_changes)
+    pub fn open(state: &Path, wait: Duration) -> Result<LockedGenerations, ApplyOperationError> {
+        LockedGenerations::open_with(state, wait, NamespaceLockNeed::Required)
     }
 
     /// The same for the supervisor. Every user can hold the lock of the namespace, which is there
@@ -78,14 +76,13 @@ impl LockedGenerations {
         state: &Path,
         wait: Duration,
     ) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with(state, wait, NamespaceLockNeed::IfFree, false)
+        LockedGenerations::open_with(state, wait, NamespaceLockNeed::IfFree)
     }
 
     fn open_with(
         state: &Path,
         wait: Duration,
         namespace_lock: NamespaceLockNeed,
-        ignores_changes: bool,
     ) -> Result<LockedGenerations, ApplyOperationError> {
         if !rustix::process::geteuid().is_root() {
             return Err(ApplyOperationError::Refused(
@@ -97,7 +94,7 @@ impl LockedGenerations {
         let store = StateStore::find(state)?;
         let lock = store.lock(wait, namespace_lock)?;
         let mut generations = LockedGenerations { store, lock, recovered: Vec::new() };
-        generations.end_interrupted_change(ignores_changes)?;
+        generations.end_interrupted_change()?;
         Ok(generations)
     }
 
@@ -123,13 +120,16 @@ pub(crate) fn resolve_ruleset(
     tables: &[FamilyTable],
 ) -> Result<KernelRuleset, ApplyOperationError> {
     let mut ruleset = store.read_ruleset(generation)?;
-    let before_weir = store.read_ruleset(baseline)?.legacy_tables;
+    let before_weir = store.read_ruleset(baseline)?;
     for table in tables {
-        let text = || {
-            let text = before_weir.get(table).cloned();
-            text.unwrap_or_else(|| empty_table_text(table.table))
-        };
-        ruleset.legacy_tables.entry(*table).or_insert_with(text);
+        if !ruleset.legacy_tables.contains_key(table) {
+            let text = before_weir.legacy_tables.get(table).cloned();
+            let text = text.unwrap_or_else(|| empty_table_text(table.table));
+            ruleset.legacy_tables.insert(*table, text);
+            for (set, text) in &before_weir.foreign_sets {
+                ruleset.foreign_sets.entry(set.clone()).or_insert_with(|| text.clone());
+            }
+        }
     }
     Ok(ruleset)
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use weir_kernel::process::PidWithStartTime;
 
 use crate::ApplyOperationError;
 use crate::state_store::{GenerationRecord, JournalStage, StateStore};
@@ -30,6 +31,9 @@ pub struct PendingConfirmation {
     pub previous: u32,
     /// Seconds that are left; 0 if the time is over.
     pub seconds_left: u64,
+    /// Whether a process waits that will roll back; if not, the next command that changes something
+    /// does.
+    pub is_supervised: bool,
 }
 
 /// A change between two generations.
@@ -59,7 +63,9 @@ pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperatio
     match (journal.stage, journal.seconds_left()) {
         (JournalStage::InForce, Some(seconds_left)) => {
             let (generation, previous) = (journal.to, journal.from);
-            listing.pending = Some(PendingConfirmation { generation, previous, seconds_left });
+            let is_supervised = journal.supervisor.is_some_and(PidWithStartTime::is_alive);
+            listing.pending =
+                Some(PendingConfirmation { generation, previous, seconds_left, is_supervised });
         }
         _ => {
             let is_at_work = journal.owner.is_alive();
@@ -85,10 +91,15 @@ impl GenerationListing {
                 record.describe_outcome()
             ));
         }
-        if let Some(PendingConfirmation { generation, previous, seconds_left }) = self.pending {
+        if let Some(pending) = self.pending {
+            let PendingConfirmation { generation, previous, seconds_left, is_supervised } = pending;
+            let by = match is_supervised {
+                true => "",
+                false => " by the next weir apply, confirm or rollback: no process waits",
+            };
             out.push_str(&format!(
                 "generation {generation} waits for its confirmation: {seconds_left} s left, then \
-                 generation {previous} is restored\n"
+                 generation {previous} is restored{by}\n"
             ));
         }
         if let Some(UnfinishedChange { from, to, is_at_work }) = self.unfinished {

@@ -14,11 +14,11 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_model::{Family, TableName, iptables_tool_name};
 
-pub(crate) use self::in_force::spare_set_name;
 pub use self::in_force::{
     NFT_COPY_PREFIX, RulesetInForce, SetSelection, is_legacy_table_in_use, list_set_names,
     read_legacy_table_text, read_nft_table_text, read_ruleset_in_force, read_set_text,
 };
+pub(crate) use self::in_force::{read_foreign_sets, spare_set_name};
 pub use self::legacy_table_text::{
     artefact_mark_of_text, empty_table_text, find_broken_line, list_chain_names, mark_table_text,
     split_tables,
@@ -95,6 +95,9 @@ pub struct KernelRuleset {
     pub nft_tables: BTreeMap<FamilyTable, String>,
     /// Sets, as `ipset save NAME` prints them.
     pub sets: BTreeMap<String, String>,
+    /// Sets of others that its rules name, in the same words. They are created if they are missing,
+    /// and never changed or destroyed.
+    pub foreign_sets: BTreeMap<String, String>,
 }
 
 impl KernelRuleset {
@@ -107,9 +110,19 @@ impl KernelRuleset {
         tables
     }
 
+    /// Whether a set holds names of sets: it comes after these and goes before them.
+    pub fn is_list_of_sets(text: &str) -> bool {
+        text.split_ascii_whitespace().nth(2) == Some("list:set")
+    }
+
     /// Whether a table has rules that name a set.
     pub fn names_set(&self, set: &str) -> bool {
-        let is_named = |text: &String| text.split_ascii_whitespace().any(|word| word == set);
-        self.legacy_tables.values().any(is_named)
+        self.legacy_tables.keys().any(|table| self.table_names_set(*table, set))
+    }
+
+    /// Whether a table of legacy iptables has rules that name a set.
+    pub fn table_names_set(&self, table: FamilyTable, set: &str) -> bool {
+        let text = self.legacy_tables.get(&table).map(String::as_str).unwrap_or_default();
+        text.split_ascii_whitespace().any(|word| word == set)
     }
 }

@@ -104,6 +104,29 @@ pub enum ApplyOperationError {
         /// The table.
         table: FamilyTable,
     },
+    /// A set of others that rules of a generation name cannot be created again.
+    #[error(
+        "set {set}, which rules of the generation name, is gone and cannot be created again: \
+         {cause}; everything else is restored: create the set, then start weir rollback again"
+    )]
+    SetNotRestored {
+        /// The set.
+        set: String,
+        /// Why.
+        cause: Box<ApplyOperationError>,
+    },
+    /// A text of a generation is not the one that was saved.
+    #[error(
+        "{} {problem} since it was saved: nothing was changed; restore the file, or name another \
+         generation: weir rollback NUMBER",
+        path.display()
+    )]
+    DamagedGeneration {
+        /// The file.
+        path: PathBuf,
+        /// `is gone` or `was changed`.
+        problem: &'static str,
+    },
     /// Something about the machine speaks against it.
     #[error("{0}")]
     Refused(String),

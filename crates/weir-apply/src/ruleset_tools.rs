@@ -2,29 +2,34 @@
 //! namespace of the calling thread.
 //!
 //! A tool that changes something has the lock of the state as its standard output, to which it
-//! writes nothing. If weir is killed, the lock is thus held until the tool has ended.
+//! writes nothing. If weir is killed, the lock is thus held until the tool has ended. No tool runs
+//! for longer than a limit: then it is killed, with all processes that it started.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
-use std::process::{Command, Stdio};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::Signal;
 
 use crate::ApplyOperationError;
+
+/// How long a tool may take: a multiple of what the largest rulesets need.
+const TOOL_TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs a tool that changes nothing and returns what it prints.
 ///
 /// # Errors
 /// Where it is not installed or fails.
 pub(crate) fn read_from_tool(words: &[&str]) -> Result<String, ApplyOperationError> {
-    let output = tool_command(words)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| start_error(words, source))?;
-    if !output.status.success() {
-        return Err(failure(words, &output.stderr));
-    }
+    let output = run_tool(words, "", Stdio::piped(), TOOL_TIME_LIMIT)?;
     String::from_utf8(output.stdout).map_err(|_| ApplyOperationError::ToolFailed {
         command: words.join(" "),
-        message: "its output is not UTF-8".to_owned(),
+        message:
+            "its output is not UTF-8: give the rule that has such a comment or name another one"
+                .to_owned(),
     })
 }
 
@@ -38,24 +43,57 @@ pub(crate) fn change_by_tool(
     lock: &File,
 ) -> Result<(), ApplyOperationError> {
     let lock = lock.try_clone().map_err(ApplyOperationError::file("keep", "the lock"))?;
+    run_tool(words, input, Stdio::from(lock), TOOL_TIME_LIMIT).map(drop)
+}
+
+/// Runs a tool in a process group of its own, which is killed if the tool does not end in time.
+fn run_tool(
+    words: &[&str],
+    input: &str,
+    stdout: Stdio,
+    limit: Duration,
+) -> Result<Output, ApplyOperationError> {
     let mut child = tool_command(words)
+        .process_group(0)
         .stdin(Stdio::piped())
-        .stdout(lock)
+        .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|source| start_error(words, source))?;
+    let group = rustix::process::Pid::from_child(&child);
     let mut stdin = child.stdin.take().expect("it is a pipe");
-    let (written, output) = std::thread::scope(|scope| {
+    let (ended, end) = mpsc::channel();
+    let (written, output, in_time) = std::thread::scope(|scope| {
         // A tool that fails reads no further; what it says is worth more than the broken pipe.
         let writer = scope.spawn(move || stdin.write_all(input.as_bytes()));
+        // The number of the group is not used again before the tool is waited for, and that comes
+        // after its last process has closed standard error.
+        let watch = scope.spawn(move || {
+            let in_time = end.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout);
+            if !in_time {
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            }
+            in_time
+        });
         let output = child.wait_with_output();
-        (writer.join().unwrap_or(Ok(())), output)
+        let _ = ended.send(());
+        let written = writer.join().unwrap_or(Ok(()));
+        (written, output, watch.join().unwrap_or(true))
     });
+    if !in_time {
+        return Err(ApplyOperationError::ToolFailed {
+            command: words.join(" "),
+            message: format!("it did not end within {} s, and was killed", limit.as_secs()),
+        });
+    }
     let output = output.map_err(|source| start_error(words, source))?;
     if !output.status.success() {
         return Err(failure(words, &output.stderr));
     }
-    written.map_err(|source| start_error(words, source))
+    match written {
+        Err(error) if !input.is_empty() => Err(start_error(words, error)),
+        _ => Ok(output),
+    }
 }
 
 fn tool_command(words: &[&str]) -> Command {
@@ -106,5 +144,15 @@ mod tests {
         let input = "x".repeat(1 << 20);
         let failed = change_by_tool(&["false"], &input, &lock).expect_err("it fails");
         assert!(failed.to_string().starts_with("false: "), "{failed}");
+    }
+
+    #[test]
+    fn a_tool_that_hangs_is_killed_with_what_it_started() {
+        let words = ["sh", "-c", "sleep 9999 & echo $! >&2; exec sleep 9998"];
+        let run = |limit| run_tool(&words, "", Stdio::null(), limit);
+        let said = run(Duration::from_millis(300)).expect_err("it hangs").to_string();
+        assert!(said.ends_with("it did not end within 0 s, and was killed"), "{said}");
+        let ends = run_tool(&["true"], "", Stdio::null(), TOOL_TIME_LIMIT);
+        assert!(ends.expect("it ends in time").status.success());
     }
 }

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_artefact::sha256_hex;
 use weir_kernel::boot_clock::read_boot_id;
 use weir_kernel::network_namespace_identity::NetworkNamespaceIdentity;
 
@@ -37,6 +38,7 @@ use self::durable_files::{
     create_private_folder, flush_folder, read_json, remove_file_if_present, write_durably,
     write_json,
 };
+use self::generation_record::NO_FILE;
 pub use self::generation_record::{
     GenerationKind, GenerationOutcome, GenerationRecord, SourceFile,
 };
@@ -54,6 +56,7 @@ const JOURNAL_FILE: &str = "journal.json";
 const GENERATION_FILE: &str = "generation.json";
 const RULESET_FOLDER: &str = "ruleset";
 const SETS_FILE: &str = "sets";
+const FOREIGN_SETS_FILE: &str = "foreign-sets";
 const NFT_FILE_PREFIX: &str = "nft-";
 
 /// Which generation is in force.
@@ -115,6 +118,11 @@ impl StateStore {
         &self.folder
     }
 
+    /// The file that is locked while a command works.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.folder.join("lock")
+    }
+
     /// Whether anything was ever applied here.
     pub fn exists(&self) -> bool {
         self.folder.is_dir()
@@ -134,7 +142,7 @@ impl StateStore {
         for path in [state, generations, &self.folder] {
             create_private_folder(path)?;
         }
-        let lock = StateLock::acquire(&self.folder.join("lock"), wait, namespace_lock)?;
+        let lock = StateLock::acquire(&self.lock_path(), wait, namespace_lock)?;
         self.set_aside_state_of_other_namespace()?;
         Ok(lock)
     }
@@ -261,7 +269,16 @@ impl StateStore {
     /// # Errors
     /// Where the file cannot be written.
     pub fn write_generation(&self, record: &GenerationRecord) -> Result<(), ApplyOperationError> {
-        write_json(&self.generation_folder(record.generation).join(GENERATION_FILE), record)
+        let folder = self.generation_folder(record.generation);
+        let mut record = record.clone();
+        if record.ruleset_sha256.is_empty() {
+            for path in durable_files::list_entries(&folder.join(RULESET_FOLDER))? {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let text = fs::read(&path).map_err(ApplyOperationError::file("read", &path))?;
+                record.ruleset_sha256.insert(name, vec![sha256_hex(&text)]);
+            }
+        }
+        write_json(&folder.join(GENERATION_FILE), &record)
     }
 
     /// Creates the folder of the next generation; one that was never completed is replaced.
@@ -269,7 +286,15 @@ impl StateStore {
     /// # Errors
     /// Where it cannot be written.
     pub fn create_generation_folder(&self) -> Result<u32, ApplyOperationError> {
-        let number = self.list_generations()?.last().map_or(0, |last| last + 1);
+        let number = match self.list_generations()?.last() {
+            None => 0,
+            Some(last) => last.checked_add(1).ok_or_else(|| {
+                ApplyOperationError::Refused(format!(
+                    "there is no number after that of generation {last}: move its folder away: {}",
+                    self.generation_folder(*last).display()
+                ))
+            })?,
+        };
         let folder = self.generation_folder(number);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(ApplyOperationError::file("remove", &folder))?;
@@ -316,6 +341,17 @@ impl StateStore {
     ) -> Result<(), ApplyOperationError> {
         let folder = self.generation_folder(generation).join(RULESET_FOLDER);
         let files = ruleset_files(ruleset);
+        let digests: BTreeMap<String, Vec<String>> = files
+            .iter()
+            .map(|(name, text)| (name.clone(), vec![sha256_hex(text.as_bytes())]))
+            .collect();
+        let record_path = self.generation_folder(generation).join(GENERATION_FILE);
+        let mut record: Option<GenerationRecord> = read_json(&record_path)?;
+        if let Some(record) = &mut record {
+            // If weir is killed meanwhile, each file is the old or the new one.
+            record.allow_replaced_files(&digests);
+            self.write_generation(record)?;
+        }
         for (name, text) in &files {
             write_durably(&folder.join(name), text.as_bytes())?;
         }
@@ -325,23 +361,51 @@ impl StateStore {
                 remove_file_if_present(&entry)?;
             }
         }
-        flush_folder(&folder)
+        flush_folder(&folder)?;
+        if let Some(mut record) = record {
+            record.ruleset_sha256 = digests;
+            self.write_generation(&record)?;
+        }
+        Ok(())
+    }
+
+    /// The tables that a generation has texts of, without reading these.
+    ///
+    /// # Errors
+    /// Where its record cannot be read.
+    pub fn list_ruleset_tables(
+        &self,
+        generation: u32,
+    ) -> Result<Vec<FamilyTable>, ApplyOperationError> {
+        let names = self.read_generation(generation)?.ruleset_sha256.into_keys();
+        let table = |name: String| {
+            FamilyTable::from_file_name(name.strip_prefix(NFT_FILE_PREFIX).unwrap_or(&name))
+        };
+        Ok(names.filter_map(table).collect())
     }
 
     /// The texts that put a generation in force again.
     ///
     /// # Errors
-    /// Where a file cannot be read.
+    /// [`ApplyOperationError::DamagedGeneration`] if one is gone or is not as it was written.
     pub fn read_ruleset(&self, generation: u32) -> Result<KernelRuleset, ApplyOperationError> {
         let folder = self.generation_folder(generation).join(RULESET_FOLDER);
         let mut ruleset = KernelRuleset::default();
-        for path in durable_files::list_entries(&folder)? {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let text =
-                fs::read_to_string(&path).map_err(ApplyOperationError::file("read", &path))?;
-            refuse_cut_text(&path, name, &text)?;
+        let digests = self.read_generation(generation)?.ruleset_sha256;
+        if digests.is_empty() {
+            return Err(ApplyOperationError::UnreadableState {
+                path: self.generation_folder(generation).join(GENERATION_FILE),
+                message: "it has no checksums: name another generation".to_owned(),
+            });
+        }
+        for (name, accepted) in &digests {
+            let path = folder.join(name);
+            let Some(text) = read_checked_text(&path, accepted)? else { continue };
+            let name = name.as_str();
             if name == SETS_FILE {
                 ruleset.sets = split_sets(&text);
+            } else if name == FOREIGN_SETS_FILE {
+                ruleset.foreign_sets = split_sets(&text);
             } else if let Some(table) =
                 name.strip_prefix(NFT_FILE_PREFIX).and_then(FamilyTable::from_file_name)
             {
@@ -354,28 +418,25 @@ impl StateStore {
     }
 }
 
-/// Refuses a text that is not one whole table: loading it would leave no rules.
-fn refuse_cut_text(path: &Path, name: &str, text: &str) -> Result<(), ApplyOperationError> {
-    let is_whole = if name == SETS_FILE {
-        text.is_empty() || text.ends_with('\n')
-    } else if name.starts_with(NFT_FILE_PREFIX) {
-        text.contains("table ip") && text.trim_end().ends_with('}')
-    } else if let Some(table) = FamilyTable::from_file_name(name) {
-        let is_begin = |line: &&str| line.starts_with('*');
-        text.starts_with(&format!("*{}\n", table.table))
-            && text.ends_with("\nCOMMIT\n")
-            && text.lines().filter(is_begin).count() == 1
-    } else {
-        true
+/// The text of a file if it has one of these checksums; none if it may be gone and is.
+fn read_checked_text(
+    path: &Path,
+    accepted: &[String],
+) -> Result<Option<String>, ApplyOperationError> {
+    let damaged =
+        |problem| ApplyOperationError::DamagedGeneration { path: path.to_owned(), problem };
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let may_be_gone = accepted.iter().any(|digest| digest == NO_FILE);
+            return if may_be_gone { Ok(None) } else { Err(damaged("is gone")) };
+        }
+        Err(error) => return Err(ApplyOperationError::file("read", path)(error)),
     };
-    match is_whole {
-        true => Ok(()),
-        false => Err(ApplyOperationError::UnreadableState {
-            path: path.to_owned(),
-            message: "it is not one whole table: restore the file, or another generation"
-                .to_owned(),
-        }),
+    if !accepted.contains(&sha256_hex(&bytes)) {
+        return Err(damaged("was changed"));
     }
+    String::from_utf8(bytes).map(Some).map_err(|_| damaged("was changed"))
 }
 
 fn ruleset_files(ruleset: &KernelRuleset) -> BTreeMap<String, String> {
@@ -388,6 +449,10 @@ fn ruleset_files(ruleset: &KernelRuleset) -> BTreeMap<String, String> {
     }
     let sets: String = ruleset.sets.values().map(String::as_str).collect();
     files.insert(SETS_FILE.to_owned(), sets);
+    if !ruleset.foreign_sets.is_empty() {
+        let sets: String = ruleset.foreign_sets.values().map(String::as_str).collect();
+        files.insert(FOREIGN_SETS_FILE.to_owned(), sets);
+    }
     files
 }
 

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use weir_kernel::nft_objects::read_nft_tables;
@@ -14,7 +15,8 @@ use weir_syntax::iptables::{self, ParserSettings};
 
 use crate::apply_steps::ApplyStep;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, have_equal_rules, read_legacy_table_text, spare_set_name,
+    FamilyTable, KernelRuleset, have_equal_rules, list_set_names, read_legacy_table_text,
+    spare_set_name,
 };
 use crate::nft_transaction_text::{
     render_copies, render_recreation, render_removal, render_replacement,
@@ -150,6 +152,28 @@ impl StepExecution<'_> {
         change_by_tool(&["ipset", "restore"], text, self.lock)
     }
 
+    /// Creates the sets of others that are missing. Returns those that cannot be created, and why.
+    pub(crate) fn restore_foreign_sets(
+        &self,
+    ) -> Result<Vec<(String, ApplyOperationError)>, ApplyOperationError> {
+        if self.wanted.foreign_sets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let there = list_set_names()?;
+        let mut missing: Vec<(&String, &String)> =
+            self.wanted.foreign_sets.iter().filter(|(set, _)| !there.contains(set)).collect();
+        missing.sort_by_key(|(_, text)| KernelRuleset::is_list_of_sets(text));
+        let mut failed = Vec::new();
+        for (set, text) in missing {
+            if let Err(error) = self.restore_sets(text) {
+                // A set without some of its elements would be taken for the whole.
+                let _ = self.destroy_set(set);
+                failed.push((set.clone(), error));
+            }
+        }
+        Ok(failed)
+    }
+
     fn destroy_set(&self, set: &str) -> Result<(), ApplyOperationError> {
         self.restore_sets(&format!("destroy {set}\n"))
     }
@@ -164,7 +188,19 @@ impl StepExecution<'_> {
         let LegacyLoadPath::Native(parsed) = path else { unreachable!("it has no tool") };
         let lock_file = XtablesLock::path_from_environment();
         let _lock =
-            XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(ApplyError::from)?;
+            XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(|error| {
+                match error.kind() {
+                    Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                        ApplyOperationError::Refused(format!(
+                            "table {table} was not changed: for {} s, another program has held the \
+                             lock of iptables, {}: wait until it has ended, and start again",
+                            XTABLES_LOCK_WAIT.as_secs(),
+                            lock_file.display()
+                        ))
+                    }
+                    _ => ApplyError::from(error).into(),
+                }
+            })?;
         self.refuse_changed_table(table)?;
         let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
         let replaced_table = KernelTable::read(&socket, table.table)?;

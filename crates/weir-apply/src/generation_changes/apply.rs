@@ -7,6 +7,7 @@ use weir_kernel::boot_clock::{read_boot_id, time_since_boot};
 use weir_kernel::tcp_sockets::{TcpSocketState, read_tcp_sockets};
 use weir_model::Family;
 
+use super::foreign_changes::with_foreign_sets;
 use super::{
     LockedGenerations, StartSupervisor, family_of_source, load_originals, read_present,
     refuse_changes_by_others, resolve_ruleset,
@@ -114,7 +115,15 @@ impl LockedGenerations {
         let mut journal = Journal::begin(JournalOperation::Apply, ids, read_boot_id()?);
         journal.steps.clone_from(&steps);
         journal.confirm_seconds = request.confirm.map(|limit| limit.as_secs());
-        if let Err(error) = start_supervisor().and_then(|()| self.store.write_journal(&journal)) {
+        let begun = start_supervisor().and_then(|supervisor| {
+            journal.supervisor = Some(supervisor);
+            journal.deadline = request.confirm.map(|limit| ConfirmationDeadline {
+                boottime_nanoseconds: (time_since_boot() + limit).as_nanos() as u64,
+                tcp_cookies_before: Vec::new(),
+            });
+            self.store.write_journal(&journal)
+        });
+        if let Err(error) = begun {
             self.store.remove_generation(generation)?;
             return Err(error);
         }
@@ -168,7 +177,7 @@ impl LockedGenerations {
         let current = self.store.read_current()?;
         let Some(baseline) = current.baseline else {
             let generation = self.store.create_generation_folder()?;
-            self.store.write_ruleset(generation, &present.ruleset)?;
+            self.store.write_ruleset(generation, &with_foreign_sets(present.ruleset.clone())?)?;
             let kind = GenerationKind::Snapshot;
             let mut record = GenerationRecord::new(generation, kind, None, &request.command);
             record.outcome = GenerationOutcome::Applied;
@@ -184,6 +193,10 @@ impl LockedGenerations {
         }
         let is_baseline_current = current.generation == Some(baseline);
         if before_weir.legacy_tables.len() > known {
+            let named = with_foreign_sets(before_weir.clone())?.foreign_sets;
+            for (set, text) in named {
+                before_weir.foreign_sets.entry(set).or_insert(text);
+            }
             self.store.write_ruleset(baseline, &before_weir)?;
         }
         let recorded = if is_baseline_current { &before_weir } else { recorded };
@@ -256,19 +269,16 @@ impl LockedGenerations {
                 return Err(ApplyOperationError::ChangedMeanwhile { table });
             }
         }
-        self.store.write_ruleset(journal.to, &present)?;
+        self.store.write_ruleset(journal.to, &with_foreign_sets(present)?)?;
         let mut record = self.store.read_generation(journal.to)?;
         record.outcome = GenerationOutcome::Applied;
         self.store.write_generation(&record)?;
         journal.stage = JournalStage::InForce;
-        if let Some(limit) = request.confirm {
+        if let Some(deadline) = &mut journal.deadline {
             let sockets = read_tcp_sockets()?;
             let is_connection = |state| state != TcpSocketState::Listening;
             let before = sockets.iter().filter(|socket| is_connection(socket.state));
-            journal.deadline = Some(ConfirmationDeadline {
-                boottime_nanoseconds: (time_since_boot() + limit).as_nanos() as u64,
-                tcp_cookies_before: before.map(|socket| socket.cookie).collect(),
-            });
+            deadline.tcp_cookies_before = before.map(|socket| socket.cookie).collect();
         }
         self.store.write_journal(journal)
     }

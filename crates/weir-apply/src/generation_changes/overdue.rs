@@ -4,6 +4,7 @@
 //! since the journal that waits for the confirmation says all that a second attempt needs, and not
 //! what others changed meanwhile, which becomes a generation of its own if it can be written.
 
+use super::foreign_changes::with_foreign_sets;
 use super::interrupted::rolled_back;
 use super::{
     LockedGenerations, load_originals, read_present, refuse_changes_by_others, resolve_ruleset,
@@ -12,9 +13,7 @@ use crate::ApplyOperationError;
 use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::KernelRuleset;
 use crate::rule_counters::{carry_counters, read_counters_in_force};
-use crate::state_store::{
-    GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation,
-};
+use crate::state_store::{Journal, JournalOperation};
 
 impl LockedGenerations {
     pub(super) fn roll_back_overdue(
@@ -24,15 +23,19 @@ impl LockedGenerations {
         let (unconfirmed, previous) = (pending.to, pending.from);
         let limit_seconds = pending.confirm_seconds.unwrap_or_default();
         let reason = format!("it was not confirmed within {limit_seconds} s");
-        let recorded = self.store.read_ruleset(unconfirmed)?;
-        let mut tables = recorded.tables();
+        // Its texts may be damaged: the way back needs only their names.
+        let recorded = self.store.read_ruleset(unconfirmed).ok();
+        let mut tables = self.store.list_ruleset_tables(unconfirmed)?;
         tables.extend(self.store.read_ruleset(previous)?.tables());
         tables.sort();
         tables.dedup();
         let mut wanted = resolve_ruleset(&self.store, previous, pending.baseline, &tables)?;
-        let present = read_present(&tables, &[&recorded, &wanted])?;
+        let known: Vec<&KernelRuleset> = recorded.iter().chain([&wanted]).collect();
+        let present = read_present(&tables, &known)?;
         // What fails here is worth less than the way back.
-        let _ = self.save_unconfirmed(unconfirmed, &recorded, &present.ruleset);
+        if let Some(recorded) = &recorded {
+            let _ = self.save_unconfirmed(unconfirmed, recorded, &present.ruleset);
+        }
         let _ = self.carry_counters_back(unconfirmed, previous, &present.ruleset, &mut wanted);
         let ids = [unconfirmed, previous, pending.baseline];
         let boot_id = pending.boot_id.clone();
@@ -64,15 +67,10 @@ impl LockedGenerations {
         leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
         leaving.sets.retain(|set, _| recorded.sets.contains_key(set));
         if refuse_changes_by_others(recorded, &leaving, unconfirmed).is_ok() {
-            return self.store.write_ruleset(unconfirmed, &leaving);
+            return self.store.write_ruleset(unconfirmed, &with_foreign_sets(leaving)?);
         }
-        let generation = self.store.create_generation_folder()?;
         let command = ["weir".to_owned(), "supervise".to_owned()];
-        let kind = GenerationKind::Snapshot;
-        let mut record = GenerationRecord::new(generation, kind, Some(unconfirmed), &command);
-        record.outcome = GenerationOutcome::Applied;
-        self.store.write_ruleset(generation, &leaving)?;
-        self.store.write_generation(&record)
+        self.save_changes_by_others(unconfirmed, present.clone(), &command).map(drop)
     }
 
     fn carry_counters_back(

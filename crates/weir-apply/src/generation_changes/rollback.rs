@@ -1,5 +1,6 @@
 //! Back to an earlier generation.
 
+use super::foreign_changes::with_foreign_sets;
 use super::interrupted::rolled_back;
 use super::{
     LockedGenerations, StartSupervisor, load_originals, read_present, refuse_changes_by_others,
@@ -10,7 +11,7 @@ use crate::apply_steps::plan_steps;
 use crate::kernel_ruleset::{KernelRuleset, have_equal_rules};
 use crate::rule_counters::{add_late_counts, carry_counters};
 use crate::state_store::{
-    GenerationKind, GenerationOutcome, GenerationRecord, Journal, JournalOperation, JournalStage,
+    GenerationKind, GenerationOutcome, Journal, JournalOperation, JournalStage,
 };
 
 /// The reason of a rollback that an administrator asked for.
@@ -41,6 +42,11 @@ impl LockedGenerations {
         let to = match generation {
             Some(generation) => generation,
             None => {
+                if let Some(done) = self.recovered.last() {
+                    return Err(ApplyOperationError::Refused(format!(
+                        "{done}; to go back further, name the generation: weir rollback NUMBER"
+                    )));
+                }
                 self.refuse_second_rollback(current)?;
                 self.store.read_generation(current)?.previous.ok_or_else(|| {
                     ApplyOperationError::Refused(format!(
@@ -59,10 +65,22 @@ impl LockedGenerations {
     /// Refuses to go back from the generation to which weir itself went back: whoever asks for the
     /// one before means the one that was rolled back.
     fn refuse_second_rollback(&self, current: u32) -> Result<(), ApplyOperationError> {
-        let Some(newest) = self.store.list_generations()?.last().copied() else { return Ok(()) };
-        let record = self.store.read_generation(newest)?;
+        // Snapshots after it are of what others changed.
+        let mut in_force = current;
+        let mut records = Vec::new();
+        for generation in self.store.list_generations()?.into_iter().rev() {
+            let record = self.store.read_generation(generation)?;
+            if record.generation == in_force && record.kind == GenerationKind::Snapshot {
+                in_force = record.previous.unwrap_or(in_force);
+            } else if record.kind != GenerationKind::Snapshot {
+                records.push(record);
+                break;
+            }
+        }
+        let Some(record) = records.pop() else { return Ok(()) };
+        let newest = record.generation;
         let GenerationOutcome::RolledBack { reason } = &record.outcome else { return Ok(()) };
-        if reason == REQUESTED_ROLLBACK || record.previous != Some(current) {
+        if reason == REQUESTED_ROLLBACK || record.previous != Some(in_force) {
             return Ok(());
         }
         Err(ApplyOperationError::Refused(format!(
@@ -106,7 +124,7 @@ impl LockedGenerations {
         let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
         reason.clone_into(&mut journal.reason);
         journal.steps = plan_steps(&present, &wanted);
-        start_supervisor()?;
+        journal.supervisor = Some(start_supervisor()?);
         self.store.write_journal(&journal)?;
         let mut change = || {
             let counters = self.read_counters_now(&present.ruleset)?;
@@ -166,16 +184,11 @@ impl LockedGenerations {
         leaving.sets.retain(|set, _| recorded.sets.contains_key(set));
         match refuse_changes_by_others(recorded, &leaving, current) {
             Ok(()) => {
-                self.store.write_ruleset(current, &leaving)?;
+                self.store.write_ruleset(current, &with_foreign_sets(leaving)?)?;
                 Ok(current)
             }
             Err(_) if ignores_changes => {
-                let generation = self.store.create_generation_folder()?;
-                let kind = GenerationKind::Snapshot;
-                let mut record = GenerationRecord::new(generation, kind, Some(current), command);
-                self.store.write_ruleset(generation, &leaving)?;
-                record.outcome = GenerationOutcome::Applied;
-                self.store.write_generation(&record)?;
+                let generation = self.save_changes_by_others(current, leaving, command)?;
                 self.store.write_current(generation, baseline)?;
                 Ok(generation)
             }

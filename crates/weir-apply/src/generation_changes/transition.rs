@@ -6,7 +6,7 @@ use super::{LockedGenerations, read_present};
 use crate::ApplyOperationError;
 use crate::apply_steps::{ApplyStep, plan_steps};
 use crate::kernel_ruleset::{
-    KernelRuleset, RulesetInForce, artefact_mark_of_text, have_equal_rules,
+    FamilyTable, KernelRuleset, RulesetInForce, artefact_mark_of_text, have_equal_rules,
 };
 use crate::rule_counters::{CountersByLocation, read_counters_in_force};
 use crate::step_execution::StepExecution;
@@ -25,15 +25,29 @@ impl LockedGenerations {
             lock: self.lock.file(),
             replaced_counters: RefCell::default(),
         };
-        for step in plan_steps(present, wanted) {
+        let missing_sets = execution.restore_foreign_sets()?;
+        let mut not_restored = Vec::new();
+        for mut step in plan_steps(present, wanted) {
+            keep_nft_tables(&mut step, &not_restored);
             match (execution.run(&step), &step) {
                 // Somebody else uses a set of weir: all that packets traverse is in force, and the
                 // set is left.
                 (Err(_), ApplyStep::DestroySet { .. }) | (Ok(()), _) => {}
+                // The other tables are restored all the same.
+                (Err(_), ApplyStep::ReplaceLegacyTable { table })
+                    if missing_sets.iter().any(|(set, _)| wanted.table_names_set(*table, set)) =>
+                {
+                    not_restored.push(*table);
+                }
                 (Err(error), _) => return Err(error),
             }
         }
-        Ok(execution.replaced_counters.into_inner())
+        match missing_sets.into_iter().next() {
+            Some((set, cause)) => {
+                Err(ApplyOperationError::SetNotRestored { set, cause: Box::new(cause) })
+            }
+            None => Ok(execution.replaced_counters.into_inner()),
+        }
     }
 
     /// Reads the counters of all that `present` has, as they are now.
@@ -64,5 +78,17 @@ impl LockedGenerations {
             }
         }
         self.change_to(&present, &back).map(drop)
+    }
+}
+
+/// nft tables that stand for tables of legacy iptables that could not be restored stay.
+fn keep_nft_tables(step: &mut ApplyStep, not_restored: &[FamilyTable]) {
+    match step {
+        ApplyStep::RemoveNftTables { tables }
+        | ApplyStep::RemoveNftCopies { tables }
+        | ApplyStep::RecreateNftTables { removed: tables, .. } => {
+            tables.retain(|table| !not_restored.contains(table));
+        }
+        _ => {}
     }
 }

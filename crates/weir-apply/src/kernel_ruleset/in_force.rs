@@ -1,7 +1,7 @@
 //! Reading what is in force in the current network namespace. Reading changes nothing: a table of
 //! legacy iptables that is not in use is not put in use, and no module is loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use weir_kernel::ipset_list::read_ipsets;
@@ -72,6 +72,35 @@ pub fn read_ruleset_in_force(
             let of = sets.0.iter().find(|selected| spare_set_name(selected) == name);
             found.spare_sets.extend(of.cloned());
         }
+    }
+    Ok(found)
+}
+
+/// Reads the sets that rules of legacy iptables name and that are not the ruleset's own, and the sets
+/// that these list.
+pub(crate) fn read_foreign_sets(
+    ruleset: &KernelRuleset,
+) -> Result<BTreeMap<String, String>, ApplyOperationError> {
+    let there: BTreeSet<String> = list_set_names()?.into_iter().collect();
+    if there.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    for text in ruleset.legacy_tables.values().chain(ruleset.sets.values()) {
+        let words = text.split_ascii_whitespace().filter(|word| there.contains(*word));
+        named.extend(words.map(str::to_owned));
+    }
+    let mut found = BTreeMap::new();
+    while let Some(set) = named.pop_first() {
+        if ruleset.sets.contains_key(&set) || found.contains_key(&set) {
+            continue;
+        }
+        let text = read_set_text(&set)?;
+        if KernelRuleset::is_list_of_sets(&text) {
+            let members = text.lines().filter_map(|line| line.split(' ').nth(2));
+            named.extend(members.filter(|name| there.contains(*name)).map(str::to_owned));
+        }
+        found.insert(set, text);
     }
     Ok(found)
 }

@@ -153,8 +153,14 @@ pub(super) fn read_json<T: DeserializeOwned>(
     };
     let unreadable =
         |message: String| ApplyOperationError::UnreadableState { path: path.to_owned(), message };
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    let without_sense = |error: serde_json::Error| {
+        let folder = path.parent().unwrap_or(path).display();
+        unreadable(format!(
+            "{error}: restore it from a backup, or move folder {folder} away; what is in force stays \
+             in force"
+        ))
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(without_sense)?;
     match value.get("version").and_then(serde_json::Value::as_u64) {
         Some(version) if version == u64::from(STATE_VERSION) => {}
         version => {
@@ -165,7 +171,7 @@ pub(super) fn read_json<T: DeserializeOwned>(
             )));
         }
     }
-    serde_json::from_value(value).map(Some).map_err(|error| unreadable(error.to_string()))
+    serde_json::from_value(value).map(Some).map_err(without_sense)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What is known of a generation: `generation.json`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use weir_artefact::CompiledForm;
 
@@ -24,7 +26,14 @@ pub struct GenerationRecord {
     pub command: Vec<String>,
     /// The generation that was in force before it; none of a snapshot.
     pub previous: Option<u32>,
+    /// SHA-256 of the files of its ruleset in hexadecimal, by name. While files are replaced, both
+    /// that of the old and that of the new one.
+    #[serde(default)]
+    pub ruleset_sha256: BTreeMap<String, Vec<String>>,
 }
+
+/// Stands for the checksum of a file that may be missing while files are replaced.
+pub(super) const NO_FILE: &str = "no file";
 
 /// Where a generation is from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +97,21 @@ impl GenerationRecord {
             created_unix_seconds: since_1970.map_or(0, |duration| duration.as_secs()),
             command: command.to_vec(),
             previous,
+            ruleset_sha256: BTreeMap::new(),
+        }
+    }
+
+    /// Accepts new files of its ruleset in addition to the old ones.
+    pub(super) fn allow_replaced_files(&mut self, new: &BTreeMap<String, Vec<String>>) {
+        let absent = || vec![NO_FILE.to_owned()];
+        for (name, digests) in new {
+            let accepted = self.ruleset_sha256.entry(name.clone()).or_insert_with(absent);
+            accepted.extend(digests.iter().cloned());
+        }
+        for (name, accepted) in &mut self.ruleset_sha256 {
+            if !new.contains_key(name) {
+                accepted.extend(absent());
+            }
         }
     }
 
@@ -132,7 +156,12 @@ impl GenerationRecord {
     /// What became of it, in words.
     pub fn describe_outcome(&self) -> String {
         match &self.outcome {
-            _ if self.kind == GenerationKind::Snapshot => "saved before the first apply".to_owned(),
+            _ if self.kind == GenerationKind::Snapshot => match self.previous {
+                None => "saved before the first apply".to_owned(),
+                Some(generation) => {
+                    format!("saved, since others had changed generation {generation}")
+                }
+            },
             GenerationOutcome::Prepared => "never in force".to_owned(),
             GenerationOutcome::Applied => "applied".to_owned(),
             GenerationOutcome::Confirmed => "confirmed".to_owned(),

@@ -31,9 +31,13 @@ pub struct Journal {
     pub boot_id: String,
     /// The process that does it.
     pub owner: PidWithStartTime,
+    /// The process that ends the change if its owner is killed or hangs, and waits for the
+    /// confirmation.
+    #[serde(default)]
+    pub supervisor: Option<PidWithStartTime>,
     /// Seconds for the confirmation, if one is required.
     pub confirm_seconds: Option<u64>,
-    /// Until when it must be confirmed; none before it is in force.
+    /// Until when it must be confirmed, from the first change on.
     pub deadline: Option<ConfirmationDeadline>,
 }
 
@@ -85,6 +89,7 @@ impl Journal {
             steps: Vec::new(),
             boot_id,
             owner: PidWithStartTime::of_this_process(),
+            supervisor: None,
             confirm_seconds: None,
             deadline: None,
         }

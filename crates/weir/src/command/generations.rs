@@ -144,7 +144,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
     let (applied, recovered) = call_in_place(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
         let wait = Duration::from_secs(args.wait);
-        let mut generations = LockedGenerations::open(state, wait, args.ignores_changes)?;
+        let mut generations = LockedGenerations::open(state, wait)?;
         print_recovered(&generations);
         let request = ApplyRequest {
             artefact: &compiled.artefact,
@@ -164,7 +164,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         steps: &applied.steps,
         recovered: &recovered,
     };
-    print_value("apply", &members, args.json, &render_applied(&applied))
+    print_change("apply", &members, args.json, &render_applied(&applied))
 }
 
 fn render_applied(applied: &AppliedGeneration) -> String {
@@ -200,14 +200,14 @@ pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
     };
     let (generation, peer) = call_in_place(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
-        let mut generations = LockedGenerations::open(state, wait, false)?;
+        let mut generations = LockedGenerations::open(state, wait)?;
         print_recovered(&generations);
         Ok(generations.confirm(proof)?)
     })?;
     let shown = peer.map(|peer| format!(" (connection from {peer})")).unwrap_or_default();
     let text = format!("generation {generation} is confirmed{shown}\n");
     let peer = peer.map(|peer| peer.to_string());
-    print_value("confirm", &ConfirmedMembers { generation, peer }, args.json, &text)
+    print_change("confirm", &ConfirmedMembers { generation, peer }, args.json, &text)
 }
 
 #[derive(Serialize)]
@@ -220,14 +220,14 @@ struct RestoredMembers {
 pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
     let restored = call_in_place(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
-        let mut generations = LockedGenerations::open(state, wait, args.ignores_changes)?;
+        let mut generations = LockedGenerations::open(state, wait)?;
         print_recovered(&generations);
         let supervise = || start_confirmation_supervisor(state);
         Ok(generations.roll_back(args.generation, args.ignores_changes, &supervise)?)
     })?;
     let (from, to) = (restored.from, restored.to);
     let text = format!("generation {to} is in force, in place of {from}\n");
-    print_value("rollback", &RestoredMembers { from, to }, args.json, &text)
+    print_change("rollback", &RestoredMembers { from, to }, args.json, &text)
 }
 
 /// Prints what was applied when.
@@ -258,6 +258,21 @@ fn print_recovered(generations: &LockedGenerations) {
     for sentence in &generations.recovered {
         terminal::print_escaped_to_stderr(&format!("weir: {sentence}\n"));
     }
+}
+
+/// Prints what was changed. If that fails, the change is made all the same: the status is yes.
+fn print_change<T: Serialize>(
+    command: &str,
+    members: &T,
+    is_json: bool,
+    text: &str,
+) -> Result<YesNoExitStatus> {
+    if let Err(error) = print_value(command, members, is_json, text)
+        && !terminal::is_closed_pipe(&error)
+    {
+        terminal::print_escaped_to_stderr(&format!("weir: write standard output: {error}\n{text}"));
+    }
+    Ok(YesNoExitStatus::Yes)
 }
 
 fn print_value<T: Serialize>(

@@ -38,7 +38,7 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
     let before = host.saved_rulesets();
     let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "3s"]);
+    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     assert!(!host.is_delivered(5001), "the new ruleset is in force");
     let listing = host.weir_json(&["history", "--json"]);
     assert_eq!(listing["pending"]["generation"], 1, "{listing}");
@@ -49,9 +49,43 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     assert_eq!(host.saved_rulesets(), before);
     assert!(host.is_delivered(5001));
     let history = host.weir_succeeds(&["history"]);
-    assert!(history.contains("it was not confirmed within 3 s"), "{history}");
+    assert!(history.contains("it was not confirmed within 5 s"), "{history}");
     let said = host.weir_refuses(&["confirm", "--console"]);
     assert!(said.contains("no generation waits for a confirmation"), "{said}");
+}
+
+#[test]
+fn a_supervisor_that_cannot_read_the_journal_reads_it_again() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("unreadable");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "8s"]);
+    let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
+    let namespace = generations.flatten().next().expect("a namespace").path();
+    let (journal, current) = (namespace.join("journal.json"), namespace.join("current.json"));
+    let [texts, broken] = [[&journal, &current], [&current, &journal]];
+    let texts = texts.map(|file| fs::read_to_string(file).expect("a text"));
+    for file in broken {
+        fs::write(file, "{").expect("it is written");
+    }
+    // The supervisor reads both all the time: it opens files that are broken.
+    let reads = || {
+        let io = fs::read_to_string(format!(
+            "/proc/{}/io",
+            find_supervisor(&host).expect("it is there").pid
+        ));
+        let io = io.expect("the kernel counts");
+        io.lines().find_map(|l| l.strip_prefix("syscr: ")?.parse::<u64>().ok()).expect("reads")
+    };
+    let before = reads();
+    wait_until("four attempts", || reads() >= before + 8);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
+    for (file, text) in [&journal, &current].into_iter().zip(texts) {
+        fs::write(file, text).expect("it is written");
+    }
+    wait_until("the rollback", || host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
 #[test]
@@ -66,7 +100,7 @@ fn neither_a_full_disk_nor_a_change_by_others_stops_the_way_back() {
     // The file system ends with the processes that have it: the supervisor is the last.
     let script = format!(
         "mount -t tmpfs -o size=1m,mode=700 none {state} && \
-         {WEIR} apply --artefact {folder} --confirm 4s && \
+         {WEIR} apply --artefact {folder} --confirm 7s && \
          iptables-legacy -A INPUT -p udp --dport 5003 -j DROP && \
          ! dd if=/dev/zero of={state}/full bs=4k 2>{state}/../said",
         state = state.display()
@@ -88,9 +122,13 @@ fn the_deadline_outlives_the_supervisor() {
     }
     let host = FilteringHost::new("supervisor");
     let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "2s"]);
+    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     let supervisor = find_supervisor(&host).expect("it runs");
+    let (_, status, _) = host.weir(&["status"]);
+    assert!(status.contains("s left, then generation 0 is restored\n"), "{status}");
     supervisor.kill_and_wait(WAIT_LIMIT).expect("it is killed");
+    let (_, status, _) = host.weir(&["status"]);
+    assert!(status.contains("by the next weir apply, confirm or rollback: no process"), "{status}");
     let seconds_left = || {
         let listing = host.weir_json(&["history", "--json"]);
         listing["pending"]["seconds_left"].as_u64()

@@ -93,3 +93,28 @@ fn packets_that_pass_while_legacy_tables_are_replaced_are_counted_once() {
     assert!(sent > 1000, "{sent} datagrams");
     assert_eq!(read_counter(&host, "iptables/filter/INPUT/1"), (sent, sent * DATAGRAM_BYTES));
 }
+
+#[test]
+fn counters_are_not_given_to_other_rules_after_others_added_one() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("shifted");
+    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001, 5002]));
+    host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    for _ in 0..3 {
+        assert!(!host.is_delivered(5001));
+    }
+    assert_eq!(read_counter(&host, "iptables/filter/INPUT/2").0, 3);
+    let rule = "iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP";
+    host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
+    let said = host.weir_refuses(&["counters"]);
+    assert!(said.contains("table iptables filter is not as weir left it"), "{said}");
+    host.weir_succeeds(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
+    let count = |number: u32| read_counter(&host, &format!("iptables/filter/INPUT/{number}")).0;
+    assert_eq!([1, 2, 3].map(count), [0, 3, 0]);
+    host.weir_succeeds(&["rollback"]);
+    let saved = host.tool(&["iptables-legacy-save", "-c"], "");
+    let counted: Vec<&str> = saved.lines().filter(|line| line.starts_with("[3:")).collect();
+    assert!(matches!(counted[..], [line] if line.contains("--dport 5001")), "{saved}");
+}

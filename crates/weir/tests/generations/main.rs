@@ -4,9 +4,11 @@
 
 mod confirmation;
 mod counters;
+mod damaged_state;
 mod filtering_host;
 mod forms;
 mod guide;
+mod hanging_tools;
 mod kills;
 mod other_programs;
 mod refusals;

@@ -19,7 +19,7 @@ fn a_set_that_others_use_is_left_and_the_deadline_is_met() {
     let file = host.write("a.rules", &rules);
     let sets = host.write("own.ipset", "create own hash:ip family inet\n");
     let words =
-        ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50", "--confirm", "2s"];
+        ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50", "--confirm", "5s"];
     host.weir_succeeds(&words);
     let rule = "iptables-legacy -t mangle -A PREROUTING -m set --match-set own src -j DROP";
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
@@ -36,7 +36,7 @@ fn a_lock_that_any_user_can_hold_does_not_stop_the_deadline() {
     }
     let host = FilteringHost::new("user-lock");
     let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "3s"]);
+    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "6s"]);
     let script = "exec 9</proc/self/ns/net; flock 9; echo locked; cat";
     let mut user = host.command("setpriv");
     user.args(["--reuid=65534", "--clear-groups", "sh", "-c", script]);
@@ -61,7 +61,7 @@ fn a_rollback_after_one_that_weir_made_itself_does_not_go_further_back() {
     let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
     let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "tree");
     host.weir_succeeds(&["apply", "--artefact", &first]);
-    host.weir_succeeds(&["apply", "--artefact", &second, "--confirm", "1s"]);
+    host.weir_succeeds(&["apply", "--artefact", &second, "--confirm", "5s"]);
     wait_until("the rollback", || host.generation_in_force() == 1);
     let said = host.weir_refuses(&["rollback", "--wait", "60"]);
     assert!(said.contains("generation 2 was rolled back already"), "{said}");
@@ -115,10 +115,36 @@ fn what_could_not_be_restored_is_refused() {
     let namespace = generations.flatten().next().expect("a namespace").path();
     fs::write(namespace.join("1/ruleset/iptables-filter"), "").expect("it is cut");
     let said = host.weir_refuses(&["rollback", "1"]);
-    assert!(said.contains("it is not one whole table"), "{said}");
+    assert!(said.contains("was changed since it was saved"), "{said}");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 2 is in force");
     // The name of a second set of weir's is nobody else's.
     host.tool(&["ipset", "create", "own~", "hash:ip"], "");
     host.weir_succeeds(&["rollback", "0"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own~\n");
+}
+
+#[test]
+fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("iptables-lock");
+    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    let lock = host.write("xtables", "");
+    let mut holder = host.command("flock");
+    holder.args([&lock, "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut holder = holder.spawn().expect("flock runs");
+    let is_held = || {
+        let status = host.command("flock").args(["-n", &lock, "true"]).status();
+        !status.expect("flock runs").success()
+    };
+    wait_until("the lock", is_held);
+    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    assert!(said.contains("another program has held the lock of iptables"), "{said}");
+    assert!(said.contains("wait until it has ended"), "{said}");
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    drop(holder.stdin.take());
+    holder.wait().expect("it is a child");
+    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }

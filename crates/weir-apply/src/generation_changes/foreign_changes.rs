@@ -1,0 +1,137 @@
+//! What others changed of the rulesets of weir: it is kept, as a generation of its own, and what they
+//! added to a table that is to stay as it was stays.
+
+use super::LockedGenerations;
+use crate::ApplyOperationError;
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, artefact_mark_of_text, have_equal_rules, read_foreign_sets,
+    remove_changing_numbers,
+};
+use crate::state_store::{GenerationKind, GenerationOutcome, GenerationRecord};
+
+/// A ruleset that is in force, with the sets of others that its rules name.
+pub(super) fn with_foreign_sets(
+    mut ruleset: KernelRuleset,
+) -> Result<KernelRuleset, ApplyOperationError> {
+    ruleset.foreign_sets = read_foreign_sets(&ruleset)?;
+    Ok(ruleset)
+}
+
+impl LockedGenerations {
+    /// Saves what others made of a generation as a generation of its own; its number. A change that
+    /// is tried again finds the one that it saved before.
+    pub(super) fn save_changes_by_others(
+        &self,
+        changed: u32,
+        present: KernelRuleset,
+        command: &[String],
+    ) -> Result<u32, ApplyOperationError> {
+        if let Some(newest) = self.store.list_generations()?.last().copied() {
+            let record = self.store.read_generation(newest)?;
+            let is_of_changed =
+                record.kind == GenerationKind::Snapshot && record.previous == Some(changed);
+            if is_of_changed
+                && self.store.read_ruleset(newest).is_ok_and(|saved| is_equal(&saved, &present))
+            {
+                return Ok(newest);
+            }
+        }
+        let generation = self.store.create_generation_folder()?;
+        let kind = GenerationKind::Snapshot;
+        let mut record = GenerationRecord::new(generation, kind, Some(changed), command);
+        record.outcome = GenerationOutcome::Applied;
+        self.store.write_ruleset(generation, &with_foreign_sets(present)?)?;
+        self.store.write_generation(&record)?;
+        Ok(generation)
+    }
+}
+
+/// Whether two rulesets differ in nothing but counters.
+fn is_equal(a: &KernelRuleset, b: &KernelRuleset) -> bool {
+    let units = |ruleset: &KernelRuleset| -> Vec<(String, String)> {
+        let legacy = ruleset.legacy_tables.iter().map(|(table, text)| (table.to_string(), text));
+        let nft = ruleset.nft_tables.iter().map(|(table, text)| (format!("nft {table}"), text));
+        let sets = ruleset.sets.iter().map(|(set, text)| (format!("set {set}"), text));
+        legacy.chain(nft).chain(sets).map(|(name, text)| (name, text.clone())).collect()
+    };
+    let (a, b) = (units(a), units(b));
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && have_equal_rules(&a.1, &b.1))
+}
+
+/// What an interrupted change between two rulesets finds of changes by others.
+#[derive(Debug, Default)]
+pub(super) struct ForeignTables {
+    /// Tables that are as before the change but for rules that were added: they stay.
+    pub extended: Vec<FamilyTable>,
+    /// Other tables that are neither as before nor as after: they are replaced.
+    pub replaced: Vec<FamilyTable>,
+}
+
+/// Finds tables that neither of two generations put in force. The kernel prints what a generation
+/// loaded in other words than its artefact: then the mark of the artefact tells.
+pub(super) fn find_foreign_tables(
+    [wanted, other]: [&KernelRuleset; 2],
+    other_artefact_id: Option<&str>,
+    present: &KernelRuleset,
+) -> ForeignTables {
+    let mut found = ForeignTables::default();
+    for (table, text) in &present.legacy_tables {
+        let [wanted, other] = [wanted, other].map(|ruleset| {
+            ruleset.legacy_tables.get(table).map(String::as_str).unwrap_or_default()
+        });
+        if have_equal_rules(wanted, text) || have_equal_rules(other, text) {
+            continue;
+        }
+        let id = artefact_mark_of_text(text);
+        let is_of_other = id.is_some() && id == other_artefact_id;
+        if is_of_other && !is_extended(other, text) {
+            // The kernel's words for what the change loaded.
+            continue;
+        }
+        let is_nearer_to_other =
+            is_extended(other, text) && other.lines().count() > wanted.lines().count();
+        if !is_of_other && is_extended(wanted, text) && !is_nearer_to_other {
+            found.extended.push(*table);
+        } else {
+            found.replaced.push(*table);
+        }
+    }
+    found
+}
+
+/// Whether a text has all lines of another in their order, and more.
+fn is_extended(base: &str, text: &str) -> bool {
+    let lines = |text: &str| -> Vec<String> { text.lines().map(remove_changing_numbers).collect() };
+    let (base, text) = (lines(base), lines(text));
+    let mut rest = text.iter();
+    base.len() < text.len() && base.iter().all(|line| rest.any(|other| other == line))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::{Family, TableName};
+
+    use super::*;
+
+    #[test]
+    fn a_table_with_added_rules_stays_only_if_it_was_not_replaced_yet() {
+        let table = FamilyTable { family: Family::V4, table: TableName::Filter };
+        let ruleset = |rules: &[&str]| {
+            let rules: String = rules.iter().map(|rule| format!("-A INPUT {rule}\n")).collect();
+            let text = format!("*filter\n:INPUT ACCEPT [1:2]\n{rules}COMMIT\n");
+            let legacy_tables = [(table, text)].into();
+            KernelRuleset { legacy_tables, ..KernelRuleset::default() }
+        };
+        let find = |wanted: &[&str], other: &[&str], present: &[&str]| {
+            let (wanted, other) = (ruleset(wanted), ruleset(other));
+            let found = find_foreign_tables([&wanted, &other], None, &ruleset(present));
+            (found.extended.len(), found.replaced.len())
+        };
+        assert_eq!(find(&["-j a"], &[], &["-j a"]), (0, 0));
+        assert_eq!(find(&["-j a"], &[], &[]), (0, 0));
+        assert_eq!(find(&["-j a"], &[], &["-j x", "-j a"]), (1, 0));
+        assert_eq!(find(&["-j a"], &[], &["-j x"]), (0, 1), "it was emptied before");
+        assert_eq!(find(&[], &["-j a"], &["-j a", "-j x"]), (0, 1), "it was loaded before");
+        assert_eq!(find(&["-j a", "-j b"], &[], &["-j b"]), (0, 1), "a rule was removed");
+    }
+}

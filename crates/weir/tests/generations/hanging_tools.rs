@@ -1,0 +1,86 @@
+//! Tools that hang, kill weir or change the ruleset themselves in the middle of an apply.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use weir_testkit::skip_without_root;
+
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules, wait_until};
+
+/// A command of weir whose `nft` is a script, with `$REAL` for nft itself. The script is run once:
+/// after that, `nft` is nft.
+fn weir_with_nft_script(host: &FilteringHost, script: &str) -> Command {
+    let folder = host.path("tools");
+    fs::create_dir(&folder).expect("a folder");
+    let text = format!(
+        "#!/bin/sh\nREAL=/usr/sbin/nft\n\
+         if [ \"$*\" = '-f -' ] && mkdir {done} 2>/dev/null; then\n{script}\nfi\n\
+         exec $REAL \"$@\"\n",
+        done = host.path("done").display()
+    );
+    let file = folder.join("nft");
+    fs::write(&file, text).expect("it is written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode is set");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("one"));
+    let mut command = host.command(WEIR);
+    command.env("PATH", path);
+    command
+}
+
+#[test]
+fn a_change_that_hangs_is_undone_at_the_deadline() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("hanging");
+    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
+    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
+    host.weir_succeeds(&["apply", "--artefact", &first]);
+    let before = host.nft_listing();
+    let mut command = weir_with_nft_script(&host, "sleep 9999");
+    let command = command.args(["apply", "--artefact", &second, "--confirm", "5s"]);
+    let mut apply = command.stdout(Stdio::null()).spawn().expect("weir runs");
+    wait_until("the first step", || !host.is_delivered(5001));
+    assert!(host.nft_listing().contains("weir_filter"), "both are in force");
+    wait_until("the way back", || host.is_delivered(5001));
+    assert!(!apply.wait().expect("a child").success());
+    wait_until("the record", || {
+        let listing = host.weir_json(&["history", "--json"]);
+        listing["unfinished"].is_null() && listing["in_force"] == 1
+    });
+    assert_eq!(host.nft_listing(), before);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "by the ruleset of before");
+    let history = host.weir_succeeds(&["history"]);
+    assert!(history.contains("rolled back: its apply was interrupted"), "{history}");
+}
+
+#[test]
+fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("crash-and-rule");
+    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
+    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
+    host.weir_succeeds(&["apply", "--artefact", &first]);
+    let rule = "$REAL \"$@\"\niptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP\n\
+                kill -9 $PPID\nexit 0";
+    let mut command = weir_with_nft_script(&host, rule);
+    let output = command.args(["apply", "--artefact", &second]).output().expect("weir runs");
+    assert!(!output.status.success(), "it is killed");
+    wait_until("the way back", || host.is_delivered(5001));
+    wait_until("the record", || host.weir_json(&["history", "--json"])["unfinished"].is_null());
+    assert_eq!(host.nft_listing(), "");
+    assert!(!host.is_delivered(5003), "the rule of others stays");
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "and the ruleset of before");
+    assert_eq!(host.generation_in_force(), 3, "what is in force is a generation");
+    let history = host.weir_succeeds(&["history"]);
+    assert!(history.contains("saved, since others had changed generation 1"), "{history}");
+    let said = host.weir_refuses(&["rollback", "--force"]);
+    assert!(said.contains("generation 2 was rolled back already"), "{said}");
+    host.weir_succeeds(&["rollback", "1"]);
+    assert!(host.is_delivered(5003) && !host.is_delivered(ALWAYS_DROPPED_PORT));
+    host.weir_succeeds(&["rollback", "3"]);
+    assert!(!host.is_delivered(5003));
+}
