@@ -91,6 +91,7 @@ pub fn supervise_confirmation(
             // It is started before the journal is written.
             None if owner.is_alive() => std::thread::sleep(LOOK_INTERVAL),
             None => return Ok(()),
+            Some(journal) if is_supervised_by_another_process(&journal) => return Ok(()),
             Some(journal) if needs_action(&journal) => {
                 // Opening brings to an end what is overdue or was interrupted. What fails now, on a
                 // full disk perhaps, is tried again, ever more rarely.
@@ -106,6 +107,12 @@ pub fn supervise_confirmation(
             Some(_) => std::thread::sleep(LOOK_INTERVAL),
         }
     }
+}
+
+/// Another command has begun a change and started a supervisor of its own.
+fn is_supervised_by_another_process(journal: &Journal) -> bool {
+    let own = PidWithStartTime::of_this_process();
+    journal.supervisor.is_some_and(|supervisor| supervisor != own && supervisor.is_alive())
 }
 
 fn needs_action(journal: &Journal) -> bool {

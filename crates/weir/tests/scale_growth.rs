@@ -17,8 +17,10 @@ use weir_testkit::TempFolder;
 use self::commands::{ScaleCommand, growth_exponent, write_ruleset_files};
 use self::shapes::ScaleShape;
 
-/// The exponent that is allowed: 1 is linear, 2 is quadratic.
-const EXPONENT_MAX: f64 = 1.2;
+/// The exponent that is allowed: 1 is linear, 2 is quadratic. The bench, on larger rulesets, is to
+/// stay below 1.2; at these sizes the larger ruleset leaves the caches, and the clock of processor
+/// time has ticks of 10 ms.
+const EXPONENT_MAX: f64 = 1.35;
 /// The larger ruleset has as many times the rules of the smaller one.
 const SIZE_RATIO: usize = 8;
 /// Runs of which the fastest counts: other programs make some of them slower.

@@ -28,6 +28,30 @@ fn weir_with_nft_script(host: &FilteringHost, script: &str) -> Command {
     command
 }
 
+/// A command of weir whose `nft` fails as long as a file is there, if it is to add a table with this
+/// text. Returns the file, and one that has a line for each failure.
+fn weir_with_failing_nft(host: &FilteringHost, text: &str) -> (Command, [String; 2]) {
+    let folder = host.path("failing-tools");
+    fs::create_dir(&folder).expect("a folder");
+    let (broken, tries) = (host.write("broken", ""), host.path("tries"));
+    // A file for each process: the supervisor ends tools at any time, and starts others.
+    let script = format!(
+        "#!/bin/sh\nREAL=/usr/sbin/nft\n[ \"$*\" = '-f -' ] || exec $REAL \"$@\"\n\
+         transaction={folder}/$$\ncat > $transaction\n\
+         if [ -e {broken} ] && grep -q {text} $transaction; then echo x >> {tries}; exit 1; fi\n\
+         exec $REAL -f $transaction\n",
+        folder = folder.display(),
+        tries = tries.display(),
+    );
+    let file = folder.join("nft");
+    fs::write(&file, script).expect("it is written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode is set");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("one"));
+    let mut command = host.command(WEIR);
+    command.env("PATH", path);
+    (command, [broken, tries.display().to_string()])
+}
+
 #[test]
 fn a_change_that_hangs_is_undone_at_the_deadline() {
     if skip_without_root() {
@@ -83,4 +107,31 @@ fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
     assert!(host.is_delivered(5003) && !host.is_delivered(ALWAYS_DROPPED_PORT));
     host.weir_succeeds(&["rollback", "3"]);
     assert!(!host.is_delivered(5003));
+}
+
+#[test]
+fn a_rollback_that_fails_again_and_again_saves_what_others_changed_once() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("failing-rollback");
+    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
+    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
+    host.weir_succeeds(&["apply", "--artefact", &first]);
+    let (mut command, [broken, tries]) = weir_with_failing_nft(&host, "INPUT-saddr1");
+    let command = command.args(["apply", "--artefact", &second, "--confirm", "10s"]);
+    assert!(command.status().expect("weir runs").success());
+    let rule = "iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP";
+    host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
+    let count_tries = || fs::read_to_string(&tries).unwrap_or_default().lines().count();
+    let before = count_tries();
+    wait_until("three attempts", || count_tries() >= before + 3);
+    let listing = host.weir_json(&["history", "--json"]);
+    let generations = listing["generations"].as_array().expect("a list");
+    assert_eq!(generations.len(), 4, "0, 1, 2, and what others changed: {listing}");
+    fs::remove_file(&broken).expect("it is removed");
+    wait_until("the rollback", || host.generation_in_force() == 1);
+    assert!(host.is_delivered(5001) && host.is_delivered(5003));
+    let history = host.weir_succeeds(&["history"]);
+    assert!(history.contains("saved, since others had changed generation 2"), "{history}");
 }
