@@ -4,8 +4,9 @@
 //! ([`ipset_protocol`](crate::ipset_protocol)). Here are the messages around them:
 //!
 //! * Elements are sent many in one message, as `ipset restore` does it (`IPSET_ATTR_ADT`). A list of
-//!   attributes has at most 64 KiB, so a message has some thousand elements; several messages are
-//!   sent as one datagram.
+//!   attributes has at most 64 KiB, so a message has some thousand elements. Each message is sent
+//!   after the answer to the one before: the kernel goes on with the next message of a datagram
+//!   after it has refused one, and what is in the set would not be known.
 //! * Each element has its number (`IPSET_ATTR_LINENO`). If the kernel refuses one, it repeats the
 //!   message with that number in it; elements before it are in the set.
 //! * There is no transaction over several messages: who must not show a partial set fills another
@@ -26,8 +27,6 @@ use crate::netlink::{
 /// Bytes of elements after which a message is closed: a list has at most 65535, an element at most
 /// some hundred.
 const ELEMENT_BYTES_PER_MESSAGE: usize = 64_000;
-/// Messages that are sent as one datagram.
-const MESSAGES_PER_DATAGRAM: usize = 16;
 
 /// What is done with elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +37,8 @@ pub enum ElementChange {
     AddOrReplace,
     /// They are deleted; one that is not there is an error.
     Delete,
+    /// Those that are there are deleted.
+    DeleteIfPresent,
 }
 
 /// What a set is, without its attributes.
@@ -175,28 +176,25 @@ impl IpsetSocket {
             ElementChange::Add => (IPSET_CMD_ADD, NLM_F_EXCL, "add to"),
             ElementChange::AddOrReplace => (IPSET_CMD_ADD, 0, "add to"),
             ElementChange::Delete => (IPSET_CMD_DEL, NLM_F_EXCL, "delete from"),
+            ElementChange::DeleteIfPresent => (IPSET_CMD_DEL, 0, "delete from"),
         };
         let mut elements = elements.into_iter().peekable();
         let mut element_number = 0u32;
         while elements.peek().is_some() {
-            let mut requests = Vec::with_capacity(MESSAGES_PER_DATAGRAM);
-            while requests.len() < MESSAGES_PER_DATAGRAM && elements.peek().is_some() {
-                let mut request = new_request(command, flags);
-                request.attributes.put_text(IPSET_ATTR_SETNAME, set_name);
-                request.attributes.put(IPSET_ATTR_LINENO, &0u32.to_ne_bytes());
-                request.attributes.put_nested(IPSET_ATTR_ADT, |list| {
-                    while list.byte_count() < ELEMENT_BYTES_PER_MESSAGE {
-                        let Some(element) = elements.next() else { break };
-                        element_number += 1;
-                        list.put_nested(IPSET_ATTR_DATA, |data| {
-                            encode(data, element);
-                            data.put(IPSET_ATTR_LINENO, &element_number.to_ne_bytes());
-                        });
-                    }
-                });
-                requests.push(request);
-            }
-            let sent = self.socket.send_and_check(&requests);
+            let mut request = new_request(command, flags);
+            request.attributes.put_text(IPSET_ATTR_SETNAME, set_name);
+            request.attributes.put(IPSET_ATTR_LINENO, &0u32.to_ne_bytes());
+            request.attributes.put_nested(IPSET_ATTR_ADT, |list| {
+                while list.byte_count() < ELEMENT_BYTES_PER_MESSAGE {
+                    let Some(element) = elements.next() else { break };
+                    element_number += 1;
+                    list.put_nested(IPSET_ATTR_DATA, |data| {
+                        encode(data, element);
+                        data.put(IPSET_ATTR_LINENO, &element_number.to_ne_bytes());
+                    });
+                }
+            });
+            let sent = self.socket.send_and_check(&[request]);
             sent.map_err(|error| ipset_error(action, set_name, type_name, error))?;
         }
         Ok(())

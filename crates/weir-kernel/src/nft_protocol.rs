@@ -123,6 +123,8 @@ pub const NFTA_SET_ELEM_DATA: u16 = 2;
 pub const NFTA_SET_ELEM_FLAGS: u16 = 3;
 /// Timeout of an element.
 pub const NFTA_SET_ELEM_TIMEOUT: u16 = 4;
+/// When the element ends; also of one with the timeout of its set, which is not listed.
+pub const NFTA_SET_ELEM_EXPIRATION: u16 = 5;
 /// What nft keeps of an element: its comment.
 pub const NFTA_SET_ELEM_USERDATA: u16 = 6;
 /// Expression of an element.

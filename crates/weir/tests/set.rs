@@ -102,8 +102,28 @@ fn a_set_of_prefixes_is_synced_to_a_merged_list() {
         (&1.into(), &0.into(), &3.into())
     );
     let empty = sets.file("empty.txt", "# nothing\n");
-    assert_eq!(sets.done(&["sync", "s", &empty]), "s: +0 -4 =0\n");
-    assert!(sets.elements("s").is_empty());
+    // A download that failed is an empty list as well.
+    let errors = sets.refused(&["sync", "s", &empty]);
+    assert!(errors.contains("the list is empty") && errors.contains("ipset flush"), "{errors}");
+    assert_eq!(sets.elements("s").len(), 4);
+}
+
+/// More elements than a message has: the kernel refuses one of the first.
+#[test]
+fn a_refused_element_leaves_the_set_as_it_was() {
+    if skip_without_root() {
+        return;
+    }
+    let sets = Sets::new("setrefused");
+    let create = "create s hash:ip maxelem 200000\nadd s 192.0.2.1\n";
+    sets.load(&["ipset", "restore"], create);
+    let prefixes: String = (0..100).map(|third| format!("10.9.{third}.0/24\n")).collect();
+    let good = sets.file("good.txt", &prefixes);
+    let bad = sets.file("bad.txt", &format!("0.0.0.0\n{prefixes}"));
+    let errors = sets.refused(&["sync", "s", &bad]);
+    assert!(errors.contains("0.0.0.0"), "{errors}");
+    assert_eq!(sets.elements("s"), ["192.0.2.1"]);
+    assert_eq!(sets.done(&["sync", "s", &good]), "s: +25600 -1 =0\n");
 }
 
 #[test]
@@ -211,6 +231,10 @@ fn sets_of_nftables_are_changed_in_one_transaction() {
     let whole = sets.file("whole", "0.0.0.0/0\n");
     assert_eq!(run(&["sync", "banned", &whole]), "banned: +1 -2 =0\n");
     assert!(sets.nft_list().contains("{ 0.0.0.0/0 }"), "{}", sets.nft_list());
+    // nft keeps a flag with an interval without an end, which is no comment.
+    sets.load(&["nft", "-f", "-"], "flush set inet filter banned\n");
+    sets.load(&["nft", "-f", "-"], "add element inet filter banned { 224.0.0.0/3 }\n");
+    assert_eq!(run(&["del", "banned", "255.0.0.0/8"]), "banned: +1 -1 =0\n");
     assert_eq!(run(&["sync", "banned", "255.255.255.255", "0.0.0.0"]), "banned: +2 -1 =0\n");
     assert!(sets.nft_list().contains("{ 0.0.0.0, 255.255.255.255 }"), "{}", sets.nft_list());
     assert_eq!(run(&["add", "six", "2001:db8::/127"]), "six: +2 -0 =0\n");

@@ -147,8 +147,9 @@ pub(super) fn commit(
     present_count: usize,
 ) -> Result<(), ApplyError> {
     let has_room = set.capacity.is_none_or(|capacity| present_count + plan.added.len() <= capacity);
-    let add = (ElementChange::Add, &plan.added[..]);
-    let delete = (ElementChange::Delete, &plan.removed[..]);
+    // Other programs, and timeouts, may have come first: what is to be there may be there.
+    let add = (ElementChange::AddOrReplace, &plan.added[..]);
+    let delete = (ElementChange::DeleteIfPresent, &plan.removed[..]);
     let steps = if has_room { [add, delete] } else { [delete, add] };
     for (step_index, (change, ranges)) in steps.into_iter().enumerate() {
         let Err(error) = change_elements(socket, set, change, ranges) else { continue };
@@ -179,8 +180,8 @@ fn undo(
 ) {
     for (change, ranges) in std::iter::once(&partial_step).chain(whole_steps) {
         let opposite = match change {
-            ElementChange::Delete => ElementChange::AddOrReplace,
-            ElementChange::Add | ElementChange::AddOrReplace => ElementChange::Delete,
+            ElementChange::Delete | ElementChange::DeleteIfPresent => ElementChange::AddOrReplace,
+            ElementChange::Add | ElementChange::AddOrReplace => ElementChange::DeleteIfPresent,
         };
         let _ = change_elements(socket, set, opposite, ranges);
     }

@@ -120,6 +120,19 @@ pub(super) fn read_elements(
     Ok(AddressSetElements { with_values, ranges, exception: None })
 }
 
+/// Whether the user data of an element has a comment: nft also keeps flags there, of intervals
+/// without an end (`NFTNL_UDATA_SET_ELEM_FLAGS`).
+fn has_comment(mut userdata: &[u8]) -> bool {
+    const NFTNL_UDATA_SET_ELEM_COMMENT: u8 = 0;
+    while let [kind, length, rest @ ..] = userdata {
+        if *kind == NFTNL_UDATA_SET_ELEM_COMMENT {
+            return true;
+        }
+        userdata = rest.get(usize::from(*length)..).unwrap_or_default();
+    }
+    false
+}
+
 impl ListedElements {
     fn add(&mut self, element: NetlinkAttributes<'_>) -> Result<(), MalformedNetlink> {
         let (mut key, mut flags, mut has_values) = (None, 0, false);
@@ -130,7 +143,8 @@ impl ListedElements {
                     key = Some(value.iter().fold(0, |key, byte| key << 8 | u128::from(*byte)));
                 }
                 NFTA_SET_ELEM_FLAGS => flags = attribute.be32()?,
-                NFTA_SET_ELEM_TIMEOUT | NFTA_SET_ELEM_USERDATA => has_values = true,
+                NFTA_SET_ELEM_TIMEOUT | NFTA_SET_ELEM_EXPIRATION => has_values = true,
+                NFTA_SET_ELEM_USERDATA => has_values |= has_comment(attribute.value),
                 _ => {}
             }
         }

@@ -64,13 +64,25 @@ fn change_set<'a>(
     change: ListChange,
     color: bool,
 ) -> Result<SetChangeCounts<'a>> {
-    let mut open = OpenAddressSet::open(name.clone())?;
-    let list = read_lists(&args.lists, open.set.family, color)?;
+    let before_reading = OpenAddressSet::open(name.clone())?.set;
+    let list = read_lists(&args.lists, before_reading.family, color)?;
+    if list.is_empty() && change == ListChange::Sync {
+        bail!(
+            "the list is empty: nothing was changed; to remove all elements, use `ipset flush` or \
+             `nft flush set`"
+        );
+    }
     let lock = match args.dry_run {
         true => None,
         false => Some(SetLock::acquire(LOCK_WAIT_LIMIT)?),
     };
+    let mut open = OpenAddressSet::open(name.clone())?;
     let planned = open.plan_change(list, change)?;
+    // Reading a list may take long, and a set that was made anew may have other elements.
+    let after_planning = OpenAddressSet::open(name.clone())?.set;
+    if open.set != before_reading || open.set != after_planning {
+        bail!("another program made set {} anew: nothing was changed; try again", args.name);
+    }
     if lock.is_some() {
         open.commit(&planned)?;
     }
