@@ -91,7 +91,13 @@ pub fn supervise_confirmation(
             // It is started before the journal is written.
             None if owner.is_alive() => std::thread::sleep(LOOK_INTERVAL),
             None => return Ok(()),
-            Some(journal) if is_supervised_by_another_process(&journal) => return Ok(()),
+            Some(journal) if is_supervised_by_another_process(&journal) => {
+                // It is started while the journal of the change before is there.
+                if !owner.is_alive() {
+                    return Ok(());
+                }
+                std::thread::sleep(LOOK_INTERVAL);
+            }
             Some(journal) if needs_action(&journal) => {
                 // Opening brings to an end what is overdue or was interrupted. What fails now, on a
                 // full disk perhaps, is tried again, ever more rarely.
