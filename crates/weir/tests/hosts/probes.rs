@@ -70,7 +70,10 @@ fn probes_are_answered_through_a_firewall_on_another_host() {
                 "a response takes time"
             );
             assert_eq!(trial.offered > 0, load == "frames", "frames are played under load only");
-            assert_eq!(trial.unaccounted_packets(), 0, "{trial:?}");
+            // Segments of a bulk stream are not offered packets, but devices may drop some of them.
+            if load != "stream" {
+                assert_eq!(trial.unaccounted_packets(), 0, "{trial:?}");
+            }
         }
     }
     let lossy = asked("every-second", "icmp", "idle");
