@@ -1,4 +1,4 @@
-# The commands of this repository. Each is a thin door to a script or to `cargo xtask`.
+# The commands of this repository. Each calls a script or `cargo xtask`.
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
@@ -8,7 +8,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test test-corpus look install
+.PHONY: help deps demo test test-corpus look install deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -44,3 +44,6 @@ look: deps ## Look at the pages of all studies in a headless Chromium
 
 install: deps ## Build and install weir, its man page and completions (PREFIX=/usr/local)
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh scripts/install.sh
+
+deb: deps ## Build a Debian package: target/debian/weir_*.deb
+	@sh scripts/make-deb.sh

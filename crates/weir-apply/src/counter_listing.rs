@@ -1,15 +1,19 @@
 //! The counters of the ruleset in force, by original rule.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use weir_model::{Counters, RuleId, Ruleset};
 
 use crate::ApplyOperationError;
 use crate::generation_changes::{load_originals, read_present, refuse_changes_by_others};
-use crate::rule_counters::{read_counters_in_force, sum_counters};
-use crate::state_store::{JournalStage, StateStore};
+use crate::kernel_ruleset::KernelRuleset;
+use crate::rule_counters::{CountedOriginals, read_counters_in_force, sum_counters};
+use crate::state_store::{GenerationRecord, JournalStage, StateStore};
+
+/// How often counters are read again because the ruleset was changed meanwhile.
+const MAX_READS: usize = 5;
 
 /// The original rules of the generation in force, with their counters.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +31,12 @@ pub struct CounterListing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleCounterListing {
     /// Where it stands: `iptables/filter/FORWARD/3`.
-    pub rule: String,
+    #[serde(serialize_with = "serialize_rule_path")]
+    pub rule: RuleId,
+    /// Its content key, 32 hexadecimal digits or more: it stays if other rules are added or removed.
+    /// That of a policy is its path.
+    #[serde(skip)]
+    pub content_key: String,
     /// Packets.
     pub packets: u64,
     /// Bytes, from the network header on.
@@ -37,36 +46,18 @@ pub struct RuleCounterListing {
 /// Reads the counters of the generation in force in the current network namespace.
 ///
 /// # Errors
-/// Where no generation is in force, one is being changed, or its files are not known.
+/// As [`OriginalCounterReader::read`].
 pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOperationError> {
-    let store = StateStore::find(state)?;
-    let refused = |message: String| Err(ApplyOperationError::Refused(message));
-    let Some(generation) = store.read_current()?.generation else {
-        return refused("no generation is in force: iptables-save -c prints counters".to_owned());
+    let mut reader = OriginalCounterReader::new(state);
+    let rules = reader.read()?;
+    let (generation, mut rulesets) = match reader.parsed {
+        Some(parsed) => (parsed.record.generation, parsed.originals.rulesets),
+        None => unreachable!("the counters were read for a generation"),
     };
-    if store.read_journal()?.is_some_and(|journal| journal.stage == JournalStage::Changing) {
-        return refused("the ruleset is being changed: start again when that has ended".to_owned());
-    }
-    let originals = load_originals(&store, generation)?;
-    if originals.rulesets.is_empty() {
-        return refused(format!(
-            "the files of generation {generation} are not known, since it was applied from a \
-             compiled folder: its manifest.json says how to add up counters"
-        ));
-    }
-    let recorded = store.read_ruleset(generation)?;
-    let present = read_present(&recorded.tables(), &[&recorded])?.ruleset;
-    refuse_changes_by_others(&recorded, &present, generation)?;
-    let counters = read_counters_in_force(&present)?;
-    let mut by_id: HashMap<RuleId, Counters> = HashMap::new();
-    let mut rules = Vec::with_capacity(originals.rules.len());
-    for rule in &originals.rules {
-        let sum = sum_counters(&rule.locations, &counters);
-        let (packets, bytes) = (sum.packets, sum.bytes);
-        rules.push(RuleCounterListing { rule: rule.id.to_string(), packets, bytes });
-        by_id.insert(rule.id.clone(), sum);
-    }
-    let mut rulesets = originals.rulesets;
+    let by_id: HashMap<&RuleId, Counters> = rules
+        .iter()
+        .map(|rule| (&rule.rule, Counters { packets: rule.packets, bytes: rule.bytes }))
+        .collect();
     for ruleset in &mut rulesets {
         let family = ruleset.family;
         ruleset.for_each_rule_mut(|id, rule| rule.counters = by_id.get(&id).copied());
@@ -80,6 +71,103 @@ pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOpera
     Ok(CounterListing { generation, rules, rulesets })
 }
 
+/// Reads the counters of the generation in force again and again. Its files are parsed once.
+#[derive(Debug)]
+pub struct OriginalCounterReader {
+    state: PathBuf,
+    parsed: Option<ParsedGeneration>,
+}
+
+/// A generation, and what its files say.
+#[derive(Debug)]
+struct ParsedGeneration {
+    record: GenerationRecord,
+    originals: CountedOriginals,
+    recorded: KernelRuleset,
+}
+
+impl OriginalCounterReader {
+    /// A reader of the generations in this folder.
+    pub fn new(state: &Path) -> OriginalCounterReader {
+        OriginalCounterReader { state: state.to_owned(), parsed: None }
+    }
+
+    /// The counters of the rules and policies of the generation that is in force in the current
+    /// network namespace.
+    ///
+    /// # Errors
+    /// Where no generation is in force, one is being changed, its files are not known, or somebody
+    /// else changed what is in force.
+    pub fn read(&mut self) -> Result<Vec<RuleCounterListing>, ApplyOperationError> {
+        for _ in 0..MAX_READS {
+            let store = StateStore::find(&self.state)?;
+            let record = read_record_in_force(&store)?;
+            let parsed = match self.parsed.take().filter(|parsed| parsed.record == record) {
+                Some(parsed) => parsed,
+                None => ParsedGeneration::parse(&store, record)?,
+            };
+            let parsed = self.parsed.insert(parsed);
+            let recorded = &parsed.recorded;
+            let present = read_present(&recorded.tables(), &[recorded])?.ruleset;
+            // A change that began meanwhile has moved counters.
+            if read_record_in_force(&store)? != parsed.record {
+                continue;
+            }
+            refuse_changes_by_others(recorded, &present, parsed.record.generation)?;
+            let counters = read_counters_in_force(&present)?;
+            let listed = parsed.originals.rules.iter().map(|rule| {
+                let Counters { packets, bytes } = sum_counters(&rule.locations, &counters);
+                let content_key = rule.content_key.clone();
+                RuleCounterListing { rule: rule.id.clone(), content_key, packets, bytes }
+            });
+            return Ok(listed.collect());
+        }
+        Err(being_changed())
+    }
+}
+
+impl ParsedGeneration {
+    fn parse(
+        store: &StateStore,
+        record: GenerationRecord,
+    ) -> Result<ParsedGeneration, ApplyOperationError> {
+        let generation = record.generation;
+        let originals = load_originals(store, generation)?;
+        if originals.rulesets.is_empty() {
+            return Err(ApplyOperationError::Refused(format!(
+                "the files of generation {generation} are not known, since it was applied from a \
+                 compiled folder: its manifest.json says how to add up counters"
+            )));
+        }
+        let recorded = store.read_ruleset(generation)?;
+        Ok(ParsedGeneration { record, originals, recorded })
+    }
+}
+
+/// The record of the generation in force, if it is not being changed.
+fn read_record_in_force(store: &StateStore) -> Result<GenerationRecord, ApplyOperationError> {
+    let Some(generation) = store.read_current()?.generation else {
+        return Err(ApplyOperationError::Refused(
+            "no generation is in force: iptables-save -c prints counters".to_owned(),
+        ));
+    };
+    if store.read_journal()?.is_some_and(|journal| journal.stage == JournalStage::Changing) {
+        return Err(being_changed());
+    }
+    store.read_generation(generation)
+}
+
+fn being_changed() -> ApplyOperationError {
+    ApplyOperationError::Refused(
+        "the ruleset is being changed: start again when that has ended".to_owned(),
+    )
+}
+
+/// Serialises a rule as its path, `iptables/filter/FORWARD/3`.
+fn serialize_rule_path<S: Serializer>(id: &RuleId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(id)
+}
+
 impl CounterListing {
     /// The rulesets as `iptables-save -c` prints them, IPv4 first.
     pub fn render_iptables_text(&self) -> String {
@@ -91,7 +179,7 @@ impl CounterListing {
     pub fn render_csv(&self) -> String {
         let lines = self.rules.iter().map(|rule| {
             // Names of chains may have commas and quotes.
-            let place = rule.rule.replace('"', "\"\"");
+            let place = rule.rule.to_string().replace('"', "\"\"");
             format!("\"{place}\",{},{}\n", rule.packets, rule.bytes)
         });
         "rule,packets,bytes\n".to_owned() + &lines.collect::<String>()

@@ -15,6 +15,7 @@
 //!    journal says that it is in force, and goes.
 
 mod apply;
+mod boot;
 mod confirm;
 mod foreign_changes;
 mod interrupted;
@@ -42,6 +43,7 @@ use crate::state_store::{
 
 pub use self::apply::{AppliedGeneration, ApplyRequest};
 pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
+pub use self::boot::BootRestoration;
 pub use self::confirm::ReachabilityProof;
 pub use self::rollback::RestoredGeneration;
 

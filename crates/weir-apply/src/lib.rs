@@ -19,7 +19,7 @@
 //! [`confirmation_supervisor`] rolls back what nobody confirms, and [`apply_plan`] says beforehand
 //! what would change. [`rule_counters`] carries counters over,
 //! [`counter_listing`] prints them, [`generation_listing`] lists generations,
-//! and [`kernel_ruleset`] is the value that all of them work on.
+//! [`firewall_metrics`] is what a monitoring system records, and [`kernel_ruleset`] is the value that all of them work on.
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ mod artefact_ruleset;
 pub mod confirmation_supervisor;
 pub mod counter_listing;
 mod error;
+pub mod firewall_metrics;
 pub mod firewall_status;
 pub mod generation_changes;
 pub mod generation_listing;

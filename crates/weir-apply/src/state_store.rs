@@ -69,6 +69,9 @@ pub struct CurrentGeneration {
     pub baseline: Option<u32>,
     /// The boot.
     pub boot_id: String,
+    /// The generation that was in force before this boot, until one is applied.
+    #[serde(default)]
+    before_boot: Option<u32>,
     /// The cookie of the network namespace.
     pub namespace_cookie: Option<u64>,
 }
@@ -193,12 +196,41 @@ impl StateStore {
     /// # Errors
     /// Where the file cannot be written.
     pub fn write_current(&self, generation: u32, baseline: u32) -> Result<(), ApplyOperationError> {
+        // The snapshot of a boot is not what an administrator wanted in force.
+        let before_boot = match generation == baseline {
+            true => self.read_generation_before_boot()?,
+            false => None,
+        };
         let current = CurrentGeneration {
             version: STATE_VERSION,
             generation: Some(generation),
             baseline: Some(baseline),
             boot_id: self.boot_id.clone(),
+            before_boot,
             namespace_cookie: self.namespace_cookie,
+        };
+        write_json(&self.folder.join(CURRENT_FILE), &current)
+    }
+
+    /// Which generation was in force before the machine was started; none if one was applied since.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read_generation_before_boot(&self) -> Result<Option<u32>, ApplyOperationError> {
+        let current = self.read_current_file()?;
+        let is_of_this_boot = current.boot_id == self.boot_id;
+        Ok(if is_of_this_boot { current.before_boot } else { current.generation })
+    }
+
+    /// Records which generation a rollback leads to that the end of the last boot interrupted.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write_generation_before_boot(&self, generation: u32) -> Result<(), ApplyOperationError> {
+        let current = self.read_current_file()?;
+        let current = match current.boot_id == self.boot_id {
+            true => CurrentGeneration { before_boot: Some(generation), ..current },
+            false => CurrentGeneration { generation: Some(generation), ..current },
         };
         write_json(&self.folder.join(CURRENT_FILE), &current)
     }

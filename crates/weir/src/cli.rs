@@ -23,6 +23,8 @@ mod status;
 mod traffic;
 mod verify;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use bench::{BenchClassifyArgs, BenchCommand, TracePatternArg};
@@ -35,8 +37,9 @@ pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain::{AssumedMatchResultArg, ExplainArgs};
 pub use fmt::FmtPrintArgs;
 pub use generations::{
-    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
-    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
+    AppliedRulesetArgs, ApplyArgs, BootArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
+    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, RuleLabelArg, ServeArgs,
+    SuperviseArgs,
 };
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabRefereeArgs, LabReportArgs,
@@ -263,6 +266,17 @@ Example:
   sudo weir rollback
   sudo weir rollback 0")]
     Rollback(RollbackArgs),
+    /// After a boot, put the generation in force again that was in force before it.
+    #[command(after_help = "\
+The systemd unit weir.service starts it before the network is configured; weir apply --boot enables
+the unit. The generation is applied as a new one: what weir apply refuses is refused. A generation
+that waited for its confirmation when the machine went down is not restored, but the one before it.
+If a generation is in force since the boot, nothing is changed.
+
+Example:
+  sudo weir boot
+  sudo systemctl enable weir")]
+    Boot(BootArgs),
     /// List generations: what was applied when, from which files, in which form.
     #[command(
         after_help = "Example:\n  sudo weir history\n  sudo weir history --json | jq '.in_force'"
@@ -275,8 +289,22 @@ generation has as well keep their counts.
 
 Example:
   sudo weir counters
-  sudo weir counters --format csv > counters.csv")]
+  sudo weir counters --format csv > counters.csv
+  sudo weir counters --watch 5s")]
     Counters(CountersArgs),
+    /// Export counters and other metrics to Prometheus.
+    #[command(after_help = "\
+Metrics: packets and bytes of the rules and policies of the files that were applied, whatever their
+form; the generation in force and how long its apply took; elements of ipsets; entries of the
+connection tracking table. weir_counters_readable is 0 if somebody else changed the ruleset: there
+are no rule counters then.
+
+Anybody who can connect to the address can read the metrics: 127.0.0.1 is this host alone.
+
+Example:
+  sudo weir serve --metrics 127.0.0.1:9640
+  sudo weir serve --textfile /var/lib/prometheus/node-exporter/weir.prom --key content")]
+    Serve(ServeArgs),
     /// End changes that are interrupted; roll back what nobody confirms.
     #[command(hide = true)]
     Supervise(SuperviseArgs),
@@ -333,7 +361,11 @@ Example:
         shell: clap_complete::Shell,
     },
     /// Print the manual page.
-    Man,
+    Man {
+        /// Write a page for every command to this folder instead: weir.1, weir-apply.1, …
+        #[arg(long, short, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
 }
 
 #[cfg(test)]

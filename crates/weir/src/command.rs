@@ -1,6 +1,8 @@
 //! One file per command.
 
 pub mod bench_classify;
+pub mod boot;
+mod boot_unit;
 pub mod calibrate;
 pub mod check;
 pub mod compile;
@@ -18,10 +20,11 @@ pub mod lab_referee;
 pub mod lab_run_per_kernel;
 pub mod lab_run_reports;
 pub mod lab_selftest;
-pub mod lab_serve_over_http;
+pub mod lab_serve;
 pub mod optimize;
 pub mod paper_tunings;
 pub mod policy_test;
+pub mod serve;
 pub mod set;
 pub mod set_list;
 pub mod status;

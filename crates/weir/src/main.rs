@@ -4,7 +4,8 @@
 //! - `cli` is the command line as clap parses it, `command` has one file per command;
 //! - `operand`, `diff_operand`, `ruleset_texts` and `live_ruleset` read what the command line
 //!   names;
-//! - `terminal`, `run_progress`, `source_locations`, `unified_diff` and `json_output` print;
+//! - `terminal`, `run_progress`, `source_locations`, `unified_diff`, `json_output` and
+//!   `metrics_text` print, `http_server` answers requests;
 //! - `atomic_file_replacement` writes files as a whole, `process_timeout` ends a command in time.
 
 #![forbid(unsafe_code)]
@@ -14,8 +15,10 @@ mod atomic_file_replacement;
 mod cli;
 mod command;
 mod diff_operand;
+mod http_server;
 mod json_output;
 mod live_ruleset;
+mod metrics_text;
 mod operand;
 mod process_timeout;
 mod ruleset_texts;
@@ -26,6 +29,7 @@ mod unified_diff;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command, LabCommand, SetCommand};
@@ -87,8 +91,10 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Apply(args) => command::generations::apply_ruleset(&args, colors.stderr),
         Command::Confirm(args) => command::generations::confirm_generation(&args),
         Command::Rollback(args) => command::generations::roll_back_generation(&args),
+        Command::Boot(args) => command::boot::restore_generation_after_boot(&args),
         Command::History(args) => command::generations::print_history(&args),
         Command::Counters(args) => command::generations::print_counters(&args),
+        Command::Serve(args) => command::serve::serve_metrics_until_killed(&args),
         Command::Supervise(args) => command::generations::supervise(&args),
         Command::Status(args) => command::status::read_and_print_firewall_status(&args),
         Command::Set(subcommand) => run_set_command(subcommand, colors),
@@ -105,7 +111,12 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut out);
             terminal::print_bytes_to_stdout(&out)
         }
-        Command::Man => {
+        Command::Man { output: Some(folder) } => {
+            let written = clap_mangen::generate_to(Cli::command(), &folder);
+            written.with_context(|| format!("write pages to {}", folder.display()))?;
+            Ok(YesNoExitStatus::Yes)
+        }
+        Command::Man { output: None } => {
             let mut out = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut out)?;
             terminal::print_bytes_to_stdout(&out)
@@ -119,7 +130,7 @@ fn run_lab_command(subcommand: LabCommand) -> anyhow::Result<YesNoExitStatus> {
         LabCommand::Selftest(args) => command::lab_selftest::run_and_print_self_test(&args),
         LabCommand::Report(args) => command::lab::write_report(&args),
         LabCommand::Index(args) => command::lab_claims::write_index_and_linked_files(&args),
-        LabCommand::Serve(args) => command::lab_serve_over_http::serve_pages_until_killed(&args),
+        LabCommand::Serve(args) => command::lab_serve::serve_pages_until_killed(&args),
         LabCommand::Compare(args) => command::lab::compare_runs_and_print(&args),
         LabCommand::Agent => command::lab::run_firewall_host_agent(),
         LabCommand::Referee(args) => command::lab_referee::print_objections(&args),

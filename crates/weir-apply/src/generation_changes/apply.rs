@@ -1,6 +1,6 @@
 //! A new generation.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_artefact::Artefact;
 use weir_kernel::boot_clock::{read_boot_id, time_since_boot};
@@ -127,9 +127,11 @@ impl LockedGenerations {
             self.store.remove_generation(generation)?;
             return Err(error);
         }
+        let begin = Instant::now();
         let done = self.change_counting(request, &present, &old_originals, &mut wanted);
+        let apply_time = begin.elapsed();
         let done = done.and_then(|dropped_counter_rules| {
-            self.record_in_force(request, &mut journal, &wanted)?;
+            self.record_in_force(request, &mut journal, &wanted, apply_time)?;
             Ok(dropped_counter_rules)
         });
         let dropped_counter_rules = match done {
@@ -253,6 +255,7 @@ impl LockedGenerations {
         request: &ApplyRequest<'_>,
         journal: &mut Journal,
         wanted: &KernelRuleset,
+        apply_time: Duration,
     ) -> Result<(), ApplyOperationError> {
         let tables = wanted.tables();
         let present = read_present(&tables, &[wanted])?.ruleset;
@@ -272,6 +275,7 @@ impl LockedGenerations {
         self.store.write_ruleset(journal.to, &with_foreign_sets(present)?)?;
         let mut record = self.store.read_generation(journal.to)?;
         record.outcome = GenerationOutcome::Applied;
+        record.apply_microseconds = Some(apply_time.as_micros() as u64);
         self.store.write_generation(&record)?;
         journal.stage = JournalStage::InForce;
         if let Some(deadline) = &mut journal.deadline {

@@ -14,6 +14,11 @@ impl LockedGenerations {
     pub(super) fn end_interrupted_change(&mut self) -> Result<(), ApplyOperationError> {
         let Some(journal) = self.store.read_journal()? else { return Ok(()) };
         if journal.boot_id != weir_kernel::boot_clock::read_boot_id()? {
+            if journal.operation == JournalOperation::Rollback {
+                self.record_outcome(journal.from, &rolled_back(&journal.reason))?;
+                self.store.write_generation_before_boot(journal.to)?;
+                return self.store.remove_journal();
+            }
             self.recovered.push(format!(
                 "generation {} was not confirmed before the machine was started again, and is not \
                  in force",

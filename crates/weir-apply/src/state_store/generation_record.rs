@@ -26,6 +26,10 @@ pub struct GenerationRecord {
     pub command: Vec<String>,
     /// The generation that was in force before it; none of a snapshot.
     pub previous: Option<u32>,
+    /// How long the change of the ruleset took, in microseconds, from the reading of counters to the
+    /// last step; none of a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply_microseconds: Option<u64>,
     /// SHA-256 of the files of its ruleset in hexadecimal, by name. While files are replaced, both
     /// that of the old and that of the new one.
     #[serde(default)]
@@ -97,6 +101,7 @@ impl GenerationRecord {
             created_unix_seconds: since_1970.map_or(0, |duration| duration.as_secs()),
             command: command.to_vec(),
             previous,
+            apply_microseconds: None,
             ruleset_sha256: BTreeMap::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! Arguments of the commands that put rulesets in force: `plan`, `apply`, `confirm`, `rollback`,
-//! `history`, `counters`.
+//! `history`, `counters`, `serve`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,11 +82,14 @@ pub struct ApplyArgs {
     #[command(flatten)]
     pub place: GenerationPlaceArgs,
     /// Roll back after this time unless `weir confirm` comes first: 60s, 5min.
-    #[arg(long, value_name = "TIME", value_parser = parse_confirmation_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub confirm: Option<Duration>,
     /// Print the plan and change nothing.
     #[arg(long)]
     pub dry_run: bool,
+    /// Also enable a systemd unit that starts weir boot, which loads the ruleset at every boot.
+    #[arg(long, conflicts_with_all = ["netns", "state", "dry_run"])]
+    pub boot: bool,
     /// Go on where others changed the ruleset: what they changed is kept as a generation.
     #[arg(id = "force", long = "force")]
     pub ignores_changes: bool,
@@ -133,6 +137,17 @@ pub struct RollbackArgs {
     pub json: bool,
 }
 
+/// `weir boot`.
+#[derive(Debug, Args)]
+pub struct BootArgs {
+    /// The folder that keeps the generations.
+    #[arg(long, value_name = "DIR", env = "WEIR_STATE", default_value = "/var/lib/weir")]
+    pub state: PathBuf,
+    /// JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `weir history`.
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
@@ -153,6 +168,12 @@ pub struct CountersArgs {
     /// The format.
     #[arg(long, value_enum, default_value_t = CountersFormatArg::Iptables)]
     pub format: CountersFormatArg,
+    /// How --format prometheus identifies a rule.
+    #[arg(long, value_enum, default_value_t = RuleLabelArg::Number)]
+    pub key: RuleLabelArg,
+    /// Print again after this time, until Ctrl-C: 5s, 1min.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub watch: Option<Duration>,
 }
 
 /// How counters are printed.
@@ -164,6 +185,38 @@ pub enum CountersFormatArg {
     Json,
     /// A line for each rule and policy: place, packets, bytes.
     Csv,
+    /// The text format of Prometheus, with the other metrics of `weir serve`.
+    Prometheus,
+}
+
+/// What the label `rule` of a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RuleLabelArg {
+    /// The number in the chain, as `iptables -L --line-numbers` counts.
+    Number,
+    /// The content key, which stays if other rules are added or removed.
+    Content,
+}
+
+/// `weir serve`.
+#[derive(Debug, Args)]
+#[group(id = "output", required = true, multiple = true)]
+pub struct ServeArgs {
+    /// Answer GET /metrics on this address: 127.0.0.1:9640, [::]:9640.
+    #[arg(long, value_name = "ADDRESS:PORT", group = "output")]
+    pub metrics: Option<SocketAddr>,
+    /// Write the metrics to this file again and again, for the textfile collector of node_exporter.
+    #[arg(long, value_name = "FILE.prom", group = "output")]
+    pub textfile: Option<PathBuf>,
+    /// How often --textfile is written.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_time)]
+    pub interval: Duration,
+    /// How a rule is identified.
+    #[arg(long, value_enum, default_value_t = RuleLabelArg::Number)]
+    pub key: RuleLabelArg,
+    /// Where.
+    #[command(flatten)]
+    pub place: GenerationPlaceArgs,
 }
 
 /// `weir supervise`, which `weir apply` and `weir rollback` start.
@@ -181,7 +234,7 @@ pub struct SuperviseArgs {
 }
 
 /// A time as a number with `s`, `min` or `h`; a number alone is seconds.
-fn parse_confirmation_time(text: &str) -> Result<Duration, String> {
+fn parse_time(text: &str) -> Result<Duration, String> {
     const LONGEST_SECONDS: u64 = 7 * 86_400;
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit_seconds = match &text[digits.len()..] {
@@ -204,10 +257,10 @@ mod tests {
     #[test]
     fn times_have_units() {
         for (text, seconds) in [("60s", 60), ("5min", 300), ("5m", 300), ("1h", 3600), ("9", 9)] {
-            assert_eq!(parse_confirmation_time(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["", "0", "s", "-5s", "5 s", "11000min", "5days", "99999999999999999999s"] {
-            assert!(parse_confirmation_time(text).is_err(), "{text}");
+            assert!(parse_time(text).is_err(), "{text}");
         }
     }
 }

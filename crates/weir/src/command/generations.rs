@@ -9,7 +9,8 @@ use serde::Serialize;
 use weir_apply::apply_plan::plan_apply;
 use weir_apply::apply_steps::ApplyStep;
 use weir_apply::confirmation_supervisor::{start_confirmation_supervisor, supervise_confirmation};
-use weir_apply::counter_listing::read_original_counters;
+use weir_apply::counter_listing::{OriginalCounterReader, read_original_counters};
+use weir_apply::firewall_metrics::read_firewall_metrics;
 use weir_apply::generation_changes::{
     AppliedGeneration, ApplyRequest, LockedGenerations, ReachabilityProof,
 };
@@ -21,18 +22,19 @@ use weir_kernel::call_inside_named_namespace;
 use weir_kernel::process::PidWithStartTime;
 use weir_model::iptables_tool_name;
 
-use super::YesNoExitStatus;
 use super::compile::{compile_ruleset_operand, parse_rewritable_programs};
+use super::{YesNoExitStatus, boot_unit};
 use crate::cli::{
     AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
     GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
+use crate::metrics_text::render_metrics;
 use crate::operand::{LoadedFirewall, RulesetTextKind};
 use crate::process_timeout::ProcessTimeout;
 use crate::{json_output, terminal};
 
-/// Calls a command in the namespace that it is about.
-fn call_in_place<T: Send>(
+/// Calls a command in the network namespace that it is about.
+pub(super) fn call_in_place<T: Send>(
     place: &GenerationPlaceArgs,
     command: impl FnOnce(&Path) -> Result<T> + Send,
 ) -> Result<T> {
@@ -141,6 +143,9 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         let is_free = plan.conflicts.is_empty();
         return Ok(if is_free { YesNoExitStatus::Yes } else { YesNoExitStatus::No });
     }
+    if args.boot {
+        boot_unit::require_systemd()?;
+    }
     let (applied, recovered) = call_in_place(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
         let wait = Duration::from_secs(args.wait);
@@ -164,7 +169,11 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         steps: &applied.steps,
         recovered: &recovered,
     };
-    print_change("apply", &members, args.json, &render_applied(&applied))
+    let printed = print_change("apply", &members, args.json, &render_applied(&applied))?;
+    if args.boot {
+        boot_unit::install_and_enable_unit()?;
+    }
+    Ok(printed)
 }
 
 fn render_applied(applied: &AppliedGeneration) -> String {
@@ -236,15 +245,28 @@ pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
     print_value("history", &listing, args.json, &listing.render_history())
 }
 
-/// Prints the counters of the original rules in force.
+/// Prints the counters of the original rules in force, once or again and again.
 pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
-    let listing = call_in_place(&args.place, |state| Ok(read_original_counters(state)?))?;
-    let text = match args.format {
-        CountersFormatArg::Iptables => listing.render_iptables_text(),
-        CountersFormatArg::Csv => listing.render_csv(),
-        CountersFormatArg::Json => json_output::render_json_object("counters", &listing)?,
-    };
-    terminal::print_escaped_if_terminal(&text)
+    loop {
+        let text = call_in_place(&args.place, |state| render_counters(state, args))?;
+        let printed = terminal::print_escaped_if_terminal(&text)?;
+        let Some(interval) = args.watch else { return Ok(printed) };
+        std::thread::sleep(interval);
+    }
+}
+
+fn render_counters(state: &Path, args: &CountersArgs) -> Result<String> {
+    Ok(match args.format {
+        CountersFormatArg::Iptables => read_original_counters(state)?.render_iptables_text(),
+        CountersFormatArg::Csv => read_original_counters(state)?.render_csv(),
+        CountersFormatArg::Json => {
+            json_output::render_json_object("counters", &read_original_counters(state)?)?
+        }
+        CountersFormatArg::Prometheus => {
+            let mut reader = OriginalCounterReader::new(state);
+            render_metrics(&read_firewall_metrics(state, &mut reader)?, args.key)?
+        }
+    })
 }
 
 /// Ends changes that are interrupted, and rolls back what nobody confirms.
@@ -254,14 +276,14 @@ pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
     Ok(YesNoExitStatus::Yes)
 }
 
-fn print_recovered(generations: &LockedGenerations) {
+pub(super) fn print_recovered(generations: &LockedGenerations) {
     for sentence in &generations.recovered {
         terminal::print_escaped_to_stderr(&format!("weir: {sentence}\n"));
     }
 }
 
 /// Prints what was changed. If that fails, the change is made all the same: the status is yes.
-fn print_change<T: Serialize>(
+pub(super) fn print_change<T: Serialize>(
     command: &str,
     members: &T,
     is_json: bool,

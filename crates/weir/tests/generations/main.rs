@@ -2,6 +2,7 @@
 //! network namespaces: what packets meet, what is restored, and what becomes of killed commands,
 //! full disks, changes by others and confirmations that do not come.
 
+mod boot;
 mod confirmation;
 mod counters;
 mod damaged_state;
@@ -10,5 +11,6 @@ mod forms;
 mod guide;
 mod hanging_tools;
 mod kills;
+mod metrics;
 mod other_programs;
 mod refusals;

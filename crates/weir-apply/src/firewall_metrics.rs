@@ -1,0 +1,91 @@
+//! What a monitoring system records of a firewall: the generation in force, the counters of its
+//! original rules, the sizes of sets and the use of the connection tracking table.
+
+use std::fs;
+use std::path::Path;
+
+use weir_kernel::ipset_list::{IpsetSummary, read_ipsets};
+use weir_kernel::kernel_feature::KernelFeature;
+
+use crate::counter_listing::{OriginalCounterReader, RuleCounterListing};
+use crate::generation_listing::list_generations;
+use crate::state_store::GenerationOutcome;
+use crate::{ApplyError, ApplyOperationError};
+
+/// The values of one reading.
+#[derive(Debug)]
+pub struct FirewallMetrics {
+    /// The generation in force; none if weir applied nothing since the boot.
+    pub generation: Option<GenerationMetrics>,
+    /// The rules and policies of its files with their counters; the reason if they cannot be read,
+    /// for example because somebody else changed the ruleset.
+    pub counters: Result<Vec<RuleCounterListing>, ApplyOperationError>,
+    /// The sets of ipset in the network namespace.
+    pub ipsets: Vec<IpsetSummary>,
+    /// The connection tracking table; none if the kernel tracks no connections.
+    pub conntrack: Option<ConntrackUse>,
+}
+
+/// What is known of the generation in force.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GenerationMetrics {
+    /// Its number.
+    pub generation: u32,
+    /// When it was made, in seconds since 1970 (UTC).
+    pub created_unix_seconds: u64,
+    /// How long the change of the ruleset took; none of a ruleset that weir found in force.
+    pub apply_microseconds: Option<u64>,
+    /// Whether it was confirmed.
+    pub is_confirmed: bool,
+    /// Seconds that are left for the confirmation, if one is awaited.
+    pub confirmation_seconds_left: Option<u64>,
+}
+
+/// Entries of the connection tracking table of a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConntrackUse {
+    /// Entries now.
+    pub entries: u64,
+    /// The limit; 0 is none.
+    pub limit: u64,
+}
+
+/// Reads the metrics of the current network namespace. `reader` keeps the parsed files from one
+/// reading to the next.
+///
+/// # Errors
+/// Where the state is not safe or cannot be read, or the kernel refuses to list sets.
+pub fn read_firewall_metrics(
+    state: &Path,
+    reader: &mut OriginalCounterReader,
+) -> Result<FirewallMetrics, ApplyOperationError> {
+    let listing = list_generations(state)?;
+    let record =
+        listing.generations.iter().find(|record| Some(record.generation) == listing.in_force).map(
+            |record| GenerationMetrics {
+                generation: record.generation,
+                created_unix_seconds: record.created_unix_seconds,
+                apply_microseconds: record.apply_microseconds,
+                is_confirmed: record.outcome == GenerationOutcome::Confirmed,
+                confirmation_seconds_left: listing.pending.map(|pending| pending.seconds_left),
+            },
+        );
+    let ipsets = match KernelFeature::Ipset.is_loaded() {
+        true => read_ipsets().map_err(ApplyError::from)?,
+        false => Vec::new(),
+    };
+    Ok(FirewallMetrics {
+        generation: record,
+        counters: reader.read(),
+        ipsets,
+        conntrack: read_conntrack_use(),
+    })
+}
+
+fn read_conntrack_use() -> Option<ConntrackUse> {
+    let read = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
+        text.ok()?.trim().parse().ok()
+    };
+    Some(ConntrackUse { entries: read("count")?, limit: read("max")? })
+}

@@ -1,0 +1,160 @@
+//! `weir boot`: what is in force after the machine was started again.
+//!
+//! A boot is simulated: the kernel's ruleset is emptied, and the identity of the boot in the state
+//! is replaced. weir runs as process 1 of a PID namespace, so that the network namespace is the host's
+//! own for it.
+
+use std::fs;
+
+use weir_testkit::skip_without_root;
+
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules};
+
+/// Runs weir as the first process: its status, and what it printed.
+fn run_as_first_process(host: &FilteringHost, words: &[&str], path: Option<&str>) -> (i32, String) {
+    let mut command = host.command("/usr/bin/unshare");
+    command.args(["--pid", "--fork", "--mount-proc", WEIR]).args(words);
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    let output = command.output().expect("unshare runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().expect("a status"), String::from_utf8(said).expect("UTF-8"))
+}
+
+fn succeed_as_first_process(host: &FilteringHost, words: &[&str]) -> String {
+    let (status, said) = run_as_first_process(host, words, None);
+    assert_eq!(status, 0, "{words:?}: {said}");
+    said
+}
+
+/// Empties the kernel's ruleset, and gives all files of the state another boot.
+fn simulate_boot(host: &FilteringHost) {
+    for policy in ["INPUT", "FORWARD", "OUTPUT"] {
+        host.tool(&["iptables-legacy", "-P", policy, "ACCEPT"], "");
+    }
+    host.tool(&["iptables-legacy", "-F"], "");
+    host.tool(&["iptables-legacy", "-X"], "");
+    host.tool(&["nft", "flush", "ruleset"], "");
+    host.tool(&["ipset", "destroy"], "");
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT), "nothing is in force");
+    let own = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot");
+    let folder = host.path("state/generations/host");
+    for name in ["current.json", "journal.json"] {
+        let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
+        assert!(text.contains(own.trim()), "{name}: {text}");
+        let other = text.replace(own.trim(), "00000000-0000-4000-8000-000000000000");
+        fs::write(folder.join(name), other).expect("the state is written");
+    }
+}
+
+#[test]
+fn the_ruleset_of_before_the_boot_is_in_force_again_in_every_form() {
+    if skip_without_root() {
+        return;
+    }
+    for form in ["linear", "tree", "ipset", "nft"] {
+        let host = FilteringHost::new(&format!("boot-{form}"));
+        let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+        succeed_as_first_process(&host, &["apply", &file, "--to", form, "--packets", "50"]);
+        let said = succeed_as_first_process(&host, &["boot"]);
+        assert!(
+            said.contains("generation 1 is in force since the boot: nothing changed"),
+            "{said}"
+        );
+        simulate_boot(&host);
+        let said = succeed_as_first_process(&host, &["boot"]);
+        assert!(
+            said.contains("generation 3 is in force, with the ruleset of generation 1"),
+            "{said}"
+        );
+        assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "{form}");
+        let said = succeed_as_first_process(&host, &["boot"]);
+        assert!(said.contains("nothing changed"), "{form}: {said}");
+        let counters = succeed_as_first_process(&host, &["counters", "--format", "csv"]);
+        assert!(counters.contains("\"iptables/filter/INPUT/1\",1,"), "{form}: {counters}");
+    }
+}
+
+#[test]
+fn a_generation_that_was_not_confirmed_before_the_boot_is_not_restored() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-pending");
+    let first = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let second = host.write("b.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
+    succeed_as_first_process(&host, &["apply", &first, "--to", "tree", "--packets", "50"]);
+    let words = ["apply", &second, "--to", "tree", "--packets", "50", "--confirm", "1h"];
+    succeed_as_first_process(&host, &words);
+    assert!(!host.is_delivered(5001), "it is in force");
+    simulate_boot(&host);
+    let said = succeed_as_first_process(&host, &["boot"]);
+    assert!(
+        said.contains("generation 2 was not confirmed before the machine was started"),
+        "{said}"
+    );
+    assert!(said.contains("with the ruleset of generation 1"), "{said}");
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT) && host.is_delivered(5001));
+}
+
+#[test]
+fn a_boot_that_failed_is_made_good_by_the_next_one() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-again");
+    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    succeed_as_first_process(&host, &["apply", &file, "--to", "nft", "--packets", "50"]);
+    simulate_boot(&host);
+    let (status, said) = run_as_first_process(&host, &["boot"], Some("/nonexistent"));
+    assert_eq!(status, 2, "no nft: {said}");
+    assert!(said.contains("nft is not installed"), "{said}");
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    succeed_as_first_process(&host, &["boot"]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+}
+
+#[test]
+fn what_was_rolled_back_to_before_weir_stays_so_after_a_boot() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-none");
+    let said = succeed_as_first_process(&host, &["boot"]);
+    assert!(said.contains("no ruleset of weir was in force before the boot"), "{said}");
+    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    succeed_as_first_process(&host, &["rollback", "0"]);
+    simulate_boot(&host);
+    succeed_as_first_process(&host, &["boot"]);
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+}
+
+#[test]
+fn files_of_a_generation_that_were_changed_are_not_loaded_at_boot() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-changed");
+    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    simulate_boot(&host);
+    let copy = host.path("state/generations/host/1/source/iptables");
+    let text = fs::read_to_string(&copy).expect("the copy of the file");
+    fs::write(&copy, format!("# edited\n{text}")).expect("it is written");
+    let (status, said) = run_as_first_process(&host, &["boot"], None);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("source/iptables was changed after generation 1 was applied"), "{said}");
+}
+
+#[test]
+fn the_units_of_systemd_start_commands_of_the_packaged_program() {
+    let folder = weir_testkit::testdata::repository_root().join("packaging");
+    for (unit, command) in [("weir.service", "boot"), ("weir-metrics.service", "serve")] {
+        let text = fs::read_to_string(folder.join(unit)).expect("the unit");
+        let starts =
+            text.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+        assert!(starts.starts_with(&format!("/usr/bin/weir {command}")), "{unit}: {starts}");
+    }
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# Builds a Debian package of weir: ${CARGO_TARGET_DIR:-target}/debian/weir_VERSION_ARCH.deb.
+#
+# Needs dpkg-dev. The package has the program (stripped), a man page for every command, completions,
+# the systemd units, the guide and the dashboard. Nothing is enabled by installing it.
+set -eu
+umask 022
+
+cd "$(dirname "$0")/.."
+
+refuse() { printf 'make-deb: %s\n' "$*" >&2; exit 2; }
+for tool in dpkg-deb dpkg-shlibdeps strip gzip; do
+    command -v "$tool" >/dev/null 2>&1 || refuse "$tool is missing: install dpkg-dev"
+done
+
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+cargo build --release --locked --package weir
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+architecture=$(dpkg --print-architecture)
+# The date of the files in the package is that of the commit, so that two builds are equal.
+date=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+doc=$root/usr/share/doc/weir
+
+install -D -m 755 "$target/release/weir" "$root/usr/bin/weir"
+strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/weir"
+
+mkdir -p "$root/usr/share/man/man1"
+"$target/release/weir" man --output "$root/usr/share/man/man1"
+gzip -9n "$root"/usr/share/man/man1/*.1
+
+mkdir -p "$work/completions"
+for shell in bash zsh fish; do
+    "$target/release/weir" completions "$shell" >"$work/completions/$shell"
+done
+install -D -m 644 "$work/completions/bash" "$root/usr/share/bash-completion/completions/weir"
+install -D -m 644 "$work/completions/zsh" "$root/usr/share/zsh/vendor-completions/_weir"
+install -D -m 644 "$work/completions/fish" "$root/usr/share/fish/vendor_completions.d/weir.fish"
+
+for unit in packaging/*.service; do
+    install -D -m 644 "$unit" "$root/lib/systemd/system/${unit##*/}"
+done
+
+mkdir -p "$doc/guide"
+install -m 644 packaging/copyright "$doc/copyright"
+install -m 644 README.md docs/semantics.md docs/glossary.md "$doc"
+install -m 644 docs/guide/*.md "$doc/guide"
+install -m 644 docs/guide/grafana-dashboard.json "$doc"
+{
+    printf 'weir (%s) unstable; urgency=medium\n\n' "$version"
+    printf '  * See https://github.com/weir-fw/weir/blob/main/CHANGELOG.md.\n\n'
+    printf ' -- The weir developers <weir@localhost>  %s\n' "$(date -u -R -d "@$date")"
+} | gzip -9n >"$doc/changelog.gz"
+
+# dpkg-shlibdeps reads a source package's control file.
+mkdir -p "$work/source/debian"
+printf 'Source: weir\n\nPackage: weir\nArchitecture: any\n' >"$work/source/debian/control"
+libraries=$(cd "$work/source" && dpkg-shlibdeps -O -e "$root/usr/bin/weir" |
+    sed -n 's/^shlibs:Depends=//p')
+
+mkdir -p "$root/DEBIAN"
+cat >"$root/DEBIAN/control" <<CONTROL
+Package: weir
+Version: $version
+Architecture: $architecture
+Maintainer: The weir developers <weir@localhost>
+Installed-Size: $(du -sk --apparent-size "$root" | cut -f1)
+Depends: $libraries
+Recommends: ipset, iptables, nftables
+Suggests: prometheus-node-exporter
+Section: net
+Priority: optional
+Homepage: https://github.com/weir-fw/weir
+Description: compile, prove and apply large firewall rulesets
+ A packet filter evaluates its rules one after another, so that every rule
+ makes every packet slower. weir rewrites rulesets of iptables to chains that
+ form a tree, to sets, or to nftables, proves that they accept and drop the
+ same packets, and applies them atomically with their counters kept.
+ .
+ It also finds rules that never match, reviews changes of a ruleset packet by
+ packet, tests rulesets against policies, and measures firewalls.
+CONTROL
+(cd "$root" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+find "$root" -print0 | xargs -0 touch --no-dereference --date="@$date"
+
+mkdir -p "$target/debian"
+package=$target/debian/weir_${version}_$architecture.deb
+SOURCE_DATE_EPOCH=$date dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
+printf '%s\n' "$package"
