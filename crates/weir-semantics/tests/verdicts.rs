@@ -1,6 +1,6 @@
 //! The interpreter on the cases of `testdata/verdicts`.
 
-use weir_model::{Family, Firewall, target_effects};
+use weir_model::{Family, Field, Firewall, Packet, target_effects};
 use weir_semantics::{
     CountedObject, CounterHitWithCredit, Interpreter, JourneyKind, Oracle, OracleQuestion, Outcome,
     Verdict,
@@ -94,15 +94,14 @@ fn leaves(outcome: &Outcome<'_>, words: &str) -> Result<(), String> {
     macro_rules! fields {
         ($($field:ident).+) => {{
             let name = stringify!($($field).+);
-            let show = |p: &weir_model::Packet| format!("{:?}", p.$($field).+);
+            let show = |p: &Packet| format!("{:?}", p.$($field).+);
             word(name, show(left), show(&said), show(&bare))?;
         }};
     }
-    fields!(saddr);
-    fields!(daddr);
-    fields!(mark);
-    fields!(ttl);
-    fields!(tos);
+    for field in Field::freely_settable_number_fields().chain([Field::Saddr, Field::Daddr]) {
+        let show = |p: &Packet| field.display_value(field.read_or_zero(p), p.family);
+        word(field.row().name, show(left), show(&said), show(&bare))?;
+    }
     fields!(ct.state);
     fields!(ct.mark);
     fields!(ct.snat);

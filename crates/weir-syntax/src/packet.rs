@@ -15,6 +15,7 @@
 mod draft;
 mod error;
 pub(crate) mod name_lookup;
+pub(crate) mod number_field_words;
 mod print;
 
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ pub use self::error::PacketParseError;
 use self::name_lookup::{
     builtin_service_port, icmp_type_number, parse_protocol_name_or_number, tcp_flag_bit,
 };
+use self::number_field_words::{find_number_field, join_with_or, list_ip_clause_words};
 pub use self::print::print_packet;
 
 /// The words a packet may begin a clause with.
@@ -179,10 +181,7 @@ impl<'t> PacketWordsParser<'t> {
         layer: Layer,
         family: Family,
     ) -> PacketParseResult<bool> {
-        let name = if word.text == "hoplimit" { "ttl" } else { word.text };
-        let mut fields =
-            Field::freely_settable_number_fields().filter(|field| field.row().layer == layer);
-        let Some(field) = fields.find(|field| field.row().name == name) else { return Ok(false) };
+        let Some(field) = find_number_field(word.text, layer, family) else { return Ok(false) };
         let value: u64 = self.parse_number(word, field.max_value(family) as u64)?;
         self.draft.given_number_fields.push((field, value.into()));
         Ok(true)
@@ -253,8 +252,8 @@ impl<'t> PacketWordsParser<'t> {
         keyword: PacketWord<'t>,
         family: Family,
     ) -> PacketParseResult<()> {
-        let word =
-            self.expect_word_after(keyword, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
+        let words = list_ip_clause_words(family);
+        let word = self.expect_word_after(keyword, &join_with_or(&words))?;
         match word.text {
             "saddr" => self.draft.saddr = Some(self.parse_address(word, keyword, family)?),
             "daddr" => self.draft.daddr = Some(self.parse_address(word, keyword, family)?),
@@ -273,10 +272,9 @@ impl<'t> PacketWordsParser<'t> {
                     "df" | "dont-fragment" => self.draft.dont_fragment = true,
                     _ if self.parse_number_field_of_layer(word, Layer::Network, family)? => {}
                     _ => {
-                        let help =
-                            "write saddr, daddr, ttl, tos, dscp, length or protocol after ip";
+                        let help = format!("write {} after ip", join_with_or(&words));
                         return Err(
-                            word.error_at_word(format!("unknown field {}", word.text), help)
+                            word.error_at_word(format!("unknown field {}", word.text), &help)
                         );
                     }
                 }

@@ -112,7 +112,7 @@ fn a_packet_subject_may_span_several_lines() {
 }
 
 /// Words of a region, packets in it, packets that are not.
-const REGIONS: [(&str, &[&str], &[&str]); 24] = [
+const REGIONS: [(&str, &[&str], &[&str]); 26] = [
     ("iif wan0", &["iif wan0"], &["iif wan1", "oif wan0"]),
     ("iif { ppp*, eth0 }", &["iif ppp7", "iif eth0"], &["iif eth1", "iif pp"]),
     ("iif != { ppp*, eth0 }", &["iif eth1"], &["iif ppp7", "iif eth0"]),
@@ -193,6 +193,8 @@ const REGIONS: [(&str, &[&str], &[&str]); 24] = [
         &["mark 1", "pkttype broadcast"],
     ),
     ("mark 0x10/0xf0", &["mark 0x10", "mark 0x13"], &["mark 0x20", "mark 0"]),
+    ("ip ttl 9-10", &["ip ttl 9", "ip ttl 10"], &["ip ttl 8", "ip ttl 11"]),
+    ("ip6 hoplimit 0x10", &["ip6 hoplimit 16", "ip6 ttl 16"], &["ip6 hoplimit 15"]),
     ("ip dscp 10-12", &["ip dscp 10", "ip dscp 12"], &["ip dscp 13", "ip dscp 9"]),
 ];
 

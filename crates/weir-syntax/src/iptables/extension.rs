@@ -178,7 +178,7 @@ pub(super) fn find_target_extension(
 pub(super) fn has_target_library(name: &str, family: Family) -> bool {
     // Its options are not read by weir, but its library is part of iptables.
     let is_ulog = name == "ULOG" && family == Family::V4;
-    is_ulog || find_target_extension(name, family).is_some()
+    is_ulog || find_target_extension(name, family).is_some_and(|e| e.is_part_of_iptables)
 }
 
 /// The module that has an option of that name, with the flag that names it.

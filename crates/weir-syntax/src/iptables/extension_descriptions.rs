@@ -23,6 +23,8 @@ pub struct ExtensionDescription {
     pub hooks: &'static [Hook],
     /// Its options are printed as they were written, not as `iptables-save` spells them.
     pub keeps_spelling: bool,
+    /// iptables has a library for it.
+    pub is_part_of_iptables: bool,
     /// Its options.
     pub options: Vec<OptionDescription>,
 }
@@ -87,6 +89,7 @@ fn describe_extension<T>(e: &Extension<T>, is_target: bool) -> ExtensionDescript
         tables: e.scope.tables,
         hooks: e.scope.hooks,
         keeps_spelling: e.keeps_spelling,
+        is_part_of_iptables: e.is_part_of_iptables,
         options,
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Extension<T: 'static> {
     pub print_value: fn(&mut String, &ExtensionOption, Family),
     /// Its options are printed as they were written, not as `iptables-save` spells them.
     pub keeps_spelling: bool,
+    /// iptables has a library for it; otherwise it is of another package.
+    pub is_part_of_iptables: bool,
     /// What the kernel requires of the other matches of the rule; of targets only.
     pub check_rule_matches: fn(&[Match], Span) -> ParseResult<()>,
 }

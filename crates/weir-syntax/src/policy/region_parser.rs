@@ -11,6 +11,7 @@
 //! Packets are whole: a region has neither fragments nor truncated headers. The TTL is at least 2
 //! where packets are forwarded; `weir-review` adds that condition, since it depends on the path.
 
+use weir_model::field::Layer;
 use weir_model::{Family, Field, Predicate};
 
 use super::definitions::Definitions;
@@ -19,6 +20,7 @@ use super::policy_types::PolicySubject;
 use super::region_draft::RegionDraft;
 use super::statements::PolicyToken;
 use crate::diagnostic::ParseResult;
+use crate::packet::number_field_words::{find_number_field, join_with_or, list_ip_clause_words};
 
 const CLAUSE_HELP: &str = "a region has iif, oif, ip, ip6, tcp, udp, sctp, dccp, th, icmp, icmpv6, \
                            proto, ether saddr, ct, mark, pkttype, length";
@@ -76,26 +78,31 @@ impl<'p, 't> RegionParser<'p, 't> {
                             `packet`";
                 Err(word.error(format!("{} in a region", word.text), help))
             }
-            _ => Err(word.error(format!("unknown word {}", word.text), CLAUSE_HELP)),
+            _ => match find_number_field(word.text, Layer::Meta, Family::V4) {
+                Some(field) => self.parse_values(word, field, FieldValueKind::Number),
+                None => Err(word.error(format!("unknown word {}", word.text), CLAUSE_HELP)),
+            },
         }
     }
 
     fn parse_ip_clause(&mut self, ip: &'p PolicyToken<'t>, family: Family) -> ParseResult<()> {
-        let field = self.expect_field(ip, "saddr, daddr, ttl, tos, dscp, length or protocol")?;
+        let words = list_ip_clause_words(family);
+        let field = self.expect_field(ip, &join_with_or(&words))?;
         self.draft.set_family(ip, family)?;
         let address = FieldValueKind::Address(family);
         match field.text {
             "saddr" => self.parse_values(field, Field::Saddr, address),
             "daddr" => self.parse_values(field, Field::Daddr, address),
-            "ttl" | "hoplimit" => self.parse_values(field, Field::Ttl, FieldValueKind::Number),
-            "tos" => self.parse_values(field, Field::Tos, FieldValueKind::Number),
             "dscp" => self.parse_values(field, Field::Tos, FieldValueKind::Dscp),
             "length" => self.parse_values(field, Field::Length, FieldValueKind::Number),
             "protocol" | "nexthdr" => self.parse_protocols(field),
-            other => {
-                let help = "after ip: saddr, daddr, ttl, tos, dscp, length, protocol";
-                Err(field.error(format!("unknown field {other}"), help))
-            }
+            other => match find_number_field(other, Layer::Network, family) {
+                Some(number) => self.parse_values(field, number, FieldValueKind::Number),
+                None => {
+                    let help = format!("after ip: {}", words.join(", "));
+                    Err(field.error(format!("unknown field {other}"), help))
+                }
+            },
         }
     }
 

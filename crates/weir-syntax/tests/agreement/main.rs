@@ -67,13 +67,15 @@ fn main() -> ExitCode {
 /// objects, contexts of a security module), which this test does not create.
 const MODULES_OF_HOST_OBJECTS: [&str; 2] = ["nfacct", "SECMARK"];
 
-/// All other modules that weir knows.
+/// All other modules of iptables that weir knows.
 fn modules_to_compare() -> impl Iterator<Item = ModuleSubject> {
     let modules = describe_extensions().into_iter().map(|description| {
         let samples = read_module_option_samples(description.is_target, description.name);
         ModuleSubject { description, samples }
     });
-    modules.filter(|m| !MODULES_OF_HOST_OBJECTS.contains(&m.description.name))
+    modules.filter(|m| {
+        m.description.is_part_of_iptables && !MODULES_OF_HOST_OBJECTS.contains(&m.description.name)
+    })
 }
 
 /// FNV-1a.

@@ -14,6 +14,7 @@ impl<T> Extension<T> {
         scope: UNRESTRICTED_SCOPE,
         print_value: print_option_value,
         keeps_spelling: false,
+        is_part_of_iptables: true,
         check_rule_matches: |_, _| Ok(()),
     };
 
