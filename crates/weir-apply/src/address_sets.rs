@@ -1,7 +1,7 @@
 //! Sets of addresses, changed by lists: what `weir set` does.
 //!
 //! A set of ipset or of nf_tables is read, a plan says which elements differ from what a list wants
-//! ([`change_plan`]), and only these are changed. Changes of one namespace exclude each other by a
+//! ([`element_diff`]), and only these are changed. Changes of one namespace exclude each other by a
 //! lock. In nf_tables a change is one transaction, which is refused if the ruleset changed since
 //! the set was read. ipset has no transactions: elements are added before others are removed, so an
 //! address that stays in the set is in it all the time, and what was changed is undone if the kernel
@@ -9,7 +9,7 @@
 
 pub mod address_ranges;
 mod address_set;
-pub mod change_plan;
+pub mod element_diff;
 mod ipset_addresses;
 mod nft_addresses;
 mod set_lock;
@@ -20,7 +20,7 @@ use weir_model::Addr;
 use weir_syntax::address_list::AddressRange;
 
 pub use self::address_set::{AddressSet, AddressSetElements, AddressSetName};
-use self::change_plan::{ChangePlan, ListChange, TooManyAddresses, plan_change};
+use self::element_diff::{AddressListOperation, SetElementDiff, TooManyAddresses, plan_change};
 pub use self::set_lock::SetLock;
 use crate::ApplyError;
 
@@ -40,12 +40,12 @@ enum AddressSetSocket {
 
 /// A change that is planned, and can be made.
 #[derive(Clone, Debug)]
-pub struct PlannedChange {
+pub struct PlannedSetChange {
     /// What differs.
-    pub plan: ChangePlan,
+    pub plan: SetElementDiff,
     /// The generation of nf_tables that it was planned from.
     generation: Option<u32>,
-    present_count: usize,
+    present_element_count: usize,
 }
 
 impl OpenAddressSet {
@@ -73,10 +73,10 @@ impl OpenAddressSet {
     /// # Errors
     /// Where the set is gone, or the kernel refuses.
     pub fn read_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
-        for _ in 0..LISTINGS_MAX {
+        for _ in 0..LISTING_ATTEMPTS_MAX {
             let mut elements = self.list_elements()?;
             elements.ranges.sort_unstable();
-            elements.with_values.sort_unstable();
+            elements.ranges_with_metadata.sort_unstable();
             if elements.ranges.is_sorted_by(|before, after| before < after) {
                 return Ok(elements);
             }
@@ -107,8 +107,8 @@ impl OpenAddressSet {
     pub fn plan_change(
         &mut self,
         list: Vec<AddressRange>,
-        change: ListChange,
-    ) -> Result<PlannedChange, ApplyError> {
+        change: AddressListOperation,
+    ) -> Result<PlannedSetChange, ApplyError> {
         let generation = match &mut self.socket {
             AddressSetSocket::Ipset(_) => None,
             AddressSetSocket::Nft(socket) => Some(socket.read_generation()?),
@@ -116,16 +116,16 @@ impl OpenAddressSet {
         let elements = self.read_elements()?;
         let set = &self.set;
         let name = || set.name.set_name().to_owned();
-        if let Some((first, _)) = elements.exception {
+        if let Some((first, _)) = elements.first_nomatch_range {
             let exception = Addr(first).display(set.family).to_string();
-            return Err(ApplyError::ExceptionInSet { set: name(), exception });
+            return Err(ApplyError::NomatchElementInSet { set: name(), exception });
         }
-        if change != ListChange::Delete
+        if change != AddressListOperation::Delete
             && let Some((lowest, highest)) = set.bounds
             && let Some((first, last)) =
                 list.iter().find(|(first, last)| *first < lowest || *last > highest)
         {
-            return Err(ApplyError::OutsideOfSet {
+            return Err(ApplyError::AddressOutsideSetRange {
                 set: name(),
                 range: self.set.display_range((*first, *last)),
                 bounds: self.set.display_range((lowest, highest)),
@@ -133,27 +133,29 @@ impl OpenAddressSet {
         }
         let capacity = set.capacity.unwrap_or(EXPANDED_ADDRESSES_MAX);
         let planned = plan_change(set.shape, set.family, &elements.ranges, list, change, capacity);
-        let plan = planned
-            .map_err(|TooManyAddresses| ApplyError::SetTooSmall { set: name(), capacity })?;
+        let plan = planned.map_err(|TooManyAddresses| ApplyError::SetCapacityExceeded {
+            set: name(),
+            capacity,
+        })?;
         let final_count = plan.kept + plan.added.len();
         if !plan.added.is_empty() && set.capacity.is_some_and(|capacity| final_count > capacity) {
-            return Err(ApplyError::SetTooSmall { set: name(), capacity });
+            return Err(ApplyError::SetCapacityExceeded { set: name(), capacity });
         }
-        let loses_values =
-            |range: &&AddressRange| elements.with_values.binary_search(range).is_ok();
-        if let Some(range) = plan.replaced.iter().find(loses_values) {
+        let loses_metadata =
+            |range: &&AddressRange| elements.ranges_with_metadata.binary_search(range).is_ok();
+        if let Some(range) = plan.replaced.iter().find(loses_metadata) {
             let element = set.display_range(*range);
-            return Err(ApplyError::ElementHasValues { set: name(), element });
+            return Err(ApplyError::ElementHasMetadata { set: name(), element });
         }
-        Ok(PlannedChange { plan, generation, present_count: elements.ranges.len() })
+        Ok(PlannedSetChange { plan, generation, present_element_count: elements.ranges.len() })
     }
 
     /// Makes a planned change.
     ///
     /// # Errors
     /// Where the kernel refuses; the set is as it was then.
-    pub fn commit(&mut self, change: &PlannedChange) -> Result<(), ApplyError> {
-        let PlannedChange { plan, generation, present_count } = change;
+    pub fn commit(&mut self, change: &PlannedSetChange) -> Result<(), ApplyError> {
+        let PlannedSetChange { plan, generation, present_element_count } = change;
         if plan.added.is_empty() && plan.removed.is_empty() {
             return Ok(());
         }
@@ -163,7 +165,7 @@ impl OpenAddressSet {
                 nft_addresses::commit(socket, place, &self.set, plan, generation)
             }
             (AddressSetSocket::Ipset(socket), _) => {
-                ipset_addresses::commit(socket, &self.set, plan, *present_count)
+                ipset_addresses::commit(socket, &self.set, plan, *present_element_count)
             }
             (AddressSetSocket::Nft(_), AddressSetName::Ipset(_)) => {
                 unreachable!("`open` pairs socket and name")
@@ -173,6 +175,6 @@ impl OpenAddressSet {
 }
 
 /// How often a set is listed whose listing has an element twice.
-const LISTINGS_MAX: usize = 100;
+const LISTING_ATTEMPTS_MAX: usize = 100;
 /// Single addresses that a list may be expanded to, for a set without a size.
 const EXPANDED_ADDRESSES_MAX: usize = 1 << 24;

@@ -10,7 +10,7 @@ use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus};
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, artefact_mark_of_text, find_broken_line, list_chain_names,
+    FamilyTable, KernelRuleset, find_artefact_mark, find_line_with_unclosed_quote, list_chain_names,
 };
 use crate::state_store::split_sets;
 
@@ -24,36 +24,36 @@ pub struct ApplyConflict {
 }
 
 impl ApplyConflict {
-    fn fatal(message: String) -> ApplyConflict {
+    fn unforceable(message: String) -> ApplyConflict {
         ApplyConflict { message, is_forceable: false }
     }
 }
 
-/// Lists the conflicts. `has_generation`: weir applied what is in force.
+/// Lists the conflicts. `has_current_generation`: weir applied what is in force.
 pub fn list_apply_conflicts(
     artefact: &Artefact,
     present: &KernelRuleset,
     status: &FirewallStatus,
-    has_generation: bool,
+    has_current_generation: bool,
 ) -> Vec<ApplyConflict> {
     let tables = list_artefact_tables(artefact);
     let mut conflicts = Vec::new();
     conflicts.extend(tables.iter().filter_map(|table| find_iptables_nft_rules(*table, status)));
-    if !has_generation {
-        conflicts.extend(find_script_load(present));
+    if !has_current_generation {
+        conflicts.extend(find_artefact_loaded_by_script(present));
     }
     for table in &tables {
         if let Some(text) = present.legacy_tables.get(table) {
             conflicts.extend(find_lost_program_chains(*table, text, artefact));
-            conflicts.extend(find_broken_line(text).map(|line| {
-                ApplyConflict::fatal(format!(
+            conflicts.extend(find_line_with_unclosed_quote(text).map(|line| {
+                ApplyConflict::unforceable(format!(
                     "table {table} has a rule with a line break in a comment or name, which could \
                      not be restored: replace the rule first: {line}"
                 ))
             }));
         }
     }
-    conflicts.extend(find_sets_of_other_type(artefact));
+    conflicts.extend(find_set_type_conflicts(artefact));
     conflicts
 }
 
@@ -65,7 +65,7 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
     })?;
     let tool = iptables_tool_name(table.family);
     found.affects_packets().then(|| {
-        ApplyConflict::fatal(format!(
+        ApplyConflict::unforceable(format!(
             "table {family} {name} of iptables-nft has {} rules in force, and packets would traverse \
              them in addition: move them to legacy iptables with {tool}-nft-save -c -t {name} | \
              {tool}-legacy-restore -c && nft delete table {family} {name}, and read the ruleset \
@@ -76,8 +76,8 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
 }
 
 /// An artefact that `load.sh` loaded: what was in force before it is in the state of the script.
-fn find_script_load(present: &KernelRuleset) -> Option<ApplyConflict> {
-    let mark = present.legacy_tables.values().find_map(|text| artefact_mark_of_text(text));
+fn find_artefact_loaded_by_script(present: &KernelRuleset) -> Option<ApplyConflict> {
+    let mark = present.legacy_tables.values().find_map(|text| find_artefact_mark(text));
     let what = match (mark, present.nft_tables.keys().next()) {
         (Some(id), _) => format!("artefact {id}"),
         (None, Some(table)) => format!("nft table {} weir_{}", table.nft_family(), table.table),
@@ -132,7 +132,7 @@ fn find_lost_program_chains(
 }
 
 /// Sets that are there with another type than the ruleset gives them.
-fn find_sets_of_other_type(artefact: &Artefact) -> Vec<ApplyConflict> {
+fn find_set_type_conflicts(artefact: &Artefact) -> Vec<ApplyConflict> {
     let Some(sets) = &artefact.contents.sets else { return Vec::new() };
     if !KernelFeature::Ipset.is_loaded() {
         return Vec::new();
@@ -143,7 +143,7 @@ fn find_sets_of_other_type(artefact: &Artefact) -> Vec<ApplyConflict> {
         let set_type = text.split_ascii_whitespace().nth(2)?.to_owned();
         let found = present.iter().find(|set| set.name == *name)?;
         (found.set_type != set_type).then(|| {
-            ApplyConflict::fatal(format!(
+            ApplyConflict::unforceable(format!(
                 "set {name} is there as {}, and the ruleset has it as {set_type}: rename or destroy \
                  it",
                 found.set_type

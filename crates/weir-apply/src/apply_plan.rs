@@ -8,15 +8,15 @@ use weir_artefact::{Artefact, CompiledForm};
 
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
-use crate::apply_steps::{ApplyStep, plan_steps};
+use crate::apply_steps::{ApplyStep, plan_apply_steps};
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus, read_firewall_status};
 use crate::generation_changes::{
-    plan_wanted_ruleset, read_units_in_force, refuse_changes_by_others,
+    check_unchanged_by_others, plan_wanted_ruleset, read_affected_ruleset_in_force,
 };
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset, list_chain_names};
 use crate::state_store::{Journal, StateStore};
-use crate::step_execution::choose_load_path;
+use crate::step_execution::choose_legacy_load_method;
 
 /// What an apply would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -98,13 +98,13 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
         Some(generation) => store.read_ruleset(generation)?,
         None => KernelRuleset::default(),
     };
-    let present = read_units_in_force(artefact, &recorded)?;
+    let present = read_affected_ruleset_in_force(artefact, &recorded)?;
     let wanted = plan_wanted_ruleset(artefact, &recorded, &present.ruleset)?;
     let status = read_firewall_status();
-    let steps = plan_steps(&present, &wanted);
+    let steps = plan_apply_steps(&present, &wanted);
     let mut conflicts: Vec<String> = journal.iter().map(describe_journal).collect();
     if let Some(generation) = current {
-        let changed = refuse_changes_by_others(&recorded, &present.ruleset, generation);
+        let changed = check_unchanged_by_others(&recorded, &present.ruleset, generation);
         conflicts.extend(changed.err().map(|error| error.to_string()));
     }
     let found = list_apply_conflicts(artefact, &present.ruleset, &status, current.is_some());
@@ -114,9 +114,9 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
         form: artefact.manifest.form,
         artefact_id: artefact.manifest.id.clone(),
         generation_in_force: current,
-        both_in_force: changes_between_forms(&steps, &present.ruleset),
+        both_in_force: moves_rules_between_forms(&steps, &present.ruleset),
         tables: list_table_changes(&present.ruleset, &wanted),
-        unchanged: list_unchanged(artefact, &recorded, &wanted, &status),
+        unchanged: list_unchanged_objects(artefact, &recorded, &wanted, &status),
         steps: steps.into_iter().map(|step| describe_step(step, &wanted)).collect(),
         kept_state,
         lost_state,
@@ -142,7 +142,7 @@ fn describe_journal(journal: &Journal) -> String {
 fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
     let (tool, reason) = match &step {
         ApplyStep::ReplaceLegacyTable { table } => {
-            let path = choose_load_path(*table, &wanted.legacy_tables[table]);
+            let path = choose_legacy_load_method(*table, &wanted.legacy_tables[table]);
             (path.tool(table.family), path.reason().map(str::to_owned))
         }
         ApplyStep::AddNftCopies { .. }
@@ -156,7 +156,7 @@ fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
 }
 
 /// Whether rules move between legacy iptables and nft: the two cannot change at one instant.
-fn changes_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
+fn moves_rules_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
     let is_nft = |step: &ApplyStep| {
         matches!(
             step,
@@ -228,7 +228,7 @@ fn list_table_changes(present: &KernelRuleset, wanted: &KernelRuleset) -> Vec<Ta
         .collect()
 }
 
-fn list_unchanged(
+fn list_unchanged_objects(
     artefact: &Artefact,
     recorded: &KernelRuleset,
     wanted: &KernelRuleset,
@@ -270,7 +270,7 @@ fn list_unchanged(
 const NAMED_STATE_OPTIONS: [(&str, &str); 2] =
     [("--hashlimit-name", "table of hashlimit"), ("--name", "list of recent")];
 /// Matches whose state is a rule's own.
-const STATE_OF_RULES: [(&str, &str); 4] = [
+const PER_RULE_STATE: [(&str, &str); 4] = [
     ("-m limit", "budgets of limit are full again"),
     ("-m quota", "quotas begin anew"),
     ("-m statistic", "positions of statistic begin anew"),
@@ -306,7 +306,7 @@ fn list_kernel_state(
             }
         }
     }
-    for (words, what) in STATE_OF_RULES {
+    for (words, what) in PER_RULE_STATE {
         if replaced.iter().any(|text| text.contains(words)) {
             lost.push(what.to_owned());
         }

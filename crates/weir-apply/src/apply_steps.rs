@@ -95,7 +95,7 @@ pub enum ApplyStep {
 }
 
 /// The steps from what is in force to a ruleset.
-pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
+pub fn plan_apply_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
     let now = &present.ruleset;
     let is_changed = |set: &&String| {
         let [old, new] = [&now.sets, &wanted.sets].map(|sets| sets.get(*set));
@@ -123,11 +123,11 @@ pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<Apply
 /// Step 2 of the order.
 fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
     let now = &present.ruleset;
-    let legacy: Vec<ApplyStep> = list_differing(&now.legacy_tables, &wanted.legacy_tables)
+    let legacy: Vec<ApplyStep> = list_differing_tables(&now.legacy_tables, &wanted.legacy_tables)
         .into_iter()
         .map(|table| ApplyStep::ReplaceLegacyTable { table })
         .collect();
-    let put = list_differing(&now.nft_tables, &wanted.nft_tables);
+    let put = list_differing_tables(&now.nft_tables, &wanted.nft_tables);
     let is_unwanted = |table: &&FamilyTable| !wanted.nft_tables.contains_key(table);
     let removed: Vec<FamilyTable> = now.nft_tables.keys().filter(is_unwanted).copied().collect();
     let copied = present.nft_copies.keys().copied().collect();
@@ -197,11 +197,11 @@ fn are_copies_of(
 
 /// Whether two lists have the same tables with the same rules.
 fn are_equal_tables(a: &BTreeMap<FamilyTable, String>, b: &BTreeMap<FamilyTable, String>) -> bool {
-    a.len() == b.len() && list_differing(a, b).is_empty()
+    a.len() == b.len() && list_differing_tables(a, b).is_empty()
 }
 
 /// The tables of `wanted` that are not there, or have other rules.
-fn list_differing(
+fn list_differing_tables(
     now: &BTreeMap<FamilyTable, String>,
     wanted: &BTreeMap<FamilyTable, String>,
 ) -> Vec<FamilyTable> {

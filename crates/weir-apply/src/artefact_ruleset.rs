@@ -10,7 +10,7 @@ use weir_artefact::Artefact;
 use weir_model::{Family, TableName};
 
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, empty_table_text, mark_table_text, split_tables,
+    FamilyTable, KernelRuleset, add_artefact_mark, empty_table_text, split_tables,
 };
 use crate::state_store::split_sets;
 
@@ -47,7 +47,7 @@ pub fn build_artefact_ruleset(
     wanted.nft_tables.retain(|table, _| is_kept(table));
     wanted.sets = BTreeMap::new();
     for (set, text) in &present.sets {
-        if wanted.names_set(set) {
+        if wanted.has_rule_naming_set(set) {
             wanted.sets.insert(set.clone(), text.clone());
         }
     }
@@ -59,10 +59,10 @@ pub fn build_artefact_ruleset(
     }
     for table in covered {
         let text = match legacy.remove(&table) {
-            Some(text) => mark_table_text(&text, id),
+            Some(text) => add_artefact_mark(&text, id),
             // One that is not in use has no rules, and stays so.
             None if !is_in_use(table) => empty_table_text(table.table),
-            None => mark_table_text(&empty_table_text(table.table), id),
+            None => add_artefact_mark(&empty_table_text(table.table), id),
         };
         wanted.legacy_tables.insert(table, text);
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_in_nft_is_emptied_where_it_is_in_use_and_others_stay() {
+    fn a_legacy_table_replaced_by_nft_is_emptied_only_if_in_use() {
         let filter = FamilyTable { family: Family::V4, table: TableName::Filter };
         let nat6 = FamilyTable { family: Family::V6, table: TableName::Nat };
         let raw = FamilyTable { family: Family::V4, table: TableName::Raw };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_others_is_not_created() {
+    fn a_set_not_created_by_weir_is_not_created_again() {
         let foreign = ["mine".to_owned()];
         let none = KernelRuleset::default();
         let wanted = build_artefact_ruleset(&artefact(), &none, &foreign, |_| true);

@@ -20,13 +20,13 @@ use crate::generation_changes::LockedGenerations;
 use crate::state_store::{Journal, JournalStage, StateStore};
 
 /// How often the journal is read.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const JOURNAL_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long another command may work when the time is over.
-const LOCK_WAIT: Duration = Duration::from_secs(600);
+const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(600);
 /// How rarely a change that fails is tried again at most.
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(30);
 /// How long a killed process may take to end.
-const KILL_WAIT: Duration = Duration::from_secs(10);
+const KILL_WAIT_LIMIT: Duration = Duration::from_secs(10);
 const READY_LINE: &str = "ready";
 
 /// Starts `weir supervise` in the network namespace of this thread and waits until it is ready.
@@ -78,39 +78,39 @@ pub fn supervise_confirmation(
     detached.map_err(ApplyOperationError::file("detach", "the supervisor"))?;
     let store = StateStore::find(state)?;
     let mut stdout = std::io::stdout();
-    let told = writeln!(stdout, "{READY_LINE}").and_then(|()| stdout.flush());
-    told.map_err(ApplyOperationError::file("write", "standard output"))?;
-    let mut retry_interval = LOOK_INTERVAL;
+    let written = writeln!(stdout, "{READY_LINE}").and_then(|()| stdout.flush());
+    written.map_err(ApplyOperationError::file("write", "standard output"))?;
+    let mut retry_interval = JOURNAL_POLL_INTERVAL;
     loop {
         // What cannot be read now is read again: a deadline may depend on it.
         let Ok(journal) = store.read_journal() else {
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(JOURNAL_POLL_INTERVAL);
             continue;
         };
         match journal {
             // It is started before the journal is written.
-            None if owner.is_alive() => std::thread::sleep(LOOK_INTERVAL),
+            None if owner.is_alive() => std::thread::sleep(JOURNAL_POLL_INTERVAL),
             None => return Ok(()),
             Some(journal) if is_supervised_by_another_process(&journal) => {
                 // It is started while the journal of the change before is there.
                 if !owner.is_alive() {
                     return Ok(());
                 }
-                std::thread::sleep(LOOK_INTERVAL);
+                std::thread::sleep(JOURNAL_POLL_INTERVAL);
             }
-            Some(journal) if needs_action(&journal) => {
+            Some(journal) if is_overdue_or_interrupted(&journal) => {
                 // Opening brings to an end what is overdue or was interrupted. What fails now, on a
                 // full disk perhaps, is tried again, ever more rarely.
-                end_hanging_change(&store, &journal);
-                match LockedGenerations::open_for_deadline(state, LOCK_WAIT) {
-                    Ok(_) => retry_interval = LOOK_INTERVAL,
+                kill_hanging_change(&store, &journal);
+                match LockedGenerations::open_for_deadline(state, LOCK_WAIT_LIMIT) {
+                    Ok(_) => retry_interval = JOURNAL_POLL_INTERVAL,
                     Err(_) => {
                         std::thread::sleep(retry_interval);
                         retry_interval = (retry_interval * 2).min(RETRY_INTERVAL_MAX);
                     }
                 }
             }
-            Some(_) => std::thread::sleep(LOOK_INTERVAL),
+            Some(_) => std::thread::sleep(JOURNAL_POLL_INTERVAL),
         }
     }
 }
@@ -121,7 +121,7 @@ fn is_supervised_by_another_process(journal: &Journal) -> bool {
     journal.supervisor.is_some_and(|supervisor| supervisor != own && supervisor.is_alive())
 }
 
-fn needs_action(journal: &Journal) -> bool {
+fn is_overdue_or_interrupted(journal: &Journal) -> bool {
     // A change of its own is in the journal if it failed: it is tried again.
     let is_at_work =
         journal.owner.is_alive() && journal.owner != PidWithStartTime::of_this_process();
@@ -134,12 +134,12 @@ fn needs_action(journal: &Journal) -> bool {
 
 /// Kills the process that makes an overdue change, and the tools that it started: these have the lock
 /// of the state as their standard output.
-fn end_hanging_change(store: &StateStore, journal: &Journal) {
+fn kill_hanging_change(store: &StateStore, journal: &Journal) {
     let own = PidWithStartTime::of_this_process();
     if journal.stage != JournalStage::Changing || !journal.is_overdue() || journal.owner == own {
         return;
     }
-    let _ = journal.owner.kill_and_wait(KILL_WAIT);
+    let _ = journal.owner.kill_and_wait(KILL_WAIT_LIMIT);
     let Ok(lock) = fs::metadata(store.lock_path()) else { return };
     let Ok(processes) = fs::read_dir("/proc") else { return };
     for process in processes.flatten() {
@@ -150,7 +150,7 @@ fn end_hanging_change(store: &StateStore, journal: &Journal) {
         let Some(tool) = PidWithStartTime::from_pid(pid) else { continue };
         let Ok(output) = fs::metadata(process.path().join("fd/1")) else { continue };
         if (output.dev(), output.ino()) == (lock.dev(), lock.ino()) && tool != own {
-            let _ = tool.kill_and_wait(KILL_WAIT);
+            let _ = tool.kill_and_wait(KILL_WAIT_LIMIT);
         }
     }
 }

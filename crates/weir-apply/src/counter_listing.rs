@@ -7,7 +7,9 @@ use serde::Serialize;
 use weir_model::{Counters, RuleId, Ruleset};
 
 use crate::ApplyOperationError;
-use crate::generation_changes::{load_originals, read_present, refuse_changes_by_others};
+use crate::generation_changes::{
+    check_unchanged_by_others, read_original_rules, read_tables_and_sets_in_force,
+};
 use crate::rule_counters::{read_counters_in_force, sum_counters};
 use crate::state_store::{JournalStage, StateStore};
 
@@ -17,7 +19,7 @@ pub struct CounterListing {
     /// The generation.
     pub generation: u32,
     /// Its rules and policies, in the order of its files; policies after the rules of a family.
-    pub rules: Vec<RuleCounterListing>,
+    pub rules: Vec<OriginalRuleCounterRow>,
     /// The rulesets with these counters.
     #[serde(skip)]
     pub rulesets: Vec<Ruleset>,
@@ -25,7 +27,7 @@ pub struct CounterListing {
 
 /// What a rule or policy counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RuleCounterListing {
+pub struct OriginalRuleCounterRow {
     /// Where it stands: `iptables/filter/FORWARD/3`.
     pub rule: String,
     /// Packets.
@@ -38,7 +40,7 @@ pub struct RuleCounterListing {
 ///
 /// # Errors
 /// Where no generation is in force, one is being changed, or its files are not known.
-pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOperationError> {
+pub fn read_counters_by_original_rule(state: &Path) -> Result<CounterListing, ApplyOperationError> {
     let store = StateStore::find(state)?;
     let refused = |message: String| Err(ApplyOperationError::Refused(message));
     let Some(generation) = store.read_current()?.generation else {
@@ -47,7 +49,7 @@ pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOpera
     if store.read_journal()?.is_some_and(|journal| journal.stage == JournalStage::Changing) {
         return refused("the ruleset is being changed: start again when that has ended".to_owned());
     }
-    let originals = load_originals(&store, generation)?;
+    let originals = read_original_rules(&store, generation)?;
     if originals.rulesets.is_empty() {
         return refused(format!(
             "the files of generation {generation} are not known, since it was applied from a \
@@ -55,15 +57,15 @@ pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOpera
         ));
     }
     let recorded = store.read_ruleset(generation)?;
-    let present = read_present(&recorded.tables(), &[&recorded])?.ruleset;
-    refuse_changes_by_others(&recorded, &present, generation)?;
+    let present = read_tables_and_sets_in_force(&recorded.tables(), &[&recorded])?.ruleset;
+    check_unchanged_by_others(&recorded, &present, generation)?;
     let counters = read_counters_in_force(&present)?;
     let mut by_id: HashMap<RuleId, Counters> = HashMap::new();
     let mut rules = Vec::with_capacity(originals.rules.len());
     for rule in &originals.rules {
         let sum = sum_counters(&rule.locations, &counters);
         let (packets, bytes) = (sum.packets, sum.bytes);
-        rules.push(RuleCounterListing { rule: rule.id.to_string(), packets, bytes });
+        rules.push(OriginalRuleCounterRow { rule: rule.id.to_string(), packets, bytes });
         by_id.insert(rule.id.clone(), sum);
     }
     let mut rulesets = originals.rulesets;

@@ -231,7 +231,7 @@ pub enum ApplyError {
     },
     /// A set of the kernel that has something that weir cannot decode.
     #[error("read set {set}: weir does not know {attribute}: read it with ipset save")]
-    UndecodedSet {
+    UndecodableSet {
         /// The set.
         set: SharedName,
         /// What it is.
@@ -260,7 +260,7 @@ pub enum ApplyError {
         "set {set} has the exception {exception} (nomatch), which a list cannot say: delete it \
          first, with ipset del"
     )]
-    ExceptionInSet {
+    NomatchElementInSet {
         /// The set.
         set: String,
         /// The exception.
@@ -268,7 +268,7 @@ pub enum ApplyError {
     },
     /// Addresses beyond the range of a set.
     #[error("{range} is not within {bounds}, which is all that set {set} can hold: use hash:net")]
-    OutsideOfSet {
+    AddressOutsideSetRange {
         /// The set.
         set: String,
         /// The entry of the list.
@@ -281,7 +281,7 @@ pub enum ApplyError {
         "the list does not fit into set {set}, which holds at most {capacity} elements: create one \
          with more (maxelem, size) or of prefixes (hash:net, flags interval), fill it, and swap them"
     )]
-    SetTooSmall {
+    SetCapacityExceeded {
         /// The set.
         set: String,
         /// Number of elements that it holds.
@@ -292,7 +292,7 @@ pub enum ApplyError {
         "element {element} of set {set} has a timeout, a comment or other values, and only a part of \
          it is in the list: delete it as a whole, or add a list that it is not part of"
     )]
-    ElementHasValues {
+    ElementHasMetadata {
         /// The set.
         set: String,
         /// The element.
@@ -312,7 +312,7 @@ pub enum ApplyError {
     },
     /// The lock of sets.
     #[error("open the lock of sets below /run/weir: {source}")]
-    SetLockFile {
+    SetLockNotOpened {
         /// The system's error.
         source: std::io::Error,
     },

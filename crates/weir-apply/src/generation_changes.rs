@@ -34,14 +34,14 @@ use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, RulesetInForce, SetSelection, empty_table_text,
     find_text_difference, read_ruleset_in_force,
 };
-use crate::rule_counters::CountedOriginals;
+use crate::rule_counters::OriginalRules;
 use crate::state_store::{
-    CurrentGeneration, GenerationKind, Journal, NamespaceLockNeed, SourceFile, StateLock,
+    CurrentGeneration, GenerationKind, Journal, NamespaceLockMode, SourceFile, StateLock,
     StateStore,
 };
 
 pub use self::apply::{AppliedGeneration, ApplyRequest};
-pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
+pub(crate) use self::apply::{plan_wanted_ruleset, read_affected_ruleset_in_force};
 pub use self::confirm::ReachabilityProof;
 pub use self::rollback::RestoredGeneration;
 
@@ -64,7 +64,7 @@ impl LockedGenerations {
     /// Where the state is not safe, another command holds the lock, or the interrupted change can
     /// be neither completed nor undone.
     pub fn open(state: &Path, wait: Duration) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with(state, wait, NamespaceLockNeed::Required)
+        LockedGenerations::open_with_lock_mode(state, wait, NamespaceLockMode::Required)
     }
 
     /// The same for the supervisor. Every user can hold the lock of the namespace, which is there
@@ -76,13 +76,13 @@ impl LockedGenerations {
         state: &Path,
         wait: Duration,
     ) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with(state, wait, NamespaceLockNeed::IfFree)
+        LockedGenerations::open_with_lock_mode(state, wait, NamespaceLockMode::IfFree)
     }
 
-    fn open_with(
+    fn open_with_lock_mode(
         state: &Path,
         wait: Duration,
-        namespace_lock: NamespaceLockNeed,
+        namespace_lock: NamespaceLockMode,
     ) -> Result<LockedGenerations, ApplyOperationError> {
         if !rustix::process::geteuid().is_root() {
             return Err(ApplyOperationError::Refused(
@@ -94,7 +94,7 @@ impl LockedGenerations {
         let store = StateStore::find(state)?;
         let lock = store.lock(wait, namespace_lock)?;
         let mut generations = LockedGenerations { store, lock, recovered: Vec::new() };
-        generations.end_interrupted_change()?;
+        generations.recover_interrupted_change()?;
         Ok(generations)
     }
 
@@ -107,13 +107,13 @@ impl LockedGenerations {
     ///
     /// # Errors
     /// Where the journal cannot be read.
-    pub fn read_pending(&self) -> Result<Option<Journal>, ApplyOperationError> {
+    pub fn read_pending_journal(&self) -> Result<Option<Journal>, ApplyOperationError> {
         self.store.read_journal()
     }
 }
 
 /// The texts of a generation for each of these tables: its own, or what was there before weir.
-pub(crate) fn resolve_ruleset(
+pub(crate) fn read_ruleset_completed_from_baseline(
     store: &StateStore,
     generation: u32,
     baseline: u32,
@@ -136,35 +136,35 @@ pub(crate) fn resolve_ruleset(
 
 /// The original rules of a generation, and where they are counted. Those of a generation that was
 /// applied from a compiled folder are not known.
-pub(crate) fn load_originals(
+pub(crate) fn read_original_rules(
     store: &StateStore,
     generation: u32,
-) -> Result<CountedOriginals, ApplyOperationError> {
+) -> Result<OriginalRules, ApplyOperationError> {
     let record = store.read_generation(generation)?;
     let GenerationKind::Applied { sources, .. } = &record.kind else {
-        return Ok(CountedOriginals::of_legacy_tables(&store.read_ruleset(generation)?));
+        return Ok(OriginalRules::of_legacy_tables(&store.read_ruleset(generation)?));
     };
     let folder = store.generation_folder(generation);
     let manifest = weir_artefact::read_manifest(&folder.join("artefact"))?;
     let mut texts = Vec::new();
     for source in sources {
-        if let Some(family) = family_of_source(source) {
+        if let Some(family) = family_of_source_file(source) {
             let path = folder.join("source").join(&source.copy);
             let text = std::fs::read_to_string(&path);
             texts.push((family, text.map_err(ApplyOperationError::file("read", &path))?));
         }
     }
-    Ok(CountedOriginals::of_sources(&texts, &manifest))
+    Ok(OriginalRules::of_sources(&texts, &manifest))
 }
 
 /// The family of a file of rules; none of a file of sets.
-pub(crate) fn family_of_source(source: &SourceFile) -> Option<Family> {
+pub(crate) fn family_of_source_file(source: &SourceFile) -> Option<Family> {
     let mut families = [Family::V4, Family::V6].into_iter();
     families.find(|family| iptables_tool_name(*family) == source.copy)
 }
 
 /// Reads what is in force of some tables and of the sets of some rulesets.
-pub(crate) fn read_present(
+pub(crate) fn read_tables_and_sets_in_force(
     tables: &[FamilyTable],
     rulesets: &[&KernelRuleset],
 ) -> Result<RulesetInForce, ApplyOperationError> {
@@ -175,7 +175,7 @@ pub(crate) fn read_present(
 }
 
 /// Refuses what somebody else changed of a generation.
-pub(crate) fn refuse_changes_by_others(
+pub(crate) fn check_unchanged_by_others(
     recorded: &KernelRuleset,
     present: &KernelRuleset,
     generation: u32,
@@ -216,7 +216,7 @@ pub(crate) fn refuse_changes_by_others(
 }
 
 /// The generation that is in force, or the snapshot that stands for it.
-pub(crate) fn require_current(
+pub(crate) fn require_generation_in_force(
     current: &CurrentGeneration,
 ) -> Result<(u32, u32), ApplyOperationError> {
     let none = || {

@@ -15,13 +15,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_model::{Family, TableName, iptables_tool_name};
 
 pub use self::in_force::{
-    NFT_COPY_PREFIX, RulesetInForce, SetSelection, is_legacy_table_in_use, list_set_names,
+    NFT_COPY_TABLE_PREFIX, RulesetInForce, SetSelection, is_legacy_table_in_use, list_set_names,
     read_legacy_table_text, read_nft_table_text, read_ruleset_in_force, read_set_text,
 };
 pub(crate) use self::in_force::{read_foreign_sets, spare_set_name};
 pub use self::legacy_table_text::{
-    artefact_mark_of_text, empty_table_text, find_broken_line, list_chain_names, mark_table_text,
-    split_tables,
+    add_artefact_mark, empty_table_text, find_artefact_mark, find_line_with_unclosed_quote,
+    list_chain_names, split_tables,
 };
 pub use self::text_difference::{
     TextDifference, find_text_difference, have_equal_rules, remove_changing_numbers,
@@ -116,12 +116,12 @@ impl KernelRuleset {
     }
 
     /// Whether a table has rules that name a set.
-    pub fn names_set(&self, set: &str) -> bool {
-        self.legacy_tables.keys().any(|table| self.table_names_set(*table, set))
+    pub fn has_rule_naming_set(&self, set: &str) -> bool {
+        self.legacy_tables.keys().any(|table| self.table_has_rule_naming_set(*table, set))
     }
 
     /// Whether a table of legacy iptables has rules that name a set.
-    pub fn table_names_set(&self, table: FamilyTable, set: &str) -> bool {
+    pub fn table_has_rule_naming_set(&self, table: FamilyTable, set: &str) -> bool {
         let text = self.legacy_tables.get(&table).map(String::as_str).unwrap_or_default();
         text.split_ascii_whitespace().any(|word| word == set)
     }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use weir_kernel::nft_objects::NftTableSummary;
 use weir_model::TableName;
 
-use crate::kernel_ruleset::{FamilyTable, NFT_COPY_PREFIX};
+use crate::kernel_ruleset::{FamilyTable, NFT_COPY_TABLE_PREFIX};
 
 /// A table's name, without its family.
 pub(crate) fn nft_table_name(table: FamilyTable) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn nft_table_name(table: FamilyTable) -> String {
 }
 
 fn nft_copy_name(table: FamilyTable) -> String {
-    format!("{NFT_COPY_PREFIX}{}", table.table)
+    format!("{NFT_COPY_TABLE_PREFIX}{}", table.table)
 }
 
 /// The transaction that puts tables in force, in place of those that are there.
@@ -37,7 +37,7 @@ pub(crate) fn render_replacement(
         let name = nft_table_name(*table);
         let is_it = |t: &&NftTableSummary| t.family == table.nft_family() && t.name == name;
         if let Some(found) = present.iter().find(is_it) {
-            render_emptying(found, &list_base_chains(text), &mut out);
+            render_table_emptying(found, &list_base_chains(text), &mut out);
         }
         render_table(*table, &name, text, &mut out);
     }
@@ -89,11 +89,11 @@ pub(crate) fn render_copies(tables: &[(FamilyTable, &str)]) -> String {
 pub(crate) fn render_removal(
     present: &[NftTableSummary],
     tables: &[FamilyTable],
-    of_copies: bool,
+    are_copies: bool,
 ) -> [String; 2] {
     let mut transactions = [String::new(), String::new()];
     for table in tables {
-        let name = if of_copies { nft_copy_name(*table) } else { nft_table_name(*table) };
+        let name = if are_copies { nft_copy_name(*table) } else { nft_table_name(*table) };
         let is_it = |t: &&NftTableSummary| t.family == table.nft_family() && t.name == name;
         let Some(found) = present.iter().find(is_it) else { continue };
         for chain in &found.chains {
@@ -113,7 +113,11 @@ fn render_deletion(family: &str, name: &str, out: &mut String) {
 }
 
 /// Removes everything from a table but the base chains that stay.
-fn render_emptying(table: &NftTableSummary, staying: &HashMap<&str, &str>, out: &mut String) {
+fn render_table_emptying(
+    table: &NftTableSummary,
+    kept_base_chains: &HashMap<&str, &str>,
+    out: &mut String,
+) {
     let place = format!("{} {}", table.family, table.name);
     out.push_str(&format!("flush table {place}\n"));
     for set in &table.sets {
@@ -121,7 +125,7 @@ fn render_emptying(table: &NftTableSummary, staying: &HashMap<&str, &str>, out: 
         out.push_str(&format!("delete set {place} {set}\n"));
     }
     for chain in &table.chains {
-        if chain.base.is_none() || !staying.contains_key(&*chain.name) {
+        if chain.base.is_none() || !kept_base_chains.contains_key(&*chain.name) {
             out.push_str(&format!("delete chain {place} {}\n", chain.name));
         }
     }

@@ -100,7 +100,7 @@ pub enum ApplyOperationError {
     },
     /// A table changed between the last look and the replacement.
     #[error("{table} was changed by another program meanwhile: start again")]
-    ChangedMeanwhile {
+    TableChangedMeanwhile {
         /// The table.
         table: FamilyTable,
     },
@@ -141,7 +141,7 @@ pub enum ApplyOperationError {
         "{cause}; going back to generation {generation} failed as well: {undo}; weir rollback tries \
          again"
     )]
-    NotUndone {
+    UndoFailed {
         /// Why the change failed.
         cause: Box<ApplyOperationError>,
         /// Where it was going back to.

@@ -7,14 +7,14 @@
 //! into the first of the new places.
 //!
 //! Counts are read before the steps begin. What tables of legacy iptables count between that and
-//! their replacement is added afterwards (`late_counts`), if weir replaces them natively and the new
+//! their replacement is added afterwards (`counts_during_change`), if weir replaces them natively and the new
 //! place is a rule of legacy iptables. Elements of sets and tables of nft lose what they count in
 //! that time.
 
 mod counter_text_reader;
 mod counter_text_writer;
 mod counters_by_location;
-mod late_counts;
+mod counts_during_change;
 mod original_rules;
 
 use std::collections::HashMap;
@@ -24,16 +24,18 @@ use weir_model::Counters;
 pub(crate) use self::counter_text_reader::read_counters_in_force;
 use self::counter_text_writer::write_counters;
 pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
-pub(crate) use self::late_counts::{add_late_counts, locate_replaced_counts};
-pub use self::original_rules::{CountedOriginals, CountedRule};
+pub(crate) use self::counts_during_change::{
+    add_counts_during_change, map_replaced_counts_by_location,
+};
+pub use self::original_rules::{OriginalRuleCounters, OriginalRules};
 use crate::kernel_ruleset::KernelRuleset;
 
 /// Puts the counts of the rules in force into the texts of a ruleset that has the same rules.
 /// Returns how many rules that counted anything are not in it.
 pub(crate) fn carry_counters(
-    old: &CountedOriginals,
+    old: &OriginalRules,
     in_force: &CountersByLocation,
-    new: &CountedOriginals,
+    new: &OriginalRules,
     wanted: &mut KernelRuleset,
 ) -> usize {
     let mut counted: HashMap<&str, Counters> = HashMap::new();
@@ -74,7 +76,7 @@ mod tests {
         let old = ruleset("[1:10] -A INPUT -p tcp -j ACCEPT\n[2:20] -A INPUT -p udp -j ACCEPT\n");
         let mut new = ruleset("-A INPUT -p icmp -j ACCEPT\n-A INPUT -p udp -j ACCEPT\n");
         let counted = counter_text_reader::read_counters_of_legacy_tables(&old);
-        let [before, after] = [&old, &new].map(CountedOriginals::of_legacy_tables);
+        let [before, after] = [&old, &new].map(OriginalRules::of_legacy_tables);
         let lost = carry_counters(&before, &counted, &after, &mut new);
         assert_eq!(lost, 1, "the rule for TCP");
         let expected = "*filter\n:INPUT DROP [7:70]\n-A INPUT -p icmp -j ACCEPT\n\

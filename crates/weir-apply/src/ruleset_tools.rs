@@ -23,7 +23,7 @@ const TOOL_TIME_LIMIT: Duration = Duration::from_secs(300);
 ///
 /// # Errors
 /// Where it is not installed or fails.
-pub(crate) fn read_from_tool(words: &[&str]) -> Result<String, ApplyOperationError> {
+pub(crate) fn read_tool_output(words: &[&str]) -> Result<String, ApplyOperationError> {
     let output = run_tool(words, "", Stdio::piped(), TOOL_TIME_LIMIT)?;
     String::from_utf8(output.stdout).map_err(|_| ApplyOperationError::ToolFailed {
         command: words.join(" "),
@@ -37,7 +37,7 @@ pub(crate) fn read_from_tool(words: &[&str]) -> Result<String, ApplyOperationErr
 ///
 /// # Errors
 /// Where it is not installed or fails.
-pub(crate) fn change_by_tool(
+pub(crate) fn run_changing_tool(
     words: &[&str],
     input: &str,
     lock: &File,
@@ -88,7 +88,7 @@ fn run_tool(
     }
     let output = output.map_err(|source| start_error(words, source))?;
     if !output.status.success() {
-        return Err(failure(words, &output.stderr));
+        return Err(tool_failure(words, &output.stderr));
     }
     match written {
         Err(error) if !input.is_empty() => Err(start_error(words, error)),
@@ -121,10 +121,10 @@ fn start_error(words: &[&str], source: std::io::Error) -> ApplyOperationError {
     }
 }
 
-fn failure(words: &[&str], stderr: &[u8]) -> ApplyOperationError {
-    const LINES_MAX: usize = 6;
+fn tool_failure(words: &[&str], stderr: &[u8]) -> ApplyOperationError {
+    const STDERR_LINES_MAX: usize = 6;
     let text = String::from_utf8_lossy(stderr);
-    let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
+    let lines: Vec<&str> = text.lines().take(STDERR_LINES_MAX).collect();
     ApplyOperationError::ToolFailed { command: words.join(" "), message: lines.join("\n") }
 }
 
@@ -134,15 +134,15 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_missing_or_fails_is_named() {
-        assert_eq!(read_from_tool(&["echo", "a"]).expect("it runs"), "a\n");
-        let failed = read_from_tool(&["sh", "-c", "echo why >&2; exit 3"]).expect_err("it fails");
+        assert_eq!(read_tool_output(&["echo", "a"]).expect("it runs"), "a\n");
+        let failed = read_tool_output(&["sh", "-c", "echo why >&2; exit 3"]).expect_err("it fails");
         assert!(failed.to_string().ends_with("why"), "{failed}");
-        let missing = read_from_tool(&["weir-no-such-tool"]).expect_err("it is missing");
+        let missing = read_tool_output(&["weir-no-such-tool"]).expect_err("it is missing");
         assert!(missing.to_string().contains("weir-no-such-tool is not installed"), "{missing}");
         let lock = File::open("/dev/null").expect("a file");
-        change_by_tool(&["cat"], "", &lock).expect("it runs");
+        run_changing_tool(&["cat"], "", &lock).expect("it runs");
         let input = "x".repeat(1 << 20);
-        let failed = change_by_tool(&["false"], &input, &lock).expect_err("it fails");
+        let failed = run_changing_tool(&["false"], &input, &lock).expect_err("it fails");
         assert!(failed.to_string().starts_with("false: "), "{failed}");
     }
 

@@ -38,12 +38,12 @@ use self::durable_files::{
     create_private_folder, flush_folder, read_json, remove_file_if_present, write_durably,
     write_json,
 };
-use self::generation_record::NO_FILE;
+use self::generation_record::ABSENT_FILE;
 pub use self::generation_record::{
     GenerationKind, GenerationOutcome, GenerationRecord, SourceFile,
 };
 pub use self::journal::{ConfirmationDeadline, Journal, JournalOperation, JournalStage};
-pub use self::state_lock::{NamespaceLockNeed, StateLock};
+pub use self::state_lock::{NamespaceLockMode, StateLock};
 use self::state_version::STATE_VERSION;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
@@ -100,7 +100,7 @@ impl StateStore {
             )));
         }
         let identity = NetworkNamespaceIdentity::of_current_thread()?;
-        let name = match identity.is_of_first_process {
+        let name = match identity.is_namespace_of_first_process {
             true => "host".to_owned(),
             false => format!("net-{}", identity.inode),
         };
@@ -135,7 +135,7 @@ impl StateStore {
     pub fn lock(
         &self,
         wait: Duration,
-        namespace_lock: NamespaceLockNeed,
+        namespace_lock: NamespaceLockMode,
     ) -> Result<StateLock, ApplyOperationError> {
         let generations = self.folder.parent().expect("it has a name");
         let state = generations.parent().expect("it is below a state folder");
@@ -349,7 +349,7 @@ impl StateStore {
         let mut record: Option<GenerationRecord> = read_json(&record_path)?;
         if let Some(record) = &mut record {
             // If weir is killed meanwhile, each file is the old or the new one.
-            record.allow_replaced_files(&digests);
+            record.accept_new_digests(&digests);
             self.write_generation(record)?;
         }
         for (name, text) in &files {
@@ -428,7 +428,7 @@ fn read_checked_text(
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let may_be_gone = accepted.iter().any(|digest| digest == NO_FILE);
+            let may_be_gone = accepted.iter().any(|digest| digest == ABSENT_FILE);
             return if may_be_gone { Ok(None) } else { Err(damaged("is gone")) };
         }
         Err(error) => return Err(ApplyOperationError::file("read", path)(error)),

@@ -21,8 +21,8 @@ use crate::kernel_ruleset::{
 use crate::nft_transaction_text::{
     render_copies, render_recreation, render_removal, render_replacement,
 };
-use crate::rule_counters::{CountersByLocation, locate_replaced_counts};
-use crate::ruleset_tools::change_by_tool;
+use crate::rule_counters::{CountersByLocation, map_replaced_counts_by_location};
+use crate::ruleset_tools::run_changing_tool;
 use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
 use crate::{ApplyError, ApplyOperationError};
 
@@ -31,7 +31,7 @@ const XTABLES_LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// How a table of legacy iptables gets into the kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub enum LegacyLoadPath {
+pub enum LegacyLoadMethod {
     /// weir encodes it.
     Native(Box<Table>),
     /// `iptables-legacy-restore` loads it.
@@ -41,29 +41,29 @@ pub enum LegacyLoadPath {
     },
 }
 
-impl LegacyLoadPath {
+impl LegacyLoadMethod {
     /// Why it is not loaded natively.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            LegacyLoadPath::Native(_) => None,
-            LegacyLoadPath::RestoreTool { reason } => Some(reason),
+            LegacyLoadMethod::Native(_) => None,
+            LegacyLoadMethod::RestoreTool { reason } => Some(reason),
         }
     }
 
     /// The tool, if it is one.
     pub fn tool(&self, family: Family) -> Option<&'static str> {
         match (self, family) {
-            (LegacyLoadPath::Native(_), _) => None,
-            (LegacyLoadPath::RestoreTool { .. }, Family::V4) => Some("iptables-legacy-restore"),
-            (LegacyLoadPath::RestoreTool { .. }, Family::V6) => Some("ip6tables-legacy-restore"),
+            (LegacyLoadMethod::Native(_), _) => None,
+            (LegacyLoadMethod::RestoreTool { .. }, Family::V4) => Some("iptables-legacy-restore"),
+            (LegacyLoadMethod::RestoreTool { .. }, Family::V6) => Some("ip6tables-legacy-restore"),
         }
     }
 }
 
 /// Finds out how a table can be loaded. Sets that its rules name need not be there yet.
-pub fn choose_load_path(table: FamilyTable, text: &str) -> LegacyLoadPath {
+pub fn choose_legacy_load_method(table: FamilyTable, text: &str) -> LegacyLoadMethod {
     let settings = ParserSettings { family: Some(table.family), ..ParserSettings::default() };
-    let tool = |reason: String| LegacyLoadPath::RestoreTool { reason };
+    let tool = |reason: String| LegacyLoadMethod::RestoreTool { reason };
     let mut ruleset = match iptables::parse(text, &settings) {
         Ok(ruleset) => ruleset,
         Err(errors) => return tool(errors.first().map(|e| e.message.clone()).unwrap_or_default()),
@@ -71,8 +71,8 @@ pub fn choose_load_path(table: FamilyTable, text: &str) -> LegacyLoadPath {
     let (Some(parsed), true) = (ruleset.tables.pop(), ruleset.tables.is_empty()) else {
         return tool("the text is not that of one table".to_owned());
     };
-    match encode_table(&parsed, table.family, &SetIndices::assumed()) {
-        Ok(_) => LegacyLoadPath::Native(Box::new(parsed)),
+    match encode_table(&parsed, table.family, &SetIndices::assuming_all_sets_exist()) {
+        Ok(_) => LegacyLoadMethod::Native(Box::new(parsed)),
         Err(error) => tool(error.to_string()),
     }
 }
@@ -132,10 +132,10 @@ impl StepExecution<'_> {
     fn remove_nft_tables(
         &self,
         tables: &[FamilyTable],
-        of_copies: bool,
+        are_copies: bool,
     ) -> Result<(), ApplyOperationError> {
         let present = read_nft_tables().map_err(ApplyError::from)?;
-        for transaction in render_removal(&present, tables, of_copies) {
+        for transaction in render_removal(&present, tables, are_copies) {
             self.run_nft(&transaction)?;
         }
         Ok(())
@@ -144,12 +144,12 @@ impl StepExecution<'_> {
     fn run_nft(&self, transaction: &str) -> Result<(), ApplyOperationError> {
         match transaction {
             "" => Ok(()),
-            text => change_by_tool(&["nft", "-f", "-"], text, self.lock),
+            text => run_changing_tool(&["nft", "-f", "-"], text, self.lock),
         }
     }
 
     fn restore_sets(&self, text: &str) -> Result<(), ApplyOperationError> {
-        change_by_tool(&["ipset", "restore"], text, self.lock)
+        run_changing_tool(&["ipset", "restore"], text, self.lock)
     }
 
     /// Creates the sets of others that are missing. Returns those that cannot be created, and why.
@@ -180,12 +180,16 @@ impl StepExecution<'_> {
 
     fn replace_legacy_table(&self, table: FamilyTable) -> Result<(), ApplyOperationError> {
         let text = &self.wanted.legacy_tables[&table];
-        let path = choose_load_path(table, text);
+        let path = choose_legacy_load_method(table, text);
         if let Some(tool) = path.tool(table.family) {
             self.refuse_changed_table(table)?;
-            return change_by_tool(&[tool, "-c", "-w", "10"], &with_counters(text), self.lock);
+            return run_changing_tool(
+                &[tool, "-c", "-w", "10"],
+                &add_missing_counters(text),
+                self.lock,
+            );
         }
-        let LegacyLoadPath::Native(parsed) = path else { unreachable!("it has no tool") };
+        let LegacyLoadMethod::Native(parsed) = path else { unreachable!("it has no tool") };
         let lock_file = XtablesLock::path_from_environment();
         let _lock =
             XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(|error| {
@@ -205,7 +209,7 @@ impl StepExecution<'_> {
         let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
         let replaced_table = KernelTable::read(&socket, table.table)?;
         let counts = load_table(&socket, &parsed)?;
-        let counters = locate_replaced_counts(&replaced_table, &counts);
+        let counters = map_replaced_counts_by_location(&replaced_table, &counts);
         self.replaced_counters.borrow_mut().extend(counters);
         Ok(())
     }
@@ -215,7 +219,7 @@ impl StepExecution<'_> {
         let is_same = |expected: &String| have_equal_rules(expected, &now);
         match self.expected.legacy_tables.get(&table).is_none_or(is_same) {
             true => Ok(()),
-            false => Err(ApplyOperationError::ChangedMeanwhile { table }),
+            false => Err(ApplyOperationError::TableChangedMeanwhile { table }),
         }
     }
 }
@@ -231,7 +235,7 @@ fn rename_set(text: &str, name: &str) -> String {
 }
 
 /// `iptables-restore -c` wants counters in front of every rule.
-fn with_counters(text: &str) -> String {
+fn add_missing_counters(text: &str) -> String {
     let add = |line: &str| match line.starts_with("-A ") {
         true => format!("[0:0] {line}\n"),
         false => format!("{line}\n"),
@@ -250,9 +254,9 @@ mod tests {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let text =
             |rule: &str| format!("*filter\n:INPUT DROP [1:2]\n[3:4] -A INPUT {rule}\nCOMMIT\n");
-        let known = choose_load_path(table, &text("-m set --match-set s src -j ACCEPT"));
+        let known = choose_legacy_load_method(table, &text("-m set --match-set s src -j ACCEPT"));
         assert_eq!(known.tool(Family::V4), None, "{known:?}");
-        let unknown = choose_load_path(table, &text("-m nosuchmatch --x 1 -j ACCEPT"));
+        let unknown = choose_legacy_load_method(table, &text("-m nosuchmatch --x 1 -j ACCEPT"));
         assert_eq!(unknown.tool(Family::V6), Some("ip6tables-legacy-restore"));
         assert!(format!("{unknown:?}").contains("nosuchmatch"), "{unknown:?}");
     }
@@ -263,7 +267,7 @@ mod tests {
         let expected = "create a~ hash:ip family inet\nadd a~ 192.0.2.1 comment \"a b\"\n";
         assert_eq!(rename_set(text, "a~"), expected);
         assert_eq!(
-            with_counters("*raw\n-A OUTPUT\n[1:2] -A OUTPUT\n").lines().nth(1),
+            add_missing_counters("*raw\n-A OUTPUT\n[1:2] -A OUTPUT\n").lines().nth(1),
             Some("[0:0] -A OUTPUT")
         );
     }

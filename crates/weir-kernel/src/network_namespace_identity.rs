@@ -24,7 +24,7 @@ pub struct NetworkNamespaceIdentity {
     /// Its cookie; none before Linux 5.14.
     pub cookie: Option<u64>,
     /// Whether it is that of process 1: the host's, or a container's own.
-    pub is_of_first_process: bool,
+    pub is_namespace_of_first_process: bool,
 }
 
 impl NetworkNamespaceIdentity {
@@ -40,7 +40,7 @@ impl NetworkNamespaceIdentity {
         Ok(NetworkNamespaceIdentity {
             inode: own,
             cookie: read_namespace_cookie().ok(),
-            is_of_first_process: of_first_process == Some(own),
+            is_namespace_of_first_process: of_first_process == Some(own),
         })
     }
 }

@@ -35,8 +35,8 @@ pub use example::{ExampleCommand, FilterSetShapeArg};
 pub use explain::{AssumedMatchResultArg, ExplainArgs};
 pub use fmt::FmtPrintArgs;
 pub use generations::{
-    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
-    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg, HistoryArgs,
+    NamespaceAndStateArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
 pub use lab::{
     LabCommand, LabCompareArgs, LabIndexArgs, LabListArgs, LabRefereeArgs, LabReportArgs,
@@ -47,7 +47,7 @@ pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use optimize::OptimizeArgs;
 pub use paper_tunings::TuneArgs;
 pub use policy_test::{PolicyTestArgs, PolicyTestFormatArg};
-pub use set::{ListedSetArgs, SetChangeArgs, SetCommand, SetListArgs, SetSwapArgs};
+pub use set::{NftTableOfSetArgs, SetChangeArgs, SetCommand, SetListArgs, SetSwapArgs};
 pub use status::StatusArgs;
 pub use traffic::{TrafficArgs, TrafficPatternArg};
 pub use verify::VerifyArgs;

@@ -110,7 +110,7 @@ fn a_set_of_prefixes_is_synced_to_a_merged_list() {
 
 /// More elements than a message has: the kernel refuses one of the first.
 #[test]
-fn a_refused_element_leaves_the_set_as_it_was() {
+fn a_refused_element_leaves_the_set_unchanged() {
     if skip_without_root() {
         return;
     }
@@ -148,7 +148,7 @@ fn a_rejected_line_is_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn deletion_leaves_the_rest_of_a_prefix_unless_it_has_a_comment() {
+fn deleting_part_of_a_prefix_keeps_the_rest_unless_it_has_a_comment() {
     if skip_without_root() {
         return;
     }
@@ -193,7 +193,7 @@ fn single_addresses_and_ipv6_are_changed_and_a_full_set_is_refused() {
 }
 
 #[test]
-fn a_full_set_is_replaced_within_its_size() {
+fn a_full_set_is_synced_within_its_size() {
     if skip_without_root() {
         return;
     }
@@ -250,7 +250,7 @@ fn sets_of_nftables_are_changed_in_one_transaction() {
 }
 
 #[test]
-fn sets_are_listed_and_swapped_from_outside_of_the_namespace() {
+fn sets_of_a_named_namespace_are_listed_and_swapped() {
     if skip_without_root() {
         return;
     }

@@ -19,7 +19,10 @@ pub fn merge_ranges(mut ranges: Vec<AddressRange>) -> Vec<AddressRange> {
 }
 
 /// The parts of a range that none of the merged ranges contains.
-pub(super) fn subtract_merged(range: AddressRange, merged: &[AddressRange]) -> Vec<AddressRange> {
+pub(super) fn subtract_merged_ranges(
+    range: AddressRange,
+    merged: &[AddressRange],
+) -> Vec<AddressRange> {
     let mut rest = Vec::new();
     let (mut first, last) = range;
     let from = merged.partition_point(|(_, end)| *end < first);
@@ -39,21 +42,21 @@ pub(super) fn subtract_merged(range: AddressRange, merged: &[AddressRange]) -> V
     rest
 }
 
-/// Appends the fewest prefixes that a range consists of, none of them shorter than `shortest`.
+/// Appends the fewest prefixes that a range consists of, none of them shorter than `min_prefix_len`.
 pub(super) fn push_prefixes_of_range(
     out: &mut Vec<AddressRange>,
     range: AddressRange,
     family: Family,
-    shortest: u32,
+    min_prefix_len: u32,
 ) {
     let (mut first, last) = range;
     let bits = family.addr_bits();
     loop {
         // The largest block that begins here: as aligned as its first address, within the range.
-        let aligned_bits = first.trailing_zeros().min(bits - shortest);
-        let fits = |size_bits: u32| last - first >= block_last_offset(size_bits);
+        let aligned_bits = first.trailing_zeros().min(bits - min_prefix_len);
+        let fits = |size_bits: u32| last - first >= last_offset_of_block(size_bits);
         let size_bits = (0..=aligned_bits).rev().find(|bits| fits(*bits)).unwrap_or(0);
-        let block_last = first + block_last_offset(size_bits);
+        let block_last = first + last_offset_of_block(size_bits);
         out.push((first, block_last));
         if block_last >= last {
             return;
@@ -63,7 +66,7 @@ pub(super) fn push_prefixes_of_range(
 }
 
 /// The last address of a block of so many bits, counted from its first.
-const fn block_last_offset(size_bits: u32) -> u128 {
+const fn last_offset_of_block(size_bits: u32) -> u128 {
     match size_bits {
         128.. => u128::MAX,
         _ => (1 << size_bits) - 1,
@@ -77,7 +80,7 @@ pub(super) fn prefix_len_of_range((first, last): AddressRange, family: Family) -
         Some(count) if count.is_power_of_two() => count.trailing_zeros(),
         Some(_) => return None,
     };
-    (first & block_last_offset(size_bits) == 0).then(|| family.addr_bits() - size_bits)
+    (first & last_offset_of_block(size_bits) == 0).then(|| family.addr_bits() - size_bits)
 }
 
 #[cfg(test)]
@@ -86,9 +89,9 @@ mod tests {
 
     const V4_MAX: u128 = u32::MAX as u128;
 
-    fn prefixes(range: AddressRange, family: Family, shortest: u32) -> Vec<AddressRange> {
+    fn prefixes(range: AddressRange, family: Family, min_prefix_len: u32) -> Vec<AddressRange> {
         let mut out = Vec::new();
-        push_prefixes_of_range(&mut out, range, family, shortest);
+        push_prefixes_of_range(&mut out, range, family, min_prefix_len);
         out
     }
 
@@ -104,11 +107,11 @@ mod tests {
     #[test]
     fn parts_outside_of_merged_ranges_remain() {
         let merged = [(5, 9), (20, 29), (u128::MAX - 1, u128::MAX)];
-        assert_eq!(subtract_merged((0, 40), &merged), [(0, 4), (10, 19), (30, 40)]);
-        assert_eq!(subtract_merged((6, 8), &merged), []);
-        assert_eq!(subtract_merged((9, 20), &merged), [(10, 19)]);
-        assert_eq!(subtract_merged((30, 31), &merged), [(30, 31)]);
-        assert_eq!(subtract_merged((40, u128::MAX), &merged), [(40, u128::MAX - 2)]);
+        assert_eq!(subtract_merged_ranges((0, 40), &merged), [(0, 4), (10, 19), (30, 40)]);
+        assert_eq!(subtract_merged_ranges((6, 8), &merged), []);
+        assert_eq!(subtract_merged_ranges((9, 20), &merged), [(10, 19)]);
+        assert_eq!(subtract_merged_ranges((30, 31), &merged), [(30, 31)]);
+        assert_eq!(subtract_merged_ranges((40, u128::MAX), &merged), [(40, u128::MAX - 2)]);
     }
 
     #[test]

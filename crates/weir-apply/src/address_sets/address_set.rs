@@ -5,7 +5,7 @@ use weir_model::{Addr, Family};
 use weir_syntax::address_list::AddressRange;
 
 use super::address_ranges::prefix_len_of_range;
-use super::change_plan::ElementShape;
+use super::element_diff::ElementShape;
 
 /// The name of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,9 +49,9 @@ pub struct AddressSetElements {
     /// Their addresses, sorted.
     pub ranges: Vec<AddressRange>,
     /// Those that have a timeout, a comment or other values besides their counters, sorted.
-    pub with_values: Vec<AddressRange>,
-    /// The first exception (`nomatch`).
-    pub exception: Option<AddressRange>,
+    pub ranges_with_metadata: Vec<AddressRange>,
+    /// The first element with `nomatch`.
+    pub first_nomatch_range: Option<AddressRange>,
 }
 
 impl AddressSet {

@@ -10,7 +10,7 @@ use weir_model::Family;
 use weir_syntax::address_list::AddressRange;
 
 use super::address_set::{AddressSet, AddressSetElements, AddressSetName};
-use super::change_plan::{ChangePlan, ElementShape};
+use super::element_diff::{ElementShape, SetElementDiff};
 use crate::ApplyError;
 
 /// nft's number of `ipv4_addr` (`TYPE_IPADDR` in nftables include/datatype.h).
@@ -71,10 +71,10 @@ pub(super) fn describe_set(
 
 /// Elements as the kernel lists them.
 #[derive(Default)]
-struct ListedElements {
+struct ListedNftElements {
     /// Key, and whether it is the end of an interval; the end comes first.
     keys: Vec<(u128, IntervalSide)>,
-    with_values: Vec<u128>,
+    ranges_with_metadata: Vec<u128>,
     has_catchall: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn read_elements(
     set: &AddressSet,
 ) -> Result<AddressSetElements, ApplyError> {
     let mut listed =
-        socket.fold_set_elements(place, ListedElements::default, |listed, element| {
+        socket.fold_set_elements(place, ListedNftElements::default, |listed, element| {
             listed.add(element)
         })?;
     if listed.has_catchall {
@@ -114,10 +114,11 @@ pub(super) fn read_elements(
             ranges.push((*first, last));
         }
     }
-    listed.with_values.sort_unstable();
-    let has_values = |range: &&AddressRange| listed.with_values.binary_search(&range.0).is_ok();
-    let with_values = ranges.iter().filter(has_values).copied().collect();
-    Ok(AddressSetElements { with_values, ranges, exception: None })
+    listed.ranges_with_metadata.sort_unstable();
+    let has_metadata =
+        |range: &&AddressRange| listed.ranges_with_metadata.binary_search(&range.0).is_ok();
+    let ranges_with_metadata = ranges.iter().filter(has_metadata).copied().collect();
+    Ok(AddressSetElements { ranges_with_metadata, ranges, first_nomatch_range: None })
 }
 
 /// Whether the user data of an element has a comment: nft also keeps flags there, of intervals
@@ -133,9 +134,9 @@ fn has_comment(mut userdata: &[u8]) -> bool {
     false
 }
 
-impl ListedElements {
+impl ListedNftElements {
     fn add(&mut self, element: NetlinkAttributes<'_>) -> Result<(), MalformedNetlink> {
-        let (mut key, mut flags, mut has_values) = (None, 0, false);
+        let (mut key, mut flags, mut has_metadata) = (None, 0, false);
         for attribute in element.iter() {
             match attribute.kind {
                 NFTA_SET_ELEM_KEY => {
@@ -143,8 +144,8 @@ impl ListedElements {
                     key = Some(value.iter().fold(0, |key, byte| key << 8 | u128::from(*byte)));
                 }
                 NFTA_SET_ELEM_FLAGS => flags = attribute.be32()?,
-                NFTA_SET_ELEM_TIMEOUT | NFTA_SET_ELEM_EXPIRATION => has_values = true,
-                NFTA_SET_ELEM_USERDATA => has_values |= has_comment(attribute.value),
+                NFTA_SET_ELEM_TIMEOUT | NFTA_SET_ELEM_EXPIRATION => has_metadata = true,
+                NFTA_SET_ELEM_USERDATA => has_metadata |= has_comment(attribute.value),
                 _ => {}
             }
         }
@@ -154,8 +155,8 @@ impl ListedElements {
             0 => self.keys.push((key, IntervalSide::Start)),
             _ => self.keys.push((key, IntervalSide::End)),
         }
-        if has_values {
-            self.with_values.push(key);
+        if has_metadata {
+            self.ranges_with_metadata.push(key);
         }
         Ok(())
     }
@@ -165,7 +166,7 @@ pub(super) fn commit(
     socket: &mut NftSocket,
     place: &NftSetPlace,
     set: &AddressSet,
-    plan: &ChangePlan,
+    plan: &SetElementDiff,
     generation: u32,
 ) -> Result<(), ApplyError> {
     let mut requests = Vec::new();
@@ -173,7 +174,7 @@ pub(super) fn commit(
     for (change, ranges) in changes {
         let edges = ranges.iter().flat_map(|range| interval_edges(set, *range));
         push_element_requests(&mut requests, change, place, None, edges, |attributes, edge| {
-            put_edge(attributes, set.family, edge);
+            put_interval_edge(attributes, set.family, edge);
         });
     }
     Ok(socket.commit(requests, generation)?)
@@ -188,7 +189,11 @@ fn interval_edges(
     std::iter::once((first, IntervalSide::Start)).chain(end)
 }
 
-fn put_edge(attributes: &mut AttributeWriter, family: Family, (key, edge): (u128, IntervalSide)) {
+fn put_interval_edge(
+    attributes: &mut AttributeWriter,
+    family: Family,
+    (key, edge): (u128, IntervalSide),
+) {
     if edge == IntervalSide::End {
         attributes.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     }

@@ -25,7 +25,7 @@ impl SetLock {
     /// # Errors
     /// Where another process holds it for longer, or its file cannot be opened.
     pub fn acquire(limit: Duration) -> Result<SetLock, ApplyError> {
-        let lock_error = |source| ApplyError::SetLockFile { source };
+        let lock_error = |source| ApplyError::SetLockNotOpened { source };
         let namespace = fs::metadata(NETWORK_NAMESPACE).map_err(lock_error)?.ino();
         let mut directory = fs::DirBuilder::new();
         directory.recursive(true).mode(0o755).create(LOCK_DIRECTORY).map_err(lock_error)?;

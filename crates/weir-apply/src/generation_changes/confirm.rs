@@ -39,7 +39,7 @@ impl LockedGenerations {
         let pending = self.store.read_journal()?.ok_or(ApplyOperationError::NothingToConfirm)?;
         let peer = match proof {
             ReachabilityProof::Console => None,
-            ReachabilityProof::SessionConnection => Some(find_new_connection(&pending)?),
+            ReachabilityProof::SessionConnection => Some(find_new_session_connection(&pending)?),
         };
         self.record_outcome(pending.to, &GenerationOutcome::Confirmed)?;
         self.store.remove_journal()?;
@@ -47,7 +47,7 @@ impl LockedGenerations {
     }
 }
 
-fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationError> {
+fn find_new_session_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationError> {
     let ancestors = list_process_and_ancestors(std::process::id());
     let inodes: Vec<u64> = ancestors.into_iter().flat_map(list_socket_inodes).collect();
     let sockets = read_tcp_sockets()?;
@@ -57,7 +57,7 @@ fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationEr
     };
     // An address that a socket can be bound to is this host's own.
     let is_own = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
-    judge_session_connections(&sockets, &inodes, before, is_own).map_err(|reason| {
+    choose_proving_connection(&sockets, &inodes, before, is_own).map_err(|reason| {
         ApplyOperationError::NotReachable {
             reason: reason.to_owned(),
             generation: pending.to,
@@ -67,9 +67,9 @@ fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationEr
 }
 
 /// The peer of a connection that shows that the host can be reached; else why there is none.
-fn judge_session_connections(
+fn choose_proving_connection(
     sockets: &[TcpSocketSummary],
-    session_inodes: &[u64],
+    session_socket_inodes: &[u64],
     cookies_before: &[u64],
     is_own_address: impl Fn(IpAddr) -> bool,
 ) -> Result<SocketAddr, &'static str> {
@@ -84,7 +84,7 @@ fn judge_session_connections(
     let accepted: Vec<&TcpSocketSummary> = sockets
         .iter()
         .filter(|socket| socket.state == TcpSocketState::Established)
-        .filter(|socket| socket.inode != 0 && session_inodes.contains(&socket.inode))
+        .filter(|socket| socket.inode != 0 && session_socket_inodes.contains(&socket.inode))
         .filter(|socket| listens_at(socket.local.port()) && is_remote(socket))
         .collect();
     if accepted.is_empty() {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_accepted_new_connection_from_elsewhere_counts() {
+    fn only_a_new_connection_accepted_from_another_host_confirms() {
         use TcpSocketState::{Established, Listening};
         let sockets = [
             socket("0.0.0.0:22", "0.0.0.0:0", Listening, 1),
@@ -125,7 +125,7 @@ mod tests {
         let before = [1002];
         let judge = |inodes: &[u64]| {
             let is_own = |address: IpAddr| address.to_string() == "192.0.2.9";
-            judge_session_connections(&sockets, inodes, &before, is_own)
+            choose_proving_connection(&sockets, inodes, &before, is_own)
         };
         assert_eq!(judge(&[1, 3]).map(|peer| peer.port()), Ok(5001));
         let old = judge(&[1, 2]).expect_err("an old connection");

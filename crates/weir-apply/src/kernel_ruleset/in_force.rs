@@ -11,14 +11,14 @@ use weir_kernel::xtables::XtablesSocket;
 use weir_model::{Family, Ruleset, TableName};
 
 use super::{FamilyTable, KernelRuleset, empty_table_text};
-use crate::ruleset_tools::read_from_tool;
+use crate::ruleset_tools::read_tool_output;
 use crate::xtables::{KernelTable, SetIndices, decode_table};
 use crate::{ApplyError, ApplyOperationError};
 
 /// Prefix of the nft tables that replace iptables tables.
 const NFT_TABLE_PREFIX: &str = "weir_";
 /// Prefix of their copies, which are in force for a moment next to them.
-pub const NFT_COPY_PREFIX: &str = "weir_new_";
+pub const NFT_COPY_TABLE_PREFIX: &str = "weir_new_";
 /// A set that is filled to be swapped with another has a name with this prefix.
 const SPARE_SET_PREFIX: &str = "weir-spare-";
 
@@ -53,9 +53,9 @@ pub fn read_ruleset_in_force(
     }
     for (table, is_copy) in list_nft_form_tables()? {
         if is_copy {
-            let name = format!("{NFT_COPY_PREFIX}{}", table.table);
-            let listing = read_from_tool(&["nft", "list", "table", table.nft_family(), &name])?;
-            let text = listing.replacen(NFT_COPY_PREFIX, NFT_TABLE_PREFIX, 1);
+            let name = format!("{NFT_COPY_TABLE_PREFIX}{}", table.table);
+            let listing = read_tool_output(&["nft", "list", "table", table.nft_family(), &name])?;
+            let text = listing.replacen(NFT_COPY_TABLE_PREFIX, NFT_TABLE_PREFIX, 1);
             found.nft_copies.insert(table, text);
         } else {
             found.ruleset.nft_tables.insert(table, read_nft_table_text(table)?);
@@ -148,7 +148,7 @@ pub fn read_legacy_table_text(table: FamilyTable) -> Result<String, ApplyOperati
         Family::V4 => "iptables-legacy-save",
         Family::V6 => "ip6tables-legacy-save",
     };
-    let text = read_from_tool(&[tool, "-c", "-t", table.table.as_str()])?;
+    let text = read_tool_output(&[tool, "-c", "-t", table.table.as_str()])?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     Ok(lines.flat_map(|line| [line, "\n"]).collect())
 }
@@ -165,7 +165,7 @@ fn list_nft_form_tables() -> Result<Vec<(FamilyTable, bool)>, ApplyOperationErro
             "ip6" => Family::V6,
             _ => return None,
         };
-        let (name, is_copy) = match name.strip_prefix(NFT_COPY_PREFIX) {
+        let (name, is_copy) = match name.strip_prefix(NFT_COPY_TABLE_PREFIX) {
             Some(rest) => (rest, true),
             None => (name.strip_prefix(NFT_TABLE_PREFIX)?, false),
         };
@@ -180,7 +180,7 @@ fn list_nft_form_tables() -> Result<Vec<(FamilyTable, bool)>, ApplyOperationErro
 /// Where there is no such table.
 pub fn read_nft_table_text(table: FamilyTable) -> Result<String, ApplyOperationError> {
     let name = format!("{NFT_TABLE_PREFIX}{}", table.table);
-    read_from_tool(&["nft", "list", "table", table.nft_family(), &name])
+    read_tool_output(&["nft", "list", "table", table.nft_family(), &name])
 }
 
 /// The names of all sets of ipset; none if the kernel has no ipset loaded.
@@ -207,5 +207,5 @@ pub fn list_set_names() -> Result<Vec<String>, ApplyOperationError> {
 /// # Errors
 /// Where there is no such set, or the tool is missing.
 pub fn read_set_text(set: &str) -> Result<String, ApplyOperationError> {
-    read_from_tool(&["ipset", "save", set])
+    read_tool_output(&["ipset", "save", set])
 }

@@ -34,8 +34,8 @@ pub fn empty_table_text(table: TableName) -> String {
 }
 
 /// The text with the empty chain that names an artefact, unless it has one.
-pub fn mark_table_text(text: &str, artefact_id: &str) -> String {
-    if artefact_mark_of_text(text).is_some() {
+pub fn add_artefact_mark(text: &str, artefact_id: &str) -> String {
+    if find_artefact_mark(text).is_some() {
         return text.to_owned();
     }
     let (mut marked, mut is_marked) = (String::with_capacity(text.len() + 32), false);
@@ -51,14 +51,14 @@ pub fn mark_table_text(text: &str, artefact_id: &str) -> String {
 }
 
 /// The artefact that a table is of, by the empty chain that names it.
-pub fn artefact_mark_of_text(text: &str) -> Option<&str> {
+pub fn find_artefact_mark(text: &str) -> Option<&str> {
     let mut chains = text.lines().take_while(|line| line.starts_with(['*', ':']));
     chains.find_map(|line| line.strip_prefix(ARTEFACT_MARK_PREFIX)?.split(' ').next())
 }
 
 /// The first line that ends inside of quotes: a comment or name with a line break, which no tool
 /// reads again.
-pub fn find_broken_line(text: &str) -> Option<&str> {
+pub fn find_line_with_unclosed_quote(text: &str) -> Option<&str> {
     let is_broken = |line: &&str| {
         let mut quotes = 0;
         let mut is_escaped = false;
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn a_mark_names_the_artefact_of_a_table() {
         let text = empty_table_text(TableName::Raw);
-        assert_eq!(artefact_mark_of_text(&text), None);
-        let marked = mark_table_text(&text, "0a1b2c3d");
-        assert_eq!(artefact_mark_of_text(&marked), Some("0a1b2c3d"));
-        assert_eq!(mark_table_text(&marked, "ffffffff"), marked);
+        assert_eq!(find_artefact_mark(&text), None);
+        let marked = add_artefact_mark(&text, "0a1b2c3d");
+        assert_eq!(find_artefact_mark(&marked), Some("0a1b2c3d"));
+        assert_eq!(add_artefact_mark(&marked, "ffffffff"), marked);
         assert_eq!(list_chain_names(&marked), ["PREROUTING", "OUTPUT", "weir:0a1b2c3d"]);
         let rule =
             "*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -m comment --comment \":weir:1 \"\nCOMMIT\n";
-        assert_eq!(artefact_mark_of_text(rule), None);
+        assert_eq!(find_artefact_mark(rule), None);
     }
 }

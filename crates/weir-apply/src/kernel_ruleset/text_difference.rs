@@ -72,15 +72,15 @@ pub struct TextDifference {
 
 /// The lines that only one of two texts has; none if the texts say the same.
 pub fn find_text_difference(before: &str, after: &str) -> Option<TextDifference> {
-    let (old, new) = (list_placed_lines(before), list_placed_lines(after));
-    let mut balance: HashMap<&PlacedLine, isize> = HashMap::new();
+    let (old, new) = (list_lines_in_blocks(before), list_lines_in_blocks(after));
+    let mut balance: HashMap<&LineInBlock, isize> = HashMap::new();
     for line in &old {
         *balance.entry(line).or_default() -= 1;
     }
     for line in &new {
         *balance.entry(line).or_default() += 1;
     }
-    let mut take = |lines: &[PlacedLine], sign: isize| -> Vec<String> {
+    let mut take = |lines: &[LineInBlock], sign: isize| -> Vec<String> {
         let mut taken = Vec::new();
         for line in lines {
             if let Some(count) = balance.get_mut(line).filter(|count| **count * sign > 0) {
@@ -97,12 +97,12 @@ pub fn find_text_difference(before: &str, after: &str) -> Option<TextDifference>
 
 /// A line, with the chain or set that it is in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct PlacedLine {
+struct LineInBlock {
     block: String,
     text: String,
 }
 
-fn list_placed_lines(text: &str) -> Vec<PlacedLine> {
+fn list_lines_in_blocks(text: &str) -> Vec<LineInBlock> {
     let mut block = String::new();
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -122,7 +122,7 @@ fn list_placed_lines(text: &str) -> Vec<PlacedLine> {
         {
             let text = remove_changing_numbers(part.trim());
             if !text.is_empty() {
-                lines.push(PlacedLine { block: block.clone(), text });
+                lines.push(LineInBlock { block: block.clone(), text });
             }
         }
     }
@@ -130,8 +130,8 @@ fn list_placed_lines(text: &str) -> Vec<PlacedLine> {
 }
 
 /// The first rule whose place in its chain differs, in texts that have the same lines.
-fn find_order_difference(old: &[PlacedLine], new: &[PlacedLine]) -> Option<TextDifference> {
-    let is_ordered = |line: &&PlacedLine| {
+fn find_order_difference(old: &[LineInBlock], new: &[LineInBlock]) -> Option<TextDifference> {
+    let is_ordered = |line: &&LineInBlock| {
         !line.block.is_empty() && !line.block.starts_with("map ") && !line.block.starts_with("set ")
     };
     let mut by_block: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -156,14 +156,14 @@ fn find_order_difference(old: &[PlacedLine], new: &[PlacedLine]) -> Option<TextD
 /// As many lines as fit in a message.
 impl fmt::Display for TextDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN_MAX: usize = 5;
+        const SHOWN_LINES_MAX: usize = 5;
         let removed = self.removed_lines.iter().map(|line| ('-', line));
         let all: Vec<(char, &String)> =
             removed.chain(self.added_lines.iter().map(|line| ('+', line))).collect();
-        for (sign, line) in all.iter().take(SHOWN_MAX) {
+        for (sign, line) in all.iter().take(SHOWN_LINES_MAX) {
             write!(f, "\n  {sign} {line}")?;
         }
-        match all.len().saturating_sub(SHOWN_MAX) {
+        match all.len().saturating_sub(SHOWN_LINES_MAX) {
             0 => Ok(()),
             more => write!(f, "\n  … and {more} more lines"),
         }

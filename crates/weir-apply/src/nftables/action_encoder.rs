@@ -90,7 +90,7 @@ fn push_mark_value(
 }
 
 /// Changes bits of two bytes of the header.
-fn push_word_change(
+fn push_header_word_change(
     expressions: &mut ExpressionList<'_>,
     place: PayloadPlace,
     kept_mask: u16,
@@ -106,12 +106,24 @@ fn push_word_change(
 fn push_dscp(expressions: &mut ExpressionList<'_>, family: Family, dscp: u8) {
     let is_v4 = family == Family::V4;
     let (kept, shift) = if is_v4 { (0xff03, 2) } else { (0xf03f, 6) };
-    push_word_change(expressions, TYPE_OF_SERVICE_WORD, kept, u16::from(dscp) << shift, is_v4);
+    push_header_word_change(
+        expressions,
+        TYPE_OF_SERVICE_WORD,
+        kept,
+        u16::from(dscp) << shift,
+        is_v4,
+    );
 }
 
 fn push_ecn(expressions: &mut ExpressionList<'_>, family: Family, ecn: u8) {
     if family == Family::V4 {
-        return push_word_change(expressions, TYPE_OF_SERVICE_WORD, 0xfffc, ecn.into(), true);
+        return push_header_word_change(
+            expressions,
+            TYPE_OF_SERVICE_WORD,
+            0xfffc,
+            ecn.into(),
+            true,
+        );
     }
     // Bits 4 and 5 of the second byte.
     let place = PayloadPlace { base: PayloadBase::Network, offset: 1, len: 1 };
@@ -124,7 +136,7 @@ fn push_ttl(expressions: &mut ExpressionList<'_>, family: Family, ttl: u8) {
     match family {
         Family::V4 => {
             let place = PayloadPlace { base: PayloadBase::Network, offset: 8, len: 2 };
-            push_word_change(expressions, place, 0x00ff, u16::from(ttl) << 8, true);
+            push_header_word_change(expressions, place, 0x00ff, u16::from(ttl) << 8, true);
         }
         Family::V6 => {
             let place = PayloadPlace { base: PayloadBase::Network, offset: 7, len: 1 };

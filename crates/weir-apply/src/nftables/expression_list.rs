@@ -165,7 +165,7 @@ impl<'w> ExpressionList<'w> {
     }
 
     /// The rule continues only if the first register is outside of a range.
-    pub(super) fn push_outside_of_range(&mut self, first: &[u8], last: &[u8]) {
+    pub(super) fn push_outside_range(&mut self, first: &[u8], last: &[u8]) {
         const NFTA_RANGE_SREG: u16 = 1;
         const NFTA_RANGE_OP: u16 = 2;
         const NFTA_RANGE_FROM_DATA: u16 = 3;

@@ -96,7 +96,7 @@ fn push_numgen(
         "random" => NFT_NG_RANDOM,
         _ => return None,
     };
-    let (comparison, is_by_size) = match comparison {
+    let (comparison, is_ordering) = match comparison {
         "==" => (RegisterComparison::Equal, false),
         "!=" => (RegisterComparison::NotEqual, false),
         "<" => (RegisterComparison::Less, true),
@@ -110,7 +110,7 @@ fn push_numgen(
         numgen.put_be32(NFTA_NG_TYPE, kind);
         numgen.put_be32(NFTA_NG_OFFSET, 0);
     });
-    if is_by_size {
+    if is_ordering {
         expressions.push_to_network_order();
         expressions.push_cmp(comparison, &number.to_be_bytes());
     } else {

@@ -74,7 +74,7 @@ impl<'r> RuleContext<'r> {
     }
 
     /// Remembers what a test says about the transport protocol.
-    pub(super) fn note_test(&mut self, test: &Test) {
+    pub(super) fn record_tested_protocol(&mut self, test: &Test) {
         if let (LoadExpression::L4proto, Comparand::InSpans(spans), false) =
             (test.expression, &test.comparand, test.negated)
             && let [(first, last)] = spans[..]

@@ -7,7 +7,9 @@ use weir_kernel::nft_protocol::*;
 use weir_kernel::nft_socket::NftSetPlace;
 use weir_model::Family;
 use weir_model::nft::{LoadExpression, MapKeyExpression, Rule, Statement, Test};
-use weir_syntax::nft::{statements_that_nft_leaves_apart, value_of_single_value_test};
+use weir_syntax::nft::{
+    statements_in_an_order_that_nft_does_not_merge, value_of_single_value_test,
+};
 
 use super::action_encoder::{push_effect, push_nat, push_reject};
 use super::expression_list::{
@@ -48,7 +50,7 @@ pub(super) fn push_rule(
     let mut encoded = Ok(());
     request.attributes.put_nested(NFTA_RULE_EXPRESSIONS, |list| {
         let mut expressions = ExpressionList::new(list);
-        let (map_ids, next_set_id) = sets.split();
+        let (map_ids, next_set_id) = sets.borrow_map_ids_and_next_id();
         let mut context = RuleContext::new(place.family, place.table, requests, next_set_id);
         encoded = push_statements(&mut expressions, &mut context, map_ids, rule);
     });
@@ -67,7 +69,7 @@ fn push_statements(
     rule: &Rule,
 ) -> Result<(), String> {
     let family = context.family;
-    let statements: Vec<_> = statements_that_nft_leaves_apart(rule).collect();
+    let statements: Vec<_> = statements_in_an_order_that_nft_does_not_merge(rule).collect();
     let port_pair = find_port_pair(statements.iter().map(|statement| &**statement));
     for (index, statement) in statements.iter().enumerate() {
         match &**statement {

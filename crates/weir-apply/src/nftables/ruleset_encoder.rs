@@ -108,7 +108,7 @@ fn push_table(
     for (index, map) in table.maps.iter().enumerate() {
         encoded.begin_object(RequestedObject::Map { table: table_index, map: index as u32 });
         let map_place = NftSetPlace { set: map.name.clone(), ..place.clone() };
-        let id = sets.number_map(&map.name, map.has_intervals);
+        let id = sets.assign_map_id(&map.name, map.has_intervals);
         let requests = &mut encoded.requests;
         push_map(requests, &map_place, id, map, table.family)
             .and_then(|()| push_map_elements(requests, &map_place, id, map, table.family))

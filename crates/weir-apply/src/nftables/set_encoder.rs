@@ -23,11 +23,11 @@ const CONCATENATED_TYPE_BITS: u32 = 6;
 const NFT_DATA_VERDICT: u32 = 0xffff_ff00;
 
 // What nft keeps of a set (`enum nftnl_udata_set_types`).
-const KEY_BYTE_ORDER: u8 = 0;
-const DATA_BYTE_ORDER: u8 = 1;
-const MERGE_ELEMENTS: u8 = 2;
-const KEY_TYPEOF: u8 = 3;
-const DATA_INTERVAL: u8 = 6;
+const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
+const NFTNL_UDATA_SET_DATABYTEORDER: u8 = 1;
+const NFTNL_UDATA_SET_MERGE_ELEMENTS: u8 = 2;
+const NFTNL_UDATA_SET_KEY_TYPEOF: u8 = 3;
+const NFTNL_UDATA_SET_DATA_INTERVAL: u8 = 6;
 /// `enum byteorder`.
 const fn byte_order_number(byte_order: RegisterByteOrder) -> u32 {
     match byte_order {
@@ -38,7 +38,7 @@ const fn byte_order_number(byte_order: RegisterByteOrder) -> u32 {
 
 /// Userdata of the last element, whose interval has no end (`NFTNL_UDATA_SET_ELEM_FLAGS` with
 /// `SET_ELEM_F_INTERVAL_OPEN`).
-fn open_interval_userdata() -> UserdataWriter {
+fn endless_interval_userdata() -> UserdataWriter {
     let mut userdata = UserdataWriter::default();
     userdata.put_number(1, 1);
     userdata
@@ -65,10 +65,10 @@ pub(super) fn push_unnamed_set(
     }
     let mut flags = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT;
     let mut userdata = UserdataWriter::default();
-    userdata.put_number(KEY_BYTE_ORDER, byte_order_number(value.byte_order));
+    userdata.put_number(NFTNL_UDATA_SET_KEYBYTEORDER, byte_order_number(value.byte_order));
     if has_intervals {
         flags |= NFT_SET_INTERVAL;
-        userdata.put_number(MERGE_ELEMENTS, 1);
+        userdata.put_number(NFTNL_UDATA_SET_MERGE_ELEMENTS, 1);
     }
     value.put_typeof(&mut userdata);
     let begins_later = merged.first().is_some_and(|(first, _)| *first != 0);
@@ -86,7 +86,7 @@ pub(super) fn push_unnamed_set(
         let max = max_value(value.len);
         let edges = interval_edges(&merged, max, |_| None::<&Verdict>);
         push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
-            put_edge(element, &edge, value.len);
+            put_interval_edge(element, &edge, value.len);
         });
     } else {
         let values = merged.iter().map(|(value, _)| *value);
@@ -122,7 +122,7 @@ struct IntervalEdge<'v> {
     key: u128,
     is_end: bool,
     /// The interval that begins here has no end.
-    is_open: bool,
+    has_no_end: bool,
     verdict: Option<&'v Verdict>,
 }
 
@@ -134,15 +134,15 @@ fn interval_edges<'v, I>(
 where
     I: AsInterval,
 {
-    let end = |key| IntervalEdge { key, is_end: true, is_open: false, verdict: None };
+    let end = |key| IntervalEdge { key, is_end: true, has_no_end: false, verdict: None };
     let starts_later = intervals.first().is_some_and(|interval| interval.as_interval().0 != 0);
     let nothing = starts_later.then(|| end(0));
     let edges = intervals.iter().flat_map(move |interval| {
         let (first, last) = interval.as_interval();
-        let is_open = last == max;
+        let has_no_end = last == max;
         let verdict = verdict(interval);
-        let start = IntervalEdge { key: first, is_end: false, is_open, verdict };
-        let end = (!is_open).then(|| end(last + 1));
+        let start = IntervalEdge { key: first, is_end: false, has_no_end, verdict };
+        let end = (!has_no_end).then(|| end(last + 1));
         std::iter::once(start).chain(end)
     });
     nothing.into_iter().chain(edges)
@@ -166,7 +166,7 @@ impl AsInterval for ((u128, u128), &Verdict) {
 }
 
 /// Keys of intervals are compared byte by byte: they are in network byte order.
-fn put_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usize) {
+fn put_interval_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usize) {
     put_value(element, NFTA_SET_ELEM_KEY, &edge.key.to_be_bytes()[16 - key_len..]);
     if edge.is_end {
         element.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
@@ -174,8 +174,8 @@ fn put_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usi
     if let Some(verdict) = edge.verdict {
         put_verdict(element, NFTA_SET_ELEM_DATA, verdict);
     }
-    if edge.is_open {
-        element.put(NFTA_SET_ELEM_USERDATA, open_interval_userdata().bytes());
+    if edge.has_no_end {
+        element.put(NFTA_SET_ELEM_USERDATA, endless_interval_userdata().bytes());
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn push_map(
     map: &VerdictMap,
     family: Family,
 ) -> Result<(), String> {
-    let values = loaded_key(&map.key, family);
+    let values = values_of_map_key(&map.key, family);
     let is_concatenated = values.len() > 1;
     let mut flags = NFT_SET_MAP;
     if map.has_intervals {
@@ -227,25 +227,27 @@ fn map_userdata(values: &[LoadedValue]) -> UserdataWriter {
     const NO_BYTE_ORDER: u32 = 0;
     let mut userdata = UserdataWriter::default();
     match values {
-        [value] => userdata.put_number(KEY_BYTE_ORDER, byte_order_number(value.byte_order)),
-        _ => userdata.put_number(KEY_BYTE_ORDER, NO_BYTE_ORDER),
+        [value] => {
+            userdata.put_number(NFTNL_UDATA_SET_KEYBYTEORDER, byte_order_number(value.byte_order))
+        }
+        _ => userdata.put_number(NFTNL_UDATA_SET_KEYBYTEORDER, NO_BYTE_ORDER),
     }
-    userdata.put_number(DATA_BYTE_ORDER, NO_BYTE_ORDER);
+    userdata.put_number(NFTNL_UDATA_SET_DATABYTEORDER, NO_BYTE_ORDER);
     if values.len() > 1 {
         // The kind of expression that a concatenation is, without a description of its parts.
-        const EXPRESSION_KIND: u8 = 0;
-        const EXPRESSION_DESCRIPTION: u8 = 1;
+        const NFTNL_UDATA_SET_TYPEOF_EXPR: u8 = 0;
+        const NFTNL_UDATA_SET_TYPEOF_DATA: u8 = 1;
         const KIND_CONCATENATION: u32 = 13;
         let mut expression = UserdataWriter::default();
-        expression.put_number(EXPRESSION_KIND, KIND_CONCATENATION);
-        expression.put_nested(EXPRESSION_DESCRIPTION, &UserdataWriter::default());
-        userdata.put_nested(KEY_TYPEOF, &expression);
+        expression.put_number(NFTNL_UDATA_SET_TYPEOF_EXPR, KIND_CONCATENATION);
+        expression.put_nested(NFTNL_UDATA_SET_TYPEOF_DATA, &UserdataWriter::default());
+        userdata.put_nested(NFTNL_UDATA_SET_KEY_TYPEOF, &expression);
     }
-    userdata.put_number(DATA_INTERVAL, 0);
+    userdata.put_number(NFTNL_UDATA_SET_DATA_INTERVAL, 0);
     userdata
 }
 
-fn loaded_key(key: &[MapKeyExpression], family: Family) -> Vec<LoadedValue> {
+fn values_of_map_key(key: &[MapKeyExpression], family: Family) -> Vec<LoadedValue> {
     key.iter().map(|part| LoadedValue::of(part.expression, family)).collect()
 }
 
@@ -260,7 +262,7 @@ pub(super) fn push_map_elements(
     map: &VerdictMap,
     family: Family,
 ) -> Result<(), String> {
-    let values = loaded_key(&map.key, family);
+    let values = values_of_map_key(&map.key, family);
     let change = NftElementChange::Add;
     if let ([value], true) = (&values[..], map.has_intervals) {
         let mut intervals = Vec::with_capacity(map.elements.len());
@@ -273,7 +275,7 @@ pub(super) fn push_map_elements(
         intervals.sort_by_key(|(interval, _)| *interval);
         let edges = interval_edges(&intervals, max_value(value.len), |(_, verdict)| Some(*verdict));
         push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
-            put_edge(element, &edge, value.len);
+            put_interval_edge(element, &edge, value.len);
         });
         return Ok(());
     }

@@ -50,7 +50,7 @@ pub(super) fn push_test(
             push_span_test(expressions, context, test, &value, spans);
         }
     }
-    context.note_test(test);
+    context.record_tested_protocol(test);
     Ok(())
 }
 
@@ -116,7 +116,7 @@ pub(super) fn push_range_test(
     push_load_for_ranges(expressions, value);
     let [first, last] = [span.0, span.1].map(|end| value.network_bytes_of(end));
     if negated {
-        expressions.push_outside_of_range(&first, &last);
+        expressions.push_outside_range(&first, &last);
     } else {
         expressions.push_cmp(RegisterComparison::GreaterOrEqual, &first);
         expressions.push_cmp(RegisterComparison::LessOrEqual, &last);

@@ -5,7 +5,7 @@ use weir_model::{CounterLocation, Counters, iptables_tool_name};
 use super::counters_by_location::CountersByLocation;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
-use crate::ruleset_tools::read_from_tool;
+use crate::ruleset_tools::read_tool_output;
 
 /// The counters of a ruleset that was just read. Tables of nft are listed again, with numbers for
 /// names, as manifests have them.
@@ -18,7 +18,8 @@ pub(crate) fn read_counters_in_force(
     }
     for table in present.nft_tables.keys() {
         let name = format!("weir_{}", table.table);
-        let listing = read_from_tool(&["nft", "-nn", "list", "table", table.nft_family(), &name])?;
+        let listing =
+            read_tool_output(&["nft", "-nn", "list", "table", table.nft_family(), &name])?;
         read_nft_counters(*table, &listing, &mut counters);
     }
     Ok(counters)
@@ -97,7 +98,7 @@ fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByLo
     let mut block = NftBlock::None;
     for line in listing.lines().map(str::trim) {
         let (family, table) = (family.clone(), table.clone());
-        block = match NftBlock::begin_or_end(line) {
+        block = match NftBlock::from_begin_or_end_line(line) {
             Some(entered) => entered,
             None => match block {
                 NftBlock::Chain(chain, number) if is_rule_line(line) => {
@@ -137,7 +138,7 @@ pub(super) enum NftBlock {
 
 impl NftBlock {
     /// The block that a line begins or ends.
-    pub(super) fn begin_or_end(line: &str) -> Option<NftBlock> {
+    pub(super) fn from_begin_or_end_line(line: &str) -> Option<NftBlock> {
         let named = |word: &str| line.strip_prefix(word)?.strip_suffix(" {").map(str::to_owned);
         if let Some(chain) = named("chain ") {
             return Some(NftBlock::Chain(chain, 0));

@@ -80,7 +80,7 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
     for raw in text.lines() {
         let line = raw.trim();
         let mut written = None;
-        block = match NftBlock::begin_or_end(line) {
+        block = match NftBlock::from_begin_or_end_line(line) {
             Some(entered) => entered,
             None => match block {
                 NftBlock::Chain(chain, number) if is_rule_line(line) => {
@@ -88,7 +88,8 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
                     let (family, table) = (family.to_owned(), table.clone());
                     let location =
                         CounterLocation::NftRule { family, table, chain: chain.clone(), number };
-                    written = counters.get(&location).and_then(|count| set_counter(line, *count));
+                    written =
+                        counters.get(&location).and_then(|count| write_rule_counter(line, *count));
                     NftBlock::Chain(chain, number)
                 }
                 NftBlock::Set(set) => {
@@ -110,7 +111,7 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
 }
 
 /// A rule with a counter statement, with these numbers in it.
-fn set_counter(line: &str, count: Counters) -> Option<String> {
+fn write_rule_counter(line: &str, count: Counters) -> Option<String> {
     let (line, _) = split_counters(line);
     let words: Vec<&str> = line.split(' ').collect();
     let at = words.iter().position(|word| *word == "counter")?;

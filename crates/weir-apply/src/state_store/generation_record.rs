@@ -33,7 +33,7 @@ pub struct GenerationRecord {
 }
 
 /// Stands for the checksum of a file that may be missing while files are replaced.
-pub(super) const NO_FILE: &str = "no file";
+pub(super) const ABSENT_FILE: &str = "no file";
 
 /// Where a generation is from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,8 +102,8 @@ impl GenerationRecord {
     }
 
     /// Accepts new files of its ruleset in addition to the old ones.
-    pub(super) fn allow_replaced_files(&mut self, new: &BTreeMap<String, Vec<String>>) {
-        let absent = || vec![NO_FILE.to_owned()];
+    pub(super) fn accept_new_digests(&mut self, new: &BTreeMap<String, Vec<String>>) {
+        let absent = || vec![ABSENT_FILE.to_owned()];
         for (name, digests) in new {
             let accepted = self.ruleset_sha256.entry(name.clone()).or_insert_with(absent);
             accepted.extend(digests.iter().cloned());
@@ -138,12 +138,12 @@ impl GenerationRecord {
 
     /// The files that it was compiled from, with the beginnings of their digests.
     pub fn describe_sources(&self) -> String {
-        const SHOWN_DIGITS: usize = 12;
+        const SHOWN_SHA256_DIGITS: usize = 12;
         let GenerationKind::Applied { sources, artefact_id, .. } = &self.kind else {
             return format!("by {}", self.command.join(" "));
         };
         let file = |source: &SourceFile| {
-            let digits = source.sha256.get(..SHOWN_DIGITS).unwrap_or_default();
+            let digits = source.sha256.get(..SHOWN_SHA256_DIGITS).unwrap_or_default();
             format!("{} (sha256 {digits}…)", source.name)
         };
         let files: Vec<String> = sources.iter().map(file).collect();

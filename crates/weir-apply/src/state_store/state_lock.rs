@@ -26,7 +26,7 @@ pub struct StateLock {
 
 /// Whether the lock of the namespace must be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceLockNeed {
+pub enum NamespaceLockMode {
     /// It must.
     Required,
     /// It is taken if nobody holds it.
@@ -37,7 +37,7 @@ impl StateLock {
     pub(super) fn acquire(
         path: &Path,
         wait: Duration,
-        namespace_lock: NamespaceLockNeed,
+        namespace_lock: NamespaceLockMode,
     ) -> Result<StateLock, ApplyOperationError> {
         let error = || ApplyOperationError::file("open", path);
         let mut options = OpenOptions::new();
@@ -53,10 +53,10 @@ impl StateLock {
         let namespace = File::open(NAMESPACE_FILE)
             .map_err(ApplyOperationError::file("open", NAMESPACE_FILE))?;
         let end = match namespace_lock {
-            NamespaceLockNeed::Required => end,
-            NamespaceLockNeed::IfFree => Instant::now(),
+            NamespaceLockMode::Required => end,
+            NamespaceLockMode::IfFree => Instant::now(),
         };
-        if wait_for_lock(&namespace, end).is_err() && namespace_lock == NamespaceLockNeed::Required
+        if wait_for_lock(&namespace, end).is_err() && namespace_lock == NamespaceLockMode::Required
         {
             let holder = "load.sh, unload.sh or another process that locked /proc/self/ns/net";
             return Err(ApplyOperationError::LockHeld { holder: holder.to_owned() });
@@ -102,15 +102,15 @@ mod tests {
     fn a_lock_that_is_held_names_its_holder_and_is_free_again_when_it_is_dropped() {
         let folder = TempFolder::new("state-lock");
         let path = folder.path().join("lock");
-        let first = StateLock::acquire(&path, Duration::ZERO, NamespaceLockNeed::Required)
+        let first = StateLock::acquire(&path, Duration::ZERO, NamespaceLockMode::Required)
             .expect("it is free");
-        let error = StateLock::acquire(&path, Duration::ZERO, NamespaceLockNeed::Required)
+        let error = StateLock::acquire(&path, Duration::ZERO, NamespaceLockMode::Required)
             .expect_err("it is held")
             .to_string();
         assert!(error.contains(&format!("weir (process {})", std::process::id())), "{error}");
         let waiting = std::thread::scope(|scope| {
             let second = scope.spawn(|| {
-                StateLock::acquire(&path, Duration::from_secs(20), NamespaceLockNeed::Required)
+                StateLock::acquire(&path, Duration::from_secs(20), NamespaceLockMode::Required)
             });
             drop(first);
             second.join().expect("it ends")

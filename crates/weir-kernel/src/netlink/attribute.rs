@@ -8,7 +8,7 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_ALIGNMENT_BYTES: usize = 4;
 const NESTED_FLAG: u16 = 0x8000;
 /// The value is a number in network byte order, and says so (`NLA_F_NET_BYTEORDER`); ipset wants it.
-const NETWORK_BYTE_ORDER_FLAG: u16 = 0x4000;
+const NLA_F_NET_BYTEORDER: u16 = 0x4000;
 /// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
@@ -234,8 +234,8 @@ impl AttributeWriter {
     }
 
     /// Adds bytes of a number in network byte order, and marks them as such.
-    pub fn put_marked_network_order(&mut self, kind: u16, number: &[u8]) {
-        self.put(kind | NETWORK_BYTE_ORDER_FLAG, number);
+    pub fn put_with_network_order_flag(&mut self, kind: u16, number: &[u8]) {
+        self.put(kind | NLA_F_NET_BYTEORDER, number);
     }
 
     /// Adds an attribute that holds text, with a NUL at its end.

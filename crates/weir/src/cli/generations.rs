@@ -12,7 +12,7 @@ use super::operand::SourcesBesidesFileArgs;
 
 /// Where the state is, and of which network namespace.
 #[derive(Clone, Debug, Args)]
-pub struct GenerationPlaceArgs {
+pub struct NamespaceAndStateArgs {
     /// The network namespace, as `ip netns` lists it; by default the current one.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
@@ -65,7 +65,7 @@ pub struct PlanArgs {
     pub ruleset: AppliedRulesetArgs,
     /// Where.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
@@ -79,7 +79,7 @@ pub struct ApplyArgs {
     pub ruleset: AppliedRulesetArgs,
     /// Where.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
     /// Roll back after this time unless `weir confirm` comes first: 60s, 5min.
     #[arg(long, value_name = "TIME", value_parser = parse_confirmation_time)]
     pub confirm: Option<Duration>,
@@ -88,7 +88,7 @@ pub struct ApplyArgs {
     pub dry_run: bool,
     /// Go on where others changed the ruleset: what they changed is kept as a generation.
     #[arg(id = "force", long = "force")]
-    pub ignores_changes: bool,
+    pub ignores_foreign_changes: bool,
     /// Wait so long for another command that changes the ruleset.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub wait: u64,
@@ -105,7 +105,7 @@ pub struct ConfirmArgs {
     pub console: bool,
     /// Where.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
     /// Wait so long for another command that changes the ruleset.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub wait: u64,
@@ -121,10 +121,10 @@ pub struct RollbackArgs {
     pub generation: Option<u32>,
     /// Where.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
     /// Go on where others changed the ruleset: what they changed is kept as a generation.
     #[arg(id = "force", long = "force")]
-    pub ignores_changes: bool,
+    pub ignores_foreign_changes: bool,
     /// Wait so long for another command that changes the ruleset.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub wait: u64,
@@ -138,7 +138,7 @@ pub struct RollbackArgs {
 pub struct HistoryArgs {
     /// Where.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
     /// JSON on standard output.
     #[arg(long)]
     pub json: bool,
@@ -149,7 +149,7 @@ pub struct HistoryArgs {
 pub struct CountersArgs {
     /// Where.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
     /// The format.
     #[arg(long, value_enum, default_value_t = CountersFormatArg::Iptables)]
     pub format: CountersFormatArg,
@@ -177,12 +177,12 @@ pub struct SuperviseArgs {
     pub owner_pid: u32,
     /// When it started, in clock ticks since the boot.
     #[arg(long)]
-    pub owner_start: u64,
+    pub owner_start_ticks: u64,
 }
 
 /// A time as a number with `s`, `min` or `h`; a number alone is seconds.
 fn parse_confirmation_time(text: &str) -> Result<Duration, String> {
-    const LONGEST_SECONDS: u64 = 7 * 86_400;
+    const CONFIRMATION_SECONDS_MAX: u64 = 7 * 86_400;
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit_seconds = match &text[digits.len()..] {
         "" | "s" => 1,
@@ -192,7 +192,7 @@ fn parse_confirmation_time(text: &str) -> Result<Duration, String> {
     };
     let seconds = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_seconds));
     match seconds {
-        Some(seconds @ 1..=LONGEST_SECONDS) => Ok(Duration::from_secs(seconds)),
+        Some(seconds @ 1..=CONFIRMATION_SECONDS_MAX) => Ok(Duration::from_secs(seconds)),
         _ => Err("choose a time from 1 second to 7 days: 60s, 5min, 1h".to_owned()),
     }
 }

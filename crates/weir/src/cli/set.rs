@@ -80,7 +80,7 @@ pub struct SetNetworkNamespaceArgs {
 
 /// A set by its name.
 #[derive(Debug, Args)]
-pub struct ListedSetArgs {
+pub struct NftTableOfSetArgs {
     /// The set is of nf_tables, in this table: `--nft inet filter`.
     #[arg(long, num_args = 2, value_names = ["FAMILY", "TABLE"])]
     pub nft: Option<Vec<String>>,
@@ -92,7 +92,7 @@ pub struct SetListArgs {
     /// The set whose elements are listed.
     pub name: Option<String>,
     #[command(flatten)]
-    pub place: ListedSetArgs,
+    pub place: NftTableOfSetArgs,
     #[command(flatten)]
     pub namespace: SetNetworkNamespaceArgs,
 }
@@ -107,7 +107,7 @@ pub struct SetChangeArgs {
     #[arg(required = true, value_name = "FILE|ELEMENT")]
     pub lists: Vec<String>,
     #[command(flatten)]
-    pub place: ListedSetArgs,
+    pub place: NftTableOfSetArgs,
     /// Print what would change, and change nothing.
     #[arg(long)]
     pub dry_run: bool,

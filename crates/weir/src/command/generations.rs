@@ -9,7 +9,7 @@ use serde::Serialize;
 use weir_apply::apply_plan::plan_apply;
 use weir_apply::apply_steps::ApplyStep;
 use weir_apply::confirmation_supervisor::{start_confirmation_supervisor, supervise_confirmation};
-use weir_apply::counter_listing::read_original_counters;
+use weir_apply::counter_listing::read_counters_by_original_rule;
 use weir_apply::generation_changes::{
     AppliedGeneration, ApplyRequest, LockedGenerations, ReachabilityProof,
 };
@@ -24,16 +24,16 @@ use weir_model::iptables_tool_name;
 use super::YesNoExitStatus;
 use super::compile::{compile_ruleset_operand, parse_rewritable_programs};
 use crate::cli::{
-    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
-    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg, HistoryArgs,
+    NamespaceAndStateArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
 use crate::operand::{LoadedFirewall, RulesetTextKind};
 use crate::process_timeout::ProcessTimeout;
 use crate::{json_output, terminal};
 
 /// Calls a command in the namespace that it is about.
-fn call_in_place<T: Send>(
-    place: &GenerationPlaceArgs,
+fn call_in_selected_namespace<T: Send>(
+    place: &NamespaceAndStateArgs,
     command: impl FnOnce(&Path) -> Result<T> + Send,
 ) -> Result<T> {
     match &place.netns {
@@ -112,7 +112,7 @@ impl CompiledRuleset {
 
 /// Prints what an apply would change. No if something must be settled first.
 pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
-    let plan = call_in_place(&args.place, |state| {
+    let plan = call_in_selected_namespace(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
         Ok(plan_apply(state, &compiled.artefact)?)
     })?;
@@ -121,7 +121,7 @@ pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
 }
 
 #[derive(Serialize)]
-struct AppliedMembers<'a> {
+struct ApplyMembers<'a> {
     generation: u32,
     previous: u32,
     confirm_seconds: Option<u64>,
@@ -133,7 +133,7 @@ struct AppliedMembers<'a> {
 /// Puts a ruleset in force as a new generation.
 pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
     if args.dry_run {
-        let plan = call_in_place(&args.place, |state| {
+        let plan = call_in_selected_namespace(&args.place, |state| {
             let compiled = prepare_artefact(&args.ruleset, state, color)?;
             Ok(plan_apply(state, &compiled.artefact)?)
         })?;
@@ -141,22 +141,22 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         let is_free = plan.conflicts.is_empty();
         return Ok(if is_free { YesNoExitStatus::Yes } else { YesNoExitStatus::No });
     }
-    let (applied, recovered) = call_in_place(&args.place, |state| {
+    let (applied, recovered) = call_in_selected_namespace(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
-        print_recovered(&generations);
+        print_recovery_messages(&generations);
         let request = ApplyRequest {
             artefact: &compiled.artefact,
             sources: compiled.source_files(),
             command: std::env::args().collect(),
             confirm: args.confirm,
-            ignores_changes: args.ignores_changes,
+            ignores_foreign_changes: args.ignores_foreign_changes,
         };
         let applied = generations.apply(&request, &|| start_confirmation_supervisor(state))?;
         Ok((applied, generations.recovered))
     })?;
-    let members = AppliedMembers {
+    let members = ApplyMembers {
         generation: applied.generation,
         previous: applied.previous,
         confirm_seconds: applied.confirm_seconds,
@@ -186,7 +186,7 @@ fn render_applied(applied: &AppliedGeneration) -> String {
 }
 
 #[derive(Serialize)]
-struct ConfirmedMembers {
+struct ConfirmMembers {
     generation: u32,
     /// The other end of the connection that showed that the host can be reached.
     peer: Option<String>,
@@ -198,47 +198,49 @@ pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
         true => ReachabilityProof::Console,
         false => ReachabilityProof::SessionConnection,
     };
-    let (generation, peer) = call_in_place(&args.place, |state| {
+    let (generation, peer) = call_in_selected_namespace(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
-        print_recovered(&generations);
+        print_recovery_messages(&generations);
         Ok(generations.confirm(proof)?)
     })?;
     let shown = peer.map(|peer| format!(" (connection from {peer})")).unwrap_or_default();
     let text = format!("generation {generation} is confirmed{shown}\n");
     let peer = peer.map(|peer| peer.to_string());
-    print_change("confirm", &ConfirmedMembers { generation, peer }, args.json, &text)
+    print_change("confirm", &ConfirmMembers { generation, peer }, args.json, &text)
 }
 
 #[derive(Serialize)]
-struct RestoredMembers {
+struct RollbackMembers {
     from: u32,
     to: u32,
 }
 
 /// Restores an earlier generation.
 pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
-    let restored = call_in_place(&args.place, |state| {
+    let restored = call_in_selected_namespace(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
-        print_recovered(&generations);
+        print_recovery_messages(&generations);
         let supervise = || start_confirmation_supervisor(state);
-        Ok(generations.roll_back(args.generation, args.ignores_changes, &supervise)?)
+        Ok(generations.roll_back(args.generation, args.ignores_foreign_changes, &supervise)?)
     })?;
     let (from, to) = (restored.from, restored.to);
     let text = format!("generation {to} is in force, in place of {from}\n");
-    print_change("rollback", &RestoredMembers { from, to }, args.json, &text)
+    print_change("rollback", &RollbackMembers { from, to }, args.json, &text)
 }
 
 /// Prints what was applied when.
 pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
-    let listing = call_in_place(&args.place, |state| Ok(list_generations(state)?))?;
+    let listing = call_in_selected_namespace(&args.place, |state| Ok(list_generations(state)?))?;
     print_value("history", &listing, args.json, &listing.render_history())
 }
 
 /// Prints the counters of the original rules in force.
 pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
-    let listing = call_in_place(&args.place, |state| Ok(read_original_counters(state)?))?;
+    let listing = call_in_selected_namespace(&args.place, |state| {
+        Ok(read_counters_by_original_rule(state)?)
+    })?;
     let text = match args.format {
         CountersFormatArg::Iptables => listing.render_iptables_text(),
         CountersFormatArg::Csv => listing.render_csv(),
@@ -249,12 +251,12 @@ pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
 
 /// Ends changes that are interrupted, and rolls back what nobody confirms.
 pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
-    let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start };
+    let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start_ticks };
     supervise_confirmation(&args.state, owner)?;
     Ok(YesNoExitStatus::Yes)
 }
 
-fn print_recovered(generations: &LockedGenerations) {
+fn print_recovery_messages(generations: &LockedGenerations) {
     for sentence in &generations.recovered {
         terminal::print_escaped_to_stderr(&format!("weir: {sentence}\n"));
     }

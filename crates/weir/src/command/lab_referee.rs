@@ -80,7 +80,9 @@ fn render_status_summary(entries: &[StudyStatements]) -> String {
     let unfounded = papers
         .iter()
         .chain(&own)
-        .filter(|(entry, item)| item.status.is_decided_by_measurement() && !entry.is_sound(item))
+        .filter(|(entry, item)| {
+            item.status.is_decided_by_measurement() && !entry.rests_on_sufficient_evidence(item)
+        })
         .count();
     format!(
         "{} statements of papers: {}\n{} claims of weir: {}\n{objections} objections; {unfounded} \

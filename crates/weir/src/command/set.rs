@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use weir_apply::address_sets::change_plan::ListChange;
+use weir_apply::address_sets::element_diff::AddressListOperation;
 use weir_apply::address_sets::{AddressSetName, OpenAddressSet, SetLock};
 use weir_kernel::call_inside_named_namespace;
 use weir_kernel::ipset_socket::IpsetSocket;
@@ -15,7 +15,7 @@ use weir_model::Family;
 use weir_syntax::address_list::{AddressRange, is_address_range, parse_address_list};
 
 use super::YesNoExitStatus;
-use crate::cli::{ListedSetArgs, SetChangeArgs, SetSwapArgs};
+use crate::cli::{NftTableOfSetArgs, SetChangeArgs, SetSwapArgs};
 use crate::operand::print_first_diagnostics;
 use crate::ruleset_texts::read_file_or_stdin;
 use crate::{json_output, terminal};
@@ -25,7 +25,7 @@ const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a change did, or would do.
 #[derive(Serialize)]
-struct SetChangeCounts<'a> {
+struct SetChangeMembers<'a> {
     set: &'a str,
     added: usize,
     removed: usize,
@@ -36,7 +36,7 @@ struct SetChangeCounts<'a> {
 /// Changes a set by lists and prints what changed.
 pub fn change_set_and_print(
     args: &SetChangeArgs,
-    change: ListChange,
+    change: AddressListOperation,
     color: bool,
 ) -> Result<YesNoExitStatus> {
     let name = parse_set_name(&args.name, &args.place)?;
@@ -44,16 +44,16 @@ pub fn change_set_and_print(
         change_set(&name, args, change, color)
     })?;
     let command = match change {
-        ListChange::Add => "set add",
-        ListChange::Delete => "set del",
-        ListChange::Sync => "set sync",
+        AddressListOperation::Add => "set add",
+        AddressListOperation::Delete => "set del",
+        AddressListOperation::Sync => "set sync",
     };
     if args.namespace.json {
         return terminal::print_escaped_if_terminal(&json_output::render_json_object(
             command, &counts,
         )?);
     }
-    let SetChangeCounts { set, added, removed, kept, dry_run } = counts;
+    let SetChangeMembers { set, added, removed, kept, dry_run } = counts;
     let would = if dry_run { " (dry run: nothing was changed)" } else { "" };
     terminal::print_escaped_to_stdout(&format!("{set}: +{added} -{removed} ={kept}{would}\n"))
 }
@@ -61,12 +61,12 @@ pub fn change_set_and_print(
 fn change_set<'a>(
     name: &AddressSetName,
     args: &'a SetChangeArgs,
-    change: ListChange,
+    change: AddressListOperation,
     color: bool,
-) -> Result<SetChangeCounts<'a>> {
+) -> Result<SetChangeMembers<'a>> {
     let before_reading = OpenAddressSet::open(name.clone())?.set;
     let list = read_lists(&args.lists, before_reading.family, color)?;
-    if list.is_empty() && change == ListChange::Sync {
+    if list.is_empty() && change == AddressListOperation::Sync {
         bail!(
             "the list is empty: nothing was changed; to remove all elements, use `ipset flush` or \
              `nft flush set`"
@@ -87,7 +87,7 @@ fn change_set<'a>(
         open.commit(&planned)?;
     }
     let plan = &planned.plan;
-    Ok(SetChangeCounts {
+    Ok(SetChangeMembers {
         set: &args.name,
         added: plan.added.len(),
         removed: plan.removed.len(),
@@ -141,10 +141,10 @@ pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
     })?;
     if args.namespace.json {
         #[derive(Serialize)]
-        struct SwappedSets<'a> {
+        struct SwappedSetsMembers<'a> {
             swapped: [&'a str; 2],
         }
-        let swapped = SwappedSets { swapped: [&args.name, &args.other_name] };
+        let swapped = SwappedSetsMembers { swapped: [&args.name, &args.other_name] };
         let text = json_output::render_json_object("set swap", &swapped)?;
         return terminal::print_escaped_if_terminal(&text);
     }
@@ -163,7 +163,7 @@ pub(super) fn call_in_namespace<T: Send>(
 }
 
 /// The set that the command line names.
-pub(super) fn parse_set_name(name: &str, place: &ListedSetArgs) -> Result<AddressSetName> {
+pub(super) fn parse_set_name(name: &str, place: &NftTableOfSetArgs) -> Result<AddressSetName> {
     let Some(family_and_table) = &place.nft else {
         return Ok(AddressSetName::Ipset(name.to_owned()));
     };

@@ -13,7 +13,7 @@
 use weir_model::Family;
 use weir_syntax::address_list::AddressRange;
 
-use super::address_ranges::{merge_ranges, push_prefixes_of_range, subtract_merged};
+use super::address_ranges::{merge_ranges, push_prefixes_of_range, subtract_merged_ranges};
 
 /// What a set can hold as one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum ElementShape {
     Address,
     /// A prefix at least as long as this.
     Prefix {
-        /// The shortest length: ipset has no prefix of length 0.
-        shortest: u32,
+        /// The minimum length: ipset has no prefix of length 0.
+        min_prefix_len: u32,
     },
     /// Any range.
     Range,
@@ -31,7 +31,7 @@ pub enum ElementShape {
 
 /// What is to be done with the addresses of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListChange {
+pub enum AddressListOperation {
     /// They are added.
     Add,
     /// They are deleted.
@@ -42,7 +42,7 @@ pub enum ListChange {
 
 /// The elements that change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChangePlan {
+pub struct SetElementDiff {
     /// Elements to add, sorted.
     pub added: Vec<AddressRange>,
     /// Elements to remove, sorted.
@@ -67,23 +67,23 @@ pub fn plan_change(
     family: Family,
     present: &[AddressRange],
     list: Vec<AddressRange>,
-    change: ListChange,
+    change: AddressListOperation,
     capacity: usize,
-) -> Result<ChangePlan, TooManyAddresses> {
+) -> Result<SetElementDiff, TooManyAddresses> {
     let list = merge_ranges(list);
     match change {
-        ListChange::Add if shape == ElementShape::Range => {
+        AddressListOperation::Add if shape == ElementShape::Range => {
             let wanted = merge_ranges([present, &list[..]].concat());
             let plan = difference(present, &wanted);
-            Ok(ChangePlan { replaced: plan.removed.clone(), ..plan })
+            Ok(SetElementDiff { replaced: plan.removed.clone(), ..plan })
         }
-        ListChange::Add => {
+        AddressListOperation::Add => {
             let listed = elements_of_ranges(shape, family, &list, capacity)?;
-            let ChangePlan { added, .. } = difference(present, &listed);
-            Ok(ChangePlan { added, kept: present.len(), ..ChangePlan::default() })
+            let SetElementDiff { added, .. } = difference(present, &listed);
+            Ok(SetElementDiff { added, kept: present.len(), ..SetElementDiff::default() })
         }
-        ListChange::Delete => Ok(plan_deletion(shape, family, present, &list)),
-        ListChange::Sync => {
+        AddressListOperation::Delete => Ok(plan_deletion(shape, family, present, &list)),
+        AddressListOperation::Sync => {
             let wanted = elements_of_ranges(shape, family, &list, capacity)?;
             Ok(difference(present, &wanted))
         }
@@ -100,9 +100,9 @@ fn elements_of_ranges(
     let mut elements = Vec::with_capacity(merged.len());
     match shape {
         ElementShape::Range => elements.extend_from_slice(merged),
-        ElementShape::Prefix { shortest } => {
+        ElementShape::Prefix { min_prefix_len } => {
             for range in merged {
-                push_prefixes_of_range(&mut elements, *range, family, shortest);
+                push_prefixes_of_range(&mut elements, *range, family, min_prefix_len);
             }
         }
         ElementShape::Address => {
@@ -119,8 +119,8 @@ fn elements_of_ranges(
 }
 
 /// What leads from one sorted list to another.
-fn difference(present: &[AddressRange], wanted: &[AddressRange]) -> ChangePlan {
-    let mut plan = ChangePlan::default();
+fn difference(present: &[AddressRange], wanted: &[AddressRange]) -> SetElementDiff {
+    let mut plan = SetElementDiff::default();
     let (mut present, mut wanted) = (present.iter().peekable(), wanted.iter().peekable());
     loop {
         match (present.peek(), wanted.peek()) {
@@ -151,10 +151,10 @@ fn plan_deletion(
     family: Family,
     present: &[AddressRange],
     list: &[AddressRange],
-) -> ChangePlan {
-    let mut plan = ChangePlan::default();
+) -> SetElementDiff {
+    let mut plan = SetElementDiff::default();
     for element in present {
-        let rest = subtract_merged(*element, list);
+        let rest = subtract_merged_ranges(*element, list);
         if rest == [*element] {
             plan.kept += 1;
             continue;
@@ -164,9 +164,9 @@ fn plan_deletion(
             plan.replaced.push(*element);
         }
         match shape {
-            ElementShape::Prefix { shortest } => {
+            ElementShape::Prefix { min_prefix_len } => {
                 for range in rest {
-                    push_prefixes_of_range(&mut plan.added, range, family, shortest);
+                    push_prefixes_of_range(&mut plan.added, range, family, min_prefix_len);
                 }
             }
             ElementShape::Address | ElementShape::Range => plan.added.extend(rest),
@@ -183,38 +183,45 @@ fn plan_deletion(
 mod tests {
     use super::*;
 
-    const PREFIX: ElementShape = ElementShape::Prefix { shortest: 1 };
+    const PREFIX: ElementShape = ElementShape::Prefix { min_prefix_len: 1 };
 
     fn plan(
         shape: ElementShape,
         present: &[AddressRange],
         list: &[AddressRange],
-        change: ListChange,
-    ) -> ChangePlan {
+        change: AddressListOperation,
+    ) -> SetElementDiff {
         plan_change(shape, Family::V4, present, list.to_vec(), change, 1000).expect("it fits")
     }
 
     #[test]
     fn sync_changes_only_what_differs() {
         let present = [(0, 3), (8, 15), (32, 32)];
-        let plan = plan(PREFIX, &present, &[(8, 15), (0, 1), (2, 3), (64, 65)], ListChange::Sync);
+        let plan = plan(
+            PREFIX,
+            &present,
+            &[(8, 15), (0, 1), (2, 3), (64, 65)],
+            AddressListOperation::Sync,
+        );
         assert_eq!((plan.added, plan.removed, plan.kept), (vec![(64, 65)], vec![(32, 32)], 2));
     }
 
     #[test]
     fn add_keeps_what_is_there_and_merges_only_ranges() {
         let present = [(0, 3), (8, 15)];
-        let prefixes = plan(PREFIX, &present, &[(0, 1), (2, 3), (16, 16)], ListChange::Add);
+        let prefixes =
+            plan(PREFIX, &present, &[(0, 1), (2, 3), (16, 16)], AddressListOperation::Add);
         assert_eq!((prefixes.added, prefixes.removed), (vec![(16, 16)], vec![]));
         assert_eq!(prefixes.kept, 2);
-        let ranges = plan(ElementShape::Range, &present, &[(4, 9), (20, 20)], ListChange::Add);
+        let ranges =
+            plan(ElementShape::Range, &present, &[(4, 9), (20, 20)], AddressListOperation::Add);
         assert_eq!((ranges.added, ranges.removed), (vec![(0, 15), (20, 20)], present.to_vec()));
     }
 
     #[test]
     fn delete_leaves_the_rest_of_an_element_that_lies_partly_in_the_list() {
         let present = [(0, 7), (4, 7), (8, 8)];
-        let plan = plan(PREFIX, &present, &[(0, 0), (8, 8)], ListChange::Delete);
+        let plan = plan(PREFIX, &present, &[(0, 0), (8, 8)], AddressListOperation::Delete);
         // 4 to 7 is in the set already.
         assert_eq!(plan.added, [(1, 1), (2, 3)]);
         assert_eq!((plan.removed, plan.kept), (vec![(0, 7), (8, 8)], 1));
@@ -224,15 +231,16 @@ mod tests {
     #[test]
     fn single_addresses_are_expanded_up_to_the_capacity() {
         let shape = ElementShape::Address;
-        let expanded = plan(shape, &[(2, 2)], &[(1, 3)], ListChange::Add);
+        let expanded = plan(shape, &[(2, 2)], &[(1, 3)], AddressListOperation::Add);
         assert_eq!(expanded.added, [(1, 1), (3, 3)]);
         let list = vec![(0, 4), (10, 14)];
         let fits = |capacity| {
-            plan_change(shape, Family::V4, &[], list.clone(), ListChange::Sync, capacity).is_ok()
+            plan_change(shape, Family::V4, &[], list.clone(), AddressListOperation::Sync, capacity)
+                .is_ok()
         };
         assert!(fits(10) && !fits(9));
         let whole = vec![(0, u128::MAX)];
-        let plan = plan_change(shape, Family::V6, &[], whole, ListChange::Sync, 1 << 20);
+        let plan = plan_change(shape, Family::V6, &[], whole, AddressListOperation::Sync, 1 << 20);
         assert_eq!(plan, Err(TooManyAddresses));
     }
 }
