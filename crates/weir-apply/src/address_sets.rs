@@ -1,11 +1,10 @@
-//! Sets of addresses, changed by lists: what `weir set` does.
+//! Updates of sets of addresses from lists, for `weir set`.
 //!
-//! A set of ipset or of nf_tables is read, a plan says which elements differ from what a list wants
-//! ([`element_diff`]), and only these are changed. Changes of one namespace exclude each other by a
-//! lock. In nf_tables a change is one transaction, which is refused if the ruleset changed since
-//! the set was read. ipset has no transactions: elements are added before others are removed, so an
-//! address that stays in the set is in it all the time, and what was changed is undone if the kernel
-//! refuses an element.
+//! A set of ipset or of nf_tables is read and compared with a list ([`element_diff`]); only elements
+//! that differ are changed. Changes in one namespace exclude each other by a lock. In nf_tables a
+//! change is one transaction, which is refused if the ruleset changed since the set was read. ipset
+//! has no transactions: elements are added before others are removed, so that an address that stays
+//! in the set is always in it, and the change is undone if the kernel refuses an element.
 
 pub mod address_ranges;
 mod address_set;
@@ -24,10 +23,10 @@ use self::element_diff::{AddressListOperation, SetElementDiff, TooManyAddresses,
 pub use self::set_lock::SetLock;
 use crate::ApplyError;
 
-/// A set is open for reading and changing.
+/// A set that is open for reading and changing.
 #[derive(Debug)]
 pub struct OpenAddressSet {
-    /// What it is.
+    /// Its description.
     pub set: AddressSet,
     socket: AddressSetSocket,
 }
@@ -38,12 +37,12 @@ enum AddressSetSocket {
     Nft(NftSocket),
 }
 
-/// A change that is planned, and can be made.
+/// A planned change, which can be committed.
 #[derive(Clone, Debug)]
 pub struct PlannedSetChange {
-    /// What differs.
+    /// The elements that differ.
     pub plan: SetElementDiff,
-    /// The generation of nf_tables that it was planned from.
+    /// The generation of nf_tables for which it was planned.
     generation: Option<u32>,
     present_element_count: usize,
 }
@@ -52,7 +51,7 @@ impl OpenAddressSet {
     /// Opens a set of the current network namespace.
     ///
     /// # Errors
-    /// Where there is no such set, or it is not one of addresses.
+    /// If the set does not exist or is not a set of addresses.
     pub fn open(name: AddressSetName) -> Result<OpenAddressSet, ApplyError> {
         match &name {
             AddressSetName::Ipset(set) => {
@@ -71,7 +70,7 @@ impl OpenAddressSet {
     /// Reads its elements.
     ///
     /// # Errors
-    /// Where the set is gone, or the kernel refuses.
+    /// If the set no longer exists, or the kernel refuses.
     pub fn read_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
         for _ in 0..LISTING_ATTEMPTS_MAX {
             let mut elements = self.list_elements()?;
@@ -84,8 +83,8 @@ impl OpenAddressSet {
         Err(ApplyError::SetBeingResized { set: self.set.name.set_name().to_owned() })
     }
 
-    /// Lists its elements once. While the kernel resizes the table of a set (it does after many
-    /// elements were added), its listing has some elements twice and lacks others.
+    /// Lists its elements once. While the kernel resizes the hash table of a set (after many elements
+    /// were added), its listing has some elements twice and lacks others.
     fn list_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
         match (&mut self.socket, &self.set.name) {
             (AddressSetSocket::Ipset(socket), name) => {
@@ -100,10 +99,10 @@ impl OpenAddressSet {
         }
     }
 
-    /// Plans what a list changes; `list` is in any order and may overlap.
+    /// Plans the change for a list, which may be unsorted and have overlapping entries.
     ///
     /// # Errors
-    /// Where the list does not fit into the set, or an element would lose its timeout or comment.
+    /// If the list does not fit into the set, or if an element would lose its timeout or comment.
     pub fn plan_change(
         &mut self,
         list: Vec<AddressRange>,
@@ -150,10 +149,10 @@ impl OpenAddressSet {
         Ok(PlannedSetChange { plan, generation, present_element_count: elements.ranges.len() })
     }
 
-    /// Makes a planned change.
+    /// Commits a planned change.
     ///
     /// # Errors
-    /// Where the kernel refuses; the set is as it was then.
+    /// If the kernel refuses; the set is then unchanged.
     pub fn commit(&mut self, change: &PlannedSetChange) -> Result<(), ApplyError> {
         let PlannedSetChange { plan, generation, present_element_count } = change;
         if plan.added.is_empty() && plan.removed.is_empty() {
@@ -174,7 +173,7 @@ impl OpenAddressSet {
     }
 }
 
-/// How often a set is listed whose listing has an element twice.
+/// How often a set is listed again because its listing has an element twice.
 const LISTING_ATTEMPTS_MAX: usize = 100;
-/// Single addresses that a list may be expanded to, for a set without a size.
+/// Maximum number of single addresses to which a list is expanded, for a set without a size.
 const EXPANDED_ADDRESSES_MAX: usize = 1 << 24;

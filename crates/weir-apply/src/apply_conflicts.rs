@@ -1,5 +1,5 @@
-//! What speaks against applying an artefact: rules that a packet would traverse in addition, rules
-//! of other programs that would be lost, artefacts that `load.sh` loaded.
+//! Conflicts that prevent applying an artefact: rules that packets would traverse in addition, rules
+//! of other programs that would be lost, artefacts loaded by `load.sh`.
 
 use weir_artefact::Artefact;
 use weir_kernel::ipset_list::read_ipsets;
@@ -14,12 +14,12 @@ use crate::kernel_ruleset::{
 };
 use crate::state_store::split_sets;
 
-/// Something that must be settled before an artefact can be applied.
+/// A conflict that must be resolved before an artefact can be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyConflict {
-    /// What, and the cure.
+    /// The conflict and its cure.
     pub message: String,
-    /// Whether `--force` goes on all the same.
+    /// Whether `--force` overrides it.
     pub is_forceable: bool,
 }
 
@@ -29,7 +29,7 @@ impl ApplyConflict {
     }
 }
 
-/// Lists the conflicts. `has_current_generation`: weir applied what is in force.
+/// Lists the conflicts. `has_current_generation`: the ruleset in force is a generation of weir.
 pub fn list_apply_conflicts(
     artefact: &Artefact,
     present: &KernelRuleset,
@@ -47,8 +47,8 @@ pub fn list_apply_conflicts(
             conflicts.extend(find_lost_program_chains(*table, text, artefact));
             conflicts.extend(find_line_with_unclosed_quote(text).map(|line| {
                 ApplyConflict::unforceable(format!(
-                    "table {table} has a rule with a line break in a comment or name, which could \
-                     not be restored: replace the rule first: {line}"
+                    "table {table} has a rule with a line break in a comment or name, which cannot \
+                     be restored: replace the rule first: {line}"
                 ))
             }));
         }
@@ -57,7 +57,7 @@ pub fn list_apply_conflicts(
     conflicts
 }
 
-/// Rules of iptables-nft in a table that the artefact is about.
+/// Rules of iptables-nft in a table of the artefact.
 fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Option<ApplyConflict> {
     let (family, name) = (table.nft_family(), table.table.as_str());
     let found = status.tables.iter().find(|found| {
@@ -75,7 +75,7 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
     })
 }
 
-/// An artefact that `load.sh` loaded: what was in force before it is in the state of the script.
+/// An artefact loaded by `load.sh`: the previous ruleset is in the state of the script.
 fn find_artefact_loaded_by_script(present: &KernelRuleset) -> Option<ApplyConflict> {
     let mark = present.legacy_tables.values().find_map(|text| find_artefact_mark(text));
     let what = match (mark, present.nft_tables.keys().next()) {
@@ -85,14 +85,14 @@ fn find_artefact_loaded_by_script(present: &KernelRuleset) -> Option<ApplyConfli
     };
     Some(ApplyConflict {
         message: format!(
-            "{what} is in force, and weir apply did not put it there: start unload.sh of its folder \
-             first; if there is none, --force takes what is in force as generation 0"
+            "{what} is in force and was not loaded by weir apply: run unload.sh of its folder first; \
+             without that folder, use --force to save the ruleset in force as generation 0"
         ),
         is_forceable: true,
     })
 }
 
-/// Chains of a program that are in force and that the ruleset does not have.
+/// Chains of a program that are in force and not in the ruleset.
 fn find_lost_program_chains(
     table: FamilyTable,
     text: &str,
@@ -124,14 +124,14 @@ fn find_lost_program_chains(
     };
     Some(ApplyConflict {
         message: format!(
-            "table {table} has rules of {program} in chain {chain}{more}, which the ruleset does not \
-             have: take them into the ruleset ({tool}-save prints them), or give --force"
+            "table {table} has rules of {program} in chain {chain}{more}, which are not in the ruleset: \
+             add them to the ruleset ({tool}-save prints them), or use --force"
         ),
         is_forceable: true,
     })
 }
 
-/// Sets that are there with another type than the ruleset gives them.
+/// Sets that exist with a different type than in the ruleset.
 fn find_set_type_conflicts(artefact: &Artefact) -> Vec<ApplyConflict> {
     let Some(sets) = &artefact.contents.sets else { return Vec::new() };
     if !KernelFeature::Ipset.is_loaded() {
@@ -144,8 +144,8 @@ fn find_set_type_conflicts(artefact: &Artefact) -> Vec<ApplyConflict> {
         let found = present.iter().find(|set| set.name == *name)?;
         (found.set_type != set_type).then(|| {
             ApplyConflict::unforceable(format!(
-                "set {name} is there as {}, and the ruleset has it as {set_type}: rename or destroy \
-                 it",
+                "set {name} exists with type {}, but the ruleset has it as {set_type}: rename or \
+                 destroy it",
                 found.set_type
             ))
         })

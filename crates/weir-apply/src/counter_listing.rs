@@ -1,4 +1,4 @@
-//! The counters of the ruleset in force, by original rule.
+//! The counters of the generation in force, by original rule.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,10 +25,10 @@ pub struct CounterListing {
     pub rulesets: Vec<Ruleset>,
 }
 
-/// What a rule or policy counted.
+/// The counters of a rule or policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OriginalRuleCounterRow {
-    /// Where it stands: `iptables/filter/FORWARD/3`.
+    /// Its place: `iptables/filter/FORWARD/3`.
     pub rule: String,
     /// Packets.
     pub packets: u64,
@@ -39,21 +39,23 @@ pub struct OriginalRuleCounterRow {
 /// Reads the counters of the generation in force in the current network namespace.
 ///
 /// # Errors
-/// Where no generation is in force, one is being changed, or its files are not known.
+/// If no generation is in force, one is being changed, or its files are not known.
 pub fn read_counters_by_original_rule(state: &Path) -> Result<CounterListing, ApplyOperationError> {
     let store = StateStore::find(state)?;
     let refused = |message: String| Err(ApplyOperationError::Refused(message));
     let Some(generation) = store.read_current()?.generation else {
-        return refused("no generation is in force: iptables-save -c prints counters".to_owned());
+        return refused(
+            "no generation is in force: use iptables-save -c to print counters".to_owned(),
+        );
     };
     if store.read_journal()?.is_some_and(|journal| journal.stage == JournalStage::Changing) {
-        return refused("the ruleset is being changed: start again when that has ended".to_owned());
+        return refused("the ruleset is being changed: try again later".to_owned());
     }
     let originals = read_original_rules(&store, generation)?;
     if originals.rulesets.is_empty() {
         return refused(format!(
-            "the files of generation {generation} are not known, since it was applied from a \
-             compiled folder: its manifest.json says how to add up counters"
+            "the files of generation {generation} are unknown because it was applied from a compiled \
+             directory: its manifest.json lists the counters of each rule"
         ));
     }
     let recorded = store.read_ruleset(generation)?;
@@ -89,7 +91,7 @@ impl CounterListing {
         printed.collect()
     }
 
-    /// A line for each rule: its place, packets, bytes.
+    /// One line per rule: place, packets, bytes.
     pub fn render_csv(&self) -> String {
         let lines = self.rules.iter().map(|rule| {
             // Names of chains may have commas and quotes.

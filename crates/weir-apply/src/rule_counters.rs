@@ -1,12 +1,12 @@
-//! Counters of original rules, whatever form they are counted in: read from what is in force, and
-//! carried into the texts of the ruleset that takes its place.
+//! Counters of original rules in any form: they are read from the ruleset in force and carried over
+//! into the texts of the ruleset that replaces it.
 //!
-//! A form may count one original rule in several places, and a manifest says in which
-//! ([`weir_model::CountersByOriginalRule`]). What was counted belongs to the rule, known by its
-//! content ([`weir_model::RuleContentKey`]): if the new ruleset has the rule as well, the sum is put
-//! into the first of the new places.
+//! A form may count one original rule in several places, which the manifest lists
+//! ([`weir_model::CountersByOriginalRule`]). Rules are identified by their content
+//! ([`weir_model::RuleContentKey`]): if the new ruleset also has the rule, the sum of its counters is
+//! written to the first of its new places.
 //!
-//! Counts are read before the steps begin. What tables of legacy iptables count between that and
+//! Counters are read before the steps begin. What tables of legacy iptables count between that and
 //! their replacement is added afterwards (`counts_during_change`), if weir replaces them natively and the new
 //! place is a rule of legacy iptables. Elements of sets and tables of nft lose what they count in
 //! that time.
@@ -30,8 +30,8 @@ pub(crate) use self::counts_during_change::{
 pub use self::original_rules::{OriginalRuleCounters, OriginalRules};
 use crate::kernel_ruleset::KernelRuleset;
 
-/// Puts the counts of the rules in force into the texts of a ruleset that has the same rules.
-/// Returns how many rules that counted anything are not in it.
+/// Writes the counters of the rules in force into the texts of a new ruleset. Returns the number of
+/// rules with counted packets that are not in it.
 pub(crate) fn carry_counters(
     old: &OriginalRules,
     in_force: &CountersByLocation,
@@ -65,7 +65,7 @@ mod tests {
     use crate::kernel_ruleset::FamilyTable;
 
     #[test]
-    fn a_rule_keeps_its_count_under_another_number_and_a_new_one_begins_at_zero() {
+    fn a_renumbered_rule_keeps_its_counters_and_a_new_rule_starts_at_zero() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let ruleset = |rules: &str| {
             let mut ruleset = KernelRuleset::default();

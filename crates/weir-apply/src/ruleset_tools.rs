@@ -1,9 +1,9 @@
-//! The tools of rulesets: `iptables-legacy-restore`, `nft`, `ipset`. They are run in the network
-//! namespace of the calling thread.
+//! Running the tools `iptables-legacy-restore`, `nft` and `ipset`, in the network namespace of the
+//! calling thread.
 //!
-//! A tool that changes something has the lock of the state as its standard output, to which it
-//! writes nothing. If weir is killed, the lock is thus held until the tool has ended. No tool runs
-//! for longer than a limit: then it is killed, with all processes that it started.
+//! A tool that changes something gets the lock file of the state as its standard output, to which it
+//! writes nothing. If weir is killed, the lock is therefore held until the tool has exited. A tool
+//! that exceeds its time limit is killed, with all processes that it started.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -16,27 +16,26 @@ use rustix::process::Signal;
 
 use crate::ApplyOperationError;
 
-/// How long a tool may take: a multiple of what the largest rulesets need.
+/// Time limit of a tool: a multiple of what the largest rulesets need.
 const TOOL_TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs a tool that changes nothing and returns what it prints.
 ///
 /// # Errors
-/// Where it is not installed or fails.
+/// If it is not installed or fails.
 pub(crate) fn read_tool_output(words: &[&str]) -> Result<String, ApplyOperationError> {
     let output = run_tool(words, "", Stdio::piped(), TOOL_TIME_LIMIT)?;
     String::from_utf8(output.stdout).map_err(|_| ApplyOperationError::ToolFailed {
         command: words.join(" "),
-        message:
-            "its output is not UTF-8: give the rule that has such a comment or name another one"
-                .to_owned(),
+        message: "its output is not UTF-8: change the comment or name in the rule that is not"
+            .to_owned(),
     })
 }
 
 /// Runs a tool that changes the ruleset, with a text as its standard input.
 ///
 /// # Errors
-/// Where it is not installed or fails.
+/// If it is not installed or fails.
 pub(crate) fn run_changing_tool(
     words: &[&str],
     input: &str,
@@ -64,10 +63,10 @@ fn run_tool(
     let mut stdin = child.stdin.take().expect("it is a pipe");
     let (ended, end) = mpsc::channel();
     let (written, output, in_time) = std::thread::scope(|scope| {
-        // A tool that fails reads no further; what it says is worth more than the broken pipe.
+        // A tool that fails stops reading; its error message matters more than the broken pipe.
         let writer = scope.spawn(move || stdin.write_all(input.as_bytes()));
-        // The number of the group is not used again before the tool is waited for, and that comes
-        // after its last process has closed standard error.
+        // The group ID cannot be reused before the tool is waited for, which happens after its last
+        // process has closed standard error.
         let watch = scope.spawn(move || {
             let in_time = end.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout);
             if !in_time {
@@ -98,7 +97,7 @@ fn run_tool(
 
 fn tool_command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
-    // ipset looks for a new resolv.conf for each address unless told otherwise (resolv.conf(5)).
+    // Without this option, ipset checks resolv.conf for changes for each address (resolv.conf(5)).
     command.args(&words[1..]).env("LC_ALL", "C").env("RES_OPTIONS", "no-reload");
     command
 }

@@ -1,7 +1,7 @@
-//! Carries out steps in the current network namespace.
+//! Executes steps in the current network namespace.
 //!
-//! A table of legacy iptables is replaced natively if weir knows all of its matches and targets,
-//! else by the tool; sets and nft tables by their tools.
+//! A table of legacy iptables is replaced natively if weir can encode all of its matches and targets,
+//! otherwise by the tool; sets and nft tables are always changed by their tools.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -26,10 +26,10 @@ use crate::ruleset_tools::run_changing_tool;
 use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
 use crate::{ApplyError, ApplyOperationError};
 
-/// How long another program may hold the xtables lock.
+/// How long to wait for the xtables lock.
 const XTABLES_LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// How a table of legacy iptables gets into the kernel.
+/// How a table of legacy iptables is loaded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LegacyLoadMethod {
     /// weir encodes it.
@@ -50,7 +50,7 @@ impl LegacyLoadMethod {
         }
     }
 
-    /// The tool, if it is one.
+    /// The tool, unless it is loaded natively.
     pub fn tool(&self, family: Family) -> Option<&'static str> {
         match (self, family) {
             (LegacyLoadMethod::Native(_), _) => None,
@@ -60,7 +60,7 @@ impl LegacyLoadMethod {
     }
 }
 
-/// Finds out how a table can be loaded. Sets that its rules name need not be there yet.
+/// Determines how a table can be loaded. Sets that its rules use need not exist yet.
 pub fn choose_legacy_load_method(table: FamilyTable, text: &str) -> LegacyLoadMethod {
     let settings = ParserSettings { family: Some(table.family), ..ParserSettings::default() };
     let tool = |reason: String| LegacyLoadMethod::RestoreTool { reason };
@@ -77,21 +77,21 @@ pub fn choose_legacy_load_method(table: FamilyTable, text: &str) -> LegacyLoadMe
     }
 }
 
-/// What steps change, and to what.
+/// The context in which steps are executed.
 pub(crate) struct StepExecution<'r> {
-    /// What is in force when the steps begin: a table that differs by the time of its step was
-    /// changed by somebody else.
+    /// The ruleset in force when the steps begin: a table that differs at the time of its step was
+    /// changed by another program.
     pub expected: &'r KernelRuleset,
-    /// What shall be in force.
+    /// The ruleset to put in force.
     pub wanted: &'r KernelRuleset,
     /// The lock of the state, which tools hold as well.
     pub lock: &'r File,
-    /// What natively replaced tables of legacy iptables had counted at the end.
+    /// The final counters of natively replaced tables of legacy iptables.
     pub replaced_counters: RefCell<CountersByLocation>,
 }
 
 impl StepExecution<'_> {
-    /// Carries out a step as a whole, or not at all.
+    /// Executes a step completely or not at all.
     pub(crate) fn run(&self, step: &ApplyStep) -> Result<(), ApplyOperationError> {
         match step {
             ApplyStep::DestroySpareSet { set } => self.destroy_set(&spare_set_name(set)),
@@ -152,7 +152,7 @@ impl StepExecution<'_> {
         run_changing_tool(&["ipset", "restore"], text, self.lock)
     }
 
-    /// Creates the sets of others that are missing. Returns those that cannot be created, and why.
+    /// Creates missing foreign sets. Returns those that cannot be created, with the error.
     pub(crate) fn restore_foreign_sets(
         &self,
     ) -> Result<Vec<(String, ApplyOperationError)>, ApplyOperationError> {
@@ -166,7 +166,7 @@ impl StepExecution<'_> {
         let mut failed = Vec::new();
         for (set, text) in missing {
             if let Err(error) = self.restore_sets(text) {
-                // A set without some of its elements would be taken for the whole.
+                // A partly filled set must not remain.
                 let _ = self.destroy_set(set);
                 failed.push((set.clone(), error));
             }
@@ -196,8 +196,8 @@ impl StepExecution<'_> {
                 match error.kind() {
                     Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                         ApplyOperationError::Refused(format!(
-                            "table {table} was not changed: for {} s, another program has held the \
-                             lock of iptables, {}: wait until it has ended, and start again",
+                            "table {table} was not changed: another program has held the lock of \
+                             iptables, {1}, for {0} s: wait until it exits, then try again",
                             XTABLES_LOCK_WAIT.as_secs(),
                             lock_file.display()
                         ))
@@ -224,7 +224,7 @@ impl StepExecution<'_> {
     }
 }
 
-/// The text of a set under another name.
+/// The text of a set with another name.
 fn rename_set(text: &str, name: &str) -> String {
     let rename = |line: &str| {
         let mut words = line.splitn(3, ' ');
@@ -234,7 +234,7 @@ fn rename_set(text: &str, name: &str) -> String {
     text.lines().filter(|line| !line.is_empty()).map(rename).collect()
 }
 
-/// `iptables-restore -c` wants counters in front of every rule.
+/// `iptables-restore -c` requires counters before every rule.
 fn add_missing_counters(text: &str) -> String {
     let add = |line: &str| match line.starts_with("-A ") {
         true => format!("[0:0] {line}\n"),

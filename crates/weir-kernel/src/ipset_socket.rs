@@ -64,7 +64,7 @@ impl IpsetSocket {
     /// Opens the sets of the current network namespace. The kernel loads ipset if it is not there.
     ///
     /// # Errors
-    /// Where the kernel has no netlink.
+    /// If the kernel has no netlink.
     pub fn open() -> Result<IpsetSocket, KernelError> {
         let socket = NetlinkSocket::open(NetlinkProtocol::Netfilter);
         Ok(IpsetSocket { socket: socket.map_err(KernelError::io("open", "ipset"))? })
@@ -73,7 +73,7 @@ impl IpsetSocket {
     /// The revisions of a type that the kernel has.
     ///
     /// # Errors
-    /// Where it has no such type.
+    /// If it has no such type.
     pub fn read_type_revisions(
         &mut self,
         type_name: &str,
@@ -94,7 +94,7 @@ impl IpsetSocket {
     /// Creates a set. `fill` writes its attributes.
     ///
     /// # Errors
-    /// Where there is one of its name, or the kernel refuses.
+    /// If there is one of its name, or the kernel refuses.
     pub fn create_set(
         &mut self,
         set: &IpsetIdentity,
@@ -113,7 +113,7 @@ impl IpsetSocket {
     /// Destroys a set.
     ///
     /// # Errors
-    /// Where there is none, or a rule or another set uses it.
+    /// If there is none, or a rule or another set uses it.
     pub fn destroy_set(&mut self, name: &str) -> Result<(), IpsetError> {
         self.send_set_command("destroy", IPSET_CMD_DESTROY, name, None)
     }
@@ -121,7 +121,7 @@ impl IpsetSocket {
     /// Removes all elements of a set.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn flush_set(&mut self, name: &str) -> Result<(), IpsetError> {
         self.send_set_command("flush", IPSET_CMD_FLUSH, name, None)
     }
@@ -129,7 +129,7 @@ impl IpsetSocket {
     /// Gives a set another name.
     ///
     /// # Errors
-    /// Where there is none, a rule or another set uses it, or the new name is taken.
+    /// If there is none, a rule or another set uses it, or the new name is taken.
     pub fn rename_set(&mut self, name: &str, new_name: &str) -> Result<(), IpsetError> {
         self.send_set_command("rename", IPSET_CMD_RENAME, name, Some(new_name))
     }
@@ -137,7 +137,7 @@ impl IpsetSocket {
     /// Exchanges the names of two sets: rules that use one use the other from then on.
     ///
     /// # Errors
-    /// Where one is missing, or they are of different types.
+    /// If one is missing, or they are of different types.
     pub fn swap_sets(&mut self, name: &str, other_name: &str) -> Result<(), IpsetError> {
         self.send_set_command("swap", IPSET_CMD_SWAP, name, Some(other_name))
     }
@@ -204,7 +204,7 @@ impl IpsetSocket {
     /// `start` and what the listing is made of: a set, then its elements.
     ///
     /// # Errors
-    /// Where there is no such set, or what the kernel writes is malformed.
+    /// If there is no such set, or what the kernel writes is malformed.
     pub fn fold_sets<S>(
         &mut self,
         name: Option<&str>,

@@ -31,7 +31,7 @@ impl NetworkNamespaceIdentity {
     /// That of the current thread.
     ///
     /// # Errors
-    /// Where `/proc` is not mounted.
+    /// If `/proc` is not mounted.
     pub fn of_current_thread() -> Result<NetworkNamespaceIdentity, KernelError> {
         let own = fs::metadata(OWN_NAMESPACE_FILE)
             .map_err(KernelError::io("read", OWN_NAMESPACE_FILE))?

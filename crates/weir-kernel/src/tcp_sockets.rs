@@ -48,7 +48,7 @@ pub enum TcpSocketState {
 /// Reads the TCP sockets of both families.
 ///
 /// # Errors
-/// Where the kernel has no socket diagnostics (`CONFIG_INET_DIAG`).
+/// If the kernel has no socket diagnostics (`CONFIG_INET_DIAG`).
 pub fn read_tcp_sockets() -> Result<Vec<TcpSocketSummary>, KernelError> {
     let mut socket = NetlinkSocket::open(NetlinkProtocol::SocketDiagnostics)
         .map_err(KernelError::io("open", "socket diagnostics"))?;

@@ -216,28 +216,28 @@ Example:
         after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"
     )]
     Traffic(TrafficArgs),
-    /// Show what an apply would change, step by step, and what speaks against it.
+    /// Show the steps of an apply, what they change, and what prevents it.
     #[command(after_help = "\
-The ruleset is compiled and checked as by weir compile. Nothing is changed and nothing written.
-Steps are in the order in which they are carried out.
+The ruleset is compiled and checked as by weir compile. Nothing is changed or written. Steps
+are listed in the order of their execution.
 
-Exit status 0 it can be applied, 1 there are conflicts, 2 error.
+Exit status 0 it can be applied, 1 conflicts, 2 error.
 
 Example:
   sudo weir plan office.rules --to nft
   sudo weir plan office.rules --to tree --json | jq '.steps[].description'")]
     Plan(PlanArgs),
-    /// Put a ruleset in force as a new generation: all or nothing, with a way back.
+    /// Put a ruleset in force as a new generation: all or nothing, and reversible.
     #[command(after_help = "\
-The ruleset is compiled and checked as by weir compile. Everything is prepared next to what is in
-force, then changed in an order in which a packet traverses the old ruleset, the new one or both, and
-never none. If a step fails, or weir is killed, the old ruleset is restored. What was in force before
-the first apply becomes a generation that weir rollback can restore.
+The ruleset is compiled and checked as by weir compile. The ruleset in force is then replaced
+in steps, ordered so that every packet traverses the old ruleset, the new one or both. If a step
+fails, or weir is killed, the old ruleset is restored. The ruleset that was in force before the first
+apply is saved as a generation that weir rollback can restore.
 
-With --confirm, the old ruleset is restored after that time unless weir confirm is started from a TCP
-connection that was made since. The timer survives weir and its terminal.
+With --confirm, the old ruleset is restored after that time unless weir confirm is run over a TCP
+connection opened after the change. The timer does not depend on weir or its terminal.
 
-It is refused if other programs changed what the last generation put in force, if rules of
+An apply is refused if other programs changed the ruleset of the last generation, if rules of
 iptables-nft would be evaluated as well, and if chains of other programs would be lost.
 
 Example:
@@ -245,17 +245,17 @@ Example:
   sudo weir apply office.rules --ip6 office.rules6 --to ipset
   sudo weir apply --artefact office-nft --netns customer7")]
     Apply(ApplyArgs),
-    /// Keep the generation that waits for its confirmation.
+    /// Confirm the generation in force, so that it is not rolled back.
     #[command(after_help = "\
-Start it in a new session, which shows that one can still log in: an ancestor of the command must
+Run it in a new session, which shows that you can still log in: a parent process of the command must
 have a TCP connection from another host that was accepted after the ruleset was in force. At a
-console, give --console.
+console, use --console.
 
 Example:
   sudo weir confirm
   sudo weir confirm --console")]
     Confirm(ConfirmArgs),
-    /// Restore an earlier generation, with the counters that it had.
+    /// Restore an earlier generation; rules keep their counters.
     #[command(after_help = "\
 Without a number, the generation before the current one is restored.
 
@@ -263,21 +263,21 @@ Example:
   sudo weir rollback
   sudo weir rollback 0")]
     Rollback(RollbackArgs),
-    /// List generations: what was applied when, from which files, in which form.
+    /// List generations with their time, form, files and outcome.
     #[command(
         after_help = "Example:\n  sudo weir history\n  sudo weir history --json | jq '.in_force'"
     )]
     History(HistoryArgs),
-    /// Print the original ruleset in force with its counters, whatever its form.
+    /// Print the original ruleset with the counters of the form in force.
     #[command(after_help = "\
-The counters of the form are added up for each rule of the files that were applied. Rules that a new
-generation has as well keep their counts.
+The counters of the form are summed for each rule of the files that were applied. Rules that are also
+in the next generation keep their counters.
 
 Example:
   sudo weir counters
   sudo weir counters --format csv > counters.csv")]
     Counters(CountersArgs),
-    /// End changes that are interrupted; roll back what nobody confirms.
+    /// Recover interrupted changes; roll back unconfirmed generations.
     #[command(hide = true)]
     Supervise(SuperviseArgs),
     /// Run studies and show their results.
@@ -295,7 +295,7 @@ Example:
   sudo weir status
   sudo weir status --netns customer7 --json | jq '.firewalls_by_family'")]
     Status(StatusArgs),
-    /// List and change sets of addresses: block lists of ipset and nftables.
+    /// List sets of ipset and nftables, and update sets of addresses from lists.
     #[command(subcommand)]
     Set(SetCommand),
     /// Print the kernel settings that the studied papers tuned, as today's sysctls.

@@ -140,7 +140,7 @@ fn a_rejected_line_is_named_and_nothing_is_changed() {
     }
     assert_eq!(sets.elements("s"), ["192.0.2.0/24"]);
     let errors = sets.refused(&["add", "s", "nowhere.txt"]);
-    assert!(errors.contains("is no address, prefix or range"), "{errors}");
+    assert!(errors.contains("is not an address, prefix or range"), "{errors}");
     let errors = sets.refused(&["add", "nowhere", "192.0.2.1"]);
     assert!(errors.contains("ipset create nowhere hash:net"), "{errors}");
     let good = sets.file("good.txt", "198.51.100.0/24\n");

@@ -1,9 +1,9 @@
-//! Ranges of addresses: merged, subtracted from one another, split into prefixes.
+//! Ranges of addresses: merging, subtracting, splitting into prefixes.
 
 use weir_model::Family;
 use weir_syntax::address_list::AddressRange;
 
-/// Sorts ranges and merges those that overlap or touch.
+/// Sorts ranges and merges those that overlap or are adjacent.
 pub fn merge_ranges(mut ranges: Vec<AddressRange>) -> Vec<AddressRange> {
     ranges.sort_unstable();
     let mut merged: Vec<AddressRange> = Vec::with_capacity(ranges.len());
@@ -65,7 +65,7 @@ pub(super) fn push_prefixes_of_range(
     }
 }
 
-/// The last address of a block of so many bits, counted from its first.
+/// The last address of a block of this size in bits, relative to its first address.
 const fn last_offset_of_block(size_bits: u32) -> u128 {
     match size_bits {
         128.. => u128::MAX,
@@ -73,7 +73,7 @@ const fn last_offset_of_block(size_bits: u32) -> u128 {
     }
 }
 
-/// The length of the prefix that a range is, if it is one.
+/// The prefix length of a range, if it is a prefix.
 pub(super) fn prefix_len_of_range((first, last): AddressRange, family: Family) -> Option<u32> {
     let size_bits = match (last - first).checked_add(1) {
         None => 128,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_outside_of_merged_ranges_remain() {
+    fn subtraction_leaves_the_parts_outside_the_merged_ranges() {
         let merged = [(5, 9), (20, 29), (u128::MAX - 1, u128::MAX)];
         assert_eq!(subtract_merged_ranges((0, 40), &merged), [(0, 4), (10, 19), (30, 40)]);
         assert_eq!(subtract_merged_ranges((6, 8), &merged), []);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_the_fewest_prefixes() {
+    fn a_range_is_split_into_the_fewest_prefixes() {
         assert_eq!(prefixes((0, 255), Family::V4, 0), [(0, 255)]);
         assert_eq!(prefixes((1, 6), Family::V4, 0), [(1, 1), (2, 3), (4, 5), (6, 6)]);
         assert_eq!(prefixes((0, V4_MAX), Family::V4, 0), [(0, V4_MAX)]);

@@ -1,21 +1,22 @@
-//! What has to be added to a set and removed from it, so that a list of addresses is in it, is not
-//! in it, or is all that is in it.
+//! The elements to add to a set and to remove from it so that it contains a list of addresses,
+//! contains none of them, or contains exactly them.
 //!
-//! A set can hold single addresses, prefixes or any ranges. The meaning of a list is its addresses:
-//! a list is merged first and then written as what the set can hold. Afterwards:
+//! A set can hold single addresses, prefixes or any ranges. The meaning of a list is the addresses
+//! that it contains: the list is merged first and then converted to elements that the set can hold.
+//! The result of each operation:
 //!
-//! * add: all addresses of the list are in the set. A set of ranges cannot hold two that overlap,
-//!   so ranges of the set that the list touches are merged with it.
-//! * delete: no address of the list is in the set. An element that lies partly in the list is
-//!   replaced by what remains of it.
-//! * sync: the set has the elements of the merged list, and no others.
+//! * add: the set contains all addresses of the list. A set of ranges cannot hold two that overlap,
+//!   so ranges of the set that overlap the list or are adjacent to it are merged with it.
+//! * delete: the set contains no address of the list. An element that is partly in the list is
+//!   replaced by its remaining addresses.
+//! * sync: the set has exactly the elements of the merged list.
 
 use weir_model::Family;
 use weir_syntax::address_list::AddressRange;
 
 use super::address_ranges::{merge_ranges, push_prefixes_of_range, subtract_merged_ranges};
 
-/// What a set can hold as one element.
+/// What one element of a set can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementShape {
     /// A single address.
@@ -29,36 +30,36 @@ pub enum ElementShape {
     Range,
 }
 
-/// What is to be done with the addresses of a list.
+/// An operation on a set with a list of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressListOperation {
-    /// They are added.
+    /// Add the addresses.
     Add,
-    /// They are deleted.
+    /// Delete the addresses.
     Delete,
-    /// They become all that the set has.
+    /// Make the set contain exactly the addresses.
     Sync,
 }
 
-/// The elements that change.
+/// The elements of a set that change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetElementDiff {
     /// Elements to add, sorted.
     pub added: Vec<AddressRange>,
     /// Elements to remove, sorted.
     pub removed: Vec<AddressRange>,
-    /// How many elements stay.
+    /// Number of elements that are kept.
     pub kept: usize,
-    /// Elements that are removed although addresses of theirs stay, in others: what they have
-    /// besides their addresses is lost.
+    /// Removed elements whose addresses partly stay in the set, in other elements: their timeouts and
+    /// comments are lost.
     pub replaced: Vec<AddressRange>,
 }
 
-/// A list with more single addresses than a set can hold.
+/// A list has more single addresses than a set can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyAddresses;
 
-/// Plans a change. `present`: the elements of the set, sorted.
+/// Computes the difference. `present`: the elements of the set, sorted.
 ///
 /// # Errors
 /// If the list has more than `capacity` single addresses for a set of these.
@@ -90,7 +91,7 @@ pub fn plan_change(
     }
 }
 
-/// Writes merged ranges as elements, sorted.
+/// Converts merged ranges to elements, sorted.
 fn elements_of_ranges(
     shape: ElementShape,
     family: Family,
@@ -118,7 +119,7 @@ fn elements_of_ranges(
     Ok(elements)
 }
 
-/// What leads from one sorted list to another.
+/// The difference of two sorted lists.
 fn difference(present: &[AddressRange], wanted: &[AddressRange]) -> SetElementDiff {
     let mut plan = SetElementDiff::default();
     let (mut present, mut wanted) = (present.iter().peekable(), wanted.iter().peekable());
@@ -172,7 +173,7 @@ fn plan_deletion(
             ElementShape::Address | ElementShape::Range => plan.added.extend(rest),
         }
     }
-    // Nested prefixes may leave the same remainder, or one that is there.
+    // Nested prefixes may leave equal remainders, or one that is an element already.
     plan.added.sort_unstable();
     plan.added.dedup();
     plan.added.retain(|added| present.binary_search(added).is_err());
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn add_keeps_what_is_there_and_merges_only_ranges() {
+    fn add_keeps_elements_and_merges_only_ranges() {
         let present = [(0, 3), (8, 15)];
         let prefixes =
             plan(PREFIX, &present, &[(0, 1), (2, 3), (16, 16)], AddressListOperation::Add);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn delete_leaves_the_rest_of_an_element_that_lies_partly_in_the_list() {
+    fn delete_keeps_the_rest_of_an_element_that_is_partly_in_the_list() {
         let present = [(0, 7), (4, 7), (8, 8)];
         let plan = plan(PREFIX, &present, &[(0, 0), (8, 8)], AddressListOperation::Delete);
         // 4 to 7 is in the set already.

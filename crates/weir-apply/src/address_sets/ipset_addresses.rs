@@ -15,7 +15,7 @@ use crate::ApplyError;
 use crate::ipsets::ipset_decoder::{DecodedSet, decode_address};
 use crate::ipsets::ipset_encoder::put_address;
 
-/// Shortest prefix that a set takes: the kernel refuses one of length 0.
+/// Shortest prefix of a set: the kernel refuses length 0.
 const MIN_PREFIX_LEN: u32 = 1;
 
 pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<AddressSet, ApplyError> {
@@ -36,7 +36,7 @@ pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<Addre
     let missing = || ApplyError::NoSuchSet {
         set: name.to_owned(),
         cure: format!(
-            "create it, e.g. with `ipset create {name} hash:net maxelem 1048576`, or name family \
+            "create it, e.g. with `ipset create {name} hash:net maxelem 1048576`, or give family \
              and table with --nft"
         ),
     };
@@ -44,7 +44,7 @@ pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<Addre
     header.describe()
 }
 
-/// What the kernel says about a set without its elements.
+/// The header of a set, as listed by the kernel.
 struct DecodedIpsetHeader {
     identity: IpsetIdentity,
     /// `None` if weir does not know its type or an attribute of it.
@@ -71,7 +71,7 @@ impl DecodedIpsetHeader {
         let shape = match set.kind.data_types[..] {
             [SetDataType::Ip] => ElementShape::Address,
             [SetDataType::Net] => ElementShape::Prefix { min_prefix_len: MIN_PREFIX_LEN },
-            _ => return Err(unmanaged(" has other elements than addresses or prefixes")),
+            _ => return Err(unmanaged(" has elements other than addresses or prefixes")),
         };
         let mut bounds = None;
         for option in &set.options {
@@ -141,7 +141,7 @@ fn add_listed_element(
     Ok(())
 }
 
-/// Changes the elements: added ones first, if there is room for both.
+/// Changes the elements. They are added first if there is room for the old and the new ones.
 pub(super) fn commit(
     socket: &mut IpsetSocket,
     set: &AddressSet,
@@ -150,7 +150,7 @@ pub(super) fn commit(
 ) -> Result<(), ApplyError> {
     let has_room =
         set.capacity.is_none_or(|capacity| present_element_count + plan.added.len() <= capacity);
-    // Other programs, and timeouts, may have come first: what is to be there may be there.
+    // Because of other programs and timeouts, elements to add may exist, and elements to delete may not.
     let add = (ElementChange::AddOrReplace, &plan.added[..]);
     let delete = (ElementChange::DeleteIfPresent, &plan.removed[..]);
     let steps = if has_room { [add, delete] } else { [delete, add] };
@@ -173,8 +173,8 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Undoes whole steps and a part of one. What the kernel refuses now is not reported: the error
-/// that led here is.
+/// Undoes complete steps and a part of one. Errors are ignored: the caller reports the error that
+/// made this necessary.
 fn undo_element_changes(
     socket: &mut IpsetSocket,
     set: &AddressSet,

@@ -1,7 +1,8 @@
 //! Sets of nf_tables whose keys are addresses.
 //!
-//! An interval is two elements of the kernel: its first address, and the address after its last
-//! with the flag `NFT_SET_ELEM_INTERVAL_END`, unless the interval ends with the last address.
+//! In the kernel, an interval is two elements: its first address, and the address after its last one
+//! with the flag `NFT_SET_ELEM_INTERVAL_END`. The second is absent if the interval ends at the highest
+//! address.
 
 use weir_kernel::netlink::attribute::{AttributeWriter, MalformedNetlink, NetlinkAttributes};
 use weir_kernel::nft_protocol::*;
@@ -52,7 +53,7 @@ pub(super) fn describe_set(
         }
     };
     if flags & (NFT_SET_MAP | NFT_SET_OBJECT | NFT_SET_ANONYMOUS | NFT_SET_CONSTANT) != 0 {
-        let reason = "it is a map, or a constant or unnamed set".to_owned();
+        let reason = "it is a map, a constant set or an unnamed set".to_owned();
         return Err(ApplyError::NotAnAddressSet { set: place.set.clone(), reason });
     }
     let shape = match flags & NFT_SET_INTERVAL {
@@ -72,7 +73,7 @@ pub(super) fn describe_set(
 /// Elements as the kernel lists them.
 #[derive(Default)]
 struct ListedNftElements {
-    /// Key, and whether it is the end of an interval; the end comes first.
+    /// Keys, and whether each starts or ends an interval; of equal keys, the end comes first.
     keys: Vec<(u128, IntervalSide)>,
     ranges_with_metadata: Vec<u128>,
     has_catchall: bool,
@@ -94,7 +95,7 @@ pub(super) fn read_elements(
             listed.add(element)
         })?;
     if listed.has_catchall {
-        let reason = "it has an element of all other keys (*)".to_owned();
+        let reason = "it has a catch-all element (*)".to_owned();
         return Err(ApplyError::NotAnAddressSet { set: place.set.clone(), reason });
     }
     let mut ranges = Vec::with_capacity(listed.keys.len());
@@ -121,7 +122,7 @@ pub(super) fn read_elements(
     Ok(AddressSetElements { ranges_with_metadata, ranges, first_nomatch_range: None })
 }
 
-/// Whether the user data of an element has a comment: nft also keeps flags there, of intervals
+/// Whether the user data of an element has a comment: nft also stores flags there, for intervals
 /// without an end (`NFTNL_UDATA_SET_ELEM_FLAGS`).
 fn has_comment(mut userdata: &[u8]) -> bool {
     const NFTNL_UDATA_SET_ELEM_COMMENT: u8 = 0;

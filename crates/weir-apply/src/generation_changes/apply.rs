@@ -1,4 +1,4 @@
-//! A new generation.
+//! Applying an artefact as a new generation.
 
 use std::time::Duration;
 
@@ -29,38 +29,38 @@ use crate::state_store::{
 };
 use crate::step_execution::choose_legacy_load_method;
 
-/// What is to be applied.
+/// The artefact to apply, and how.
 #[derive(Clone, Debug)]
 pub struct ApplyRequest<'a> {
     /// The compiled form.
     pub artefact: &'a Artefact,
-    /// What it was compiled from, with its texts; none of a compiled folder.
+    /// The files that it was compiled from, with their texts; none for a compiled directory.
     pub sources: Vec<(SourceFile, &'a str)>,
-    /// The words of the command.
+    /// The command line.
     pub command: Vec<String>,
-    /// How long the confirmation may take, if one is required.
+    /// Time limit of the confirmation, if one is required.
     pub confirm: Option<Duration>,
-    /// Whether to go on if somebody else changed what is in force.
+    /// Whether to proceed if another program changed the ruleset in force.
     pub ignores_foreign_changes: bool,
 }
 
-/// What an apply did.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedGeneration {
     /// The new generation.
     pub generation: u32,
     /// The generation that was in force before.
     pub previous: u32,
-    /// The steps.
+    /// The executed steps.
     pub steps: Vec<ApplyStep>,
-    /// Seconds in which it must be confirmed.
+    /// Time limit of the confirmation in seconds.
     pub confirm_seconds: Option<u64>,
-    /// Rules of before that had counted packets and that the new ruleset does not have.
+    /// Number of previous rules with counted packets that are not in the new ruleset.
     pub dropped_counter_rules: usize,
 }
 
 impl ApplyRequest<'_> {
-    /// The rules that are applied, and where they will be counted.
+    /// The original rules of the artefact, and where they are counted.
     fn original_rules(&self) -> OriginalRules {
         let texts: Vec<(Family, String)> = self
             .sources
@@ -77,7 +77,7 @@ impl LockedGenerations {
     /// `start_supervisor` is called before the first change.
     ///
     /// # Errors
-    /// Where it is refused or fails: then the ruleset of before is in force.
+    /// If it is refused or fails; the previous ruleset is then in force.
     pub fn apply(
         &mut self,
         request: &ApplyRequest<'_>,
@@ -98,7 +98,7 @@ impl LockedGenerations {
         refuse_conflicts(request, &present, current.generation.is_some())?;
         let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
         let old_originals = match current.generation {
-            // Rules that others added or removed have moved the places of the others.
+            // If another program added or removed rules, numbers no longer identify the original rules.
             Some(generation)
                 if check_unchanged_by_others(&recorded, &present.ruleset, generation).is_ok() =>
             {
@@ -151,8 +151,8 @@ impl LockedGenerations {
         })
     }
 
-    /// Changes the ruleset, and carries counters over that are read immediately before. Returns how
-    /// many rules that had counted packets are not in the new one.
+    /// Changes the ruleset and carries over counters, which are read immediately before. Returns the
+    /// number of rules with counted packets that are not in the new ruleset.
     fn change_ruleset_and_carry_counters(
         &self,
         request: &ApplyRequest<'_>,
@@ -168,7 +168,7 @@ impl LockedGenerations {
         Ok(dropped)
     }
 
-    /// Saves what is in force: with the current generation, or as the first one.
+    /// Saves the ruleset in force in the current generation, or as the first generation.
     fn save_ruleset_in_force(
         &mut self,
         request: &ApplyRequest<'_>,
@@ -186,7 +186,7 @@ impl LockedGenerations {
             self.store.write_current(generation, generation)?;
             return Ok(generation);
         };
-        // A table that no generation was about until now is as it was before weir.
+        // A table that no generation contained until now is unchanged since before weir.
         let mut before_weir = self.store.read_ruleset(baseline)?;
         let known = before_weir.legacy_tables.len();
         for (table, text) in &present.ruleset.legacy_tables {
@@ -209,7 +209,7 @@ impl LockedGenerations {
         )
     }
 
-    /// Writes all that a new generation consists of. It is not in force yet.
+    /// Writes the files of a new generation, which is not in force yet.
     fn write_new_generation(
         &self,
         request: &ApplyRequest<'_>,
@@ -219,7 +219,7 @@ impl LockedGenerations {
         let generation = self.store.create_generation_folder()?;
         let written = self.write_generation_folder(request, wanted, generation, previous);
         if written.is_err() {
-            // Room on a disk that may be full.
+            // To free space on a disk that may be full.
             let _ = self.store.remove_generation(generation);
         }
         written.map(|()| generation)
@@ -248,7 +248,7 @@ impl LockedGenerations {
         self.store.write_generation(&record)
     }
 
-    /// Checks that the new ruleset is in force and records it as the kernel lists it.
+    /// Checks that the new ruleset is in force, and records the kernel's listing of it.
     fn record_generation_in_force(
         &self,
         request: &ApplyRequest<'_>,
@@ -284,7 +284,7 @@ impl LockedGenerations {
         self.store.write_journal(journal)
     }
 
-    /// Restores the ruleset of before after an error, and says which error it was.
+    /// Restores the previous ruleset after an error, and returns that error.
     fn undo_apply(
         &self,
         journal: &Journal,
@@ -307,7 +307,7 @@ impl LockedGenerations {
             },
             Ok(()) => {
                 let forgotten = self.store.remove_journal();
-                // A generation that was never in force is of no use; the next one replaces it.
+                // A generation that was never in force is useless; the next one replaces it.
                 let _ = self.store.remove_generation(journal.to);
                 forgotten.err().unwrap_or(cause)
             }
@@ -315,7 +315,7 @@ impl LockedGenerations {
     }
 }
 
-/// What is in force of the tables of an artefact and of a generation, and of its sets.
+/// Reads the ruleset in force for the tables of an artefact and of a generation, and its sets.
 pub(crate) fn read_affected_ruleset_in_force(
     artefact: &Artefact,
     recorded: &KernelRuleset,
@@ -327,8 +327,8 @@ pub(crate) fn read_affected_ruleset_in_force(
     read_tables_and_sets_in_force(&tables, &[recorded])
 }
 
-/// The ruleset that an artefact puts in force in the place of `present`, of which a generation has
-/// recorded `recorded`.
+/// The ruleset that replaces `present` when an artefact is applied. `recorded` is the record of the
+/// current generation.
 pub(crate) fn plan_wanted_ruleset(
     artefact: &Artefact,
     recorded: &KernelRuleset,
@@ -369,7 +369,7 @@ fn refuse_conflicts(
     }
 }
 
-/// Refuses steps whose tool is missing, before the first of them.
+/// Checks, before the first step, that the tools of all steps are installed.
 fn check_required_tools(
     steps: &[ApplyStep],
     wanted: &KernelRuleset,

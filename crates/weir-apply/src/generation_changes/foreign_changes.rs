@@ -1,5 +1,5 @@
-//! What others changed of the rulesets of weir: it is kept, as a generation of its own, and what they
-//! added to a table that is to stay as it was stays.
+//! Foreign changes: changes of weir's rulesets by other programs. They are saved as a generation of
+//! their own; rules that were only added to a table that is restored are kept.
 
 use super::LockedGenerations;
 use crate::ApplyOperationError;
@@ -9,7 +9,7 @@ use crate::kernel_ruleset::{
 };
 use crate::state_store::{GenerationKind, GenerationOutcome, GenerationRecord};
 
-/// A ruleset that is in force, with the sets of others that its rules name.
+/// Adds the foreign sets that the rules of a ruleset in force use.
 pub(super) fn add_foreign_sets(
     mut ruleset: KernelRuleset,
 ) -> Result<KernelRuleset, ApplyOperationError> {
@@ -18,8 +18,8 @@ pub(super) fn add_foreign_sets(
 }
 
 impl LockedGenerations {
-    /// Saves what others made of a generation as a generation of its own; its number. A change that
-    /// is tried again finds the one that it saved before.
+    /// Saves a generation that another program changed as a generation of its own, and returns its
+    /// number. A retried change reuses the generation that it saved before.
     pub(super) fn save_changes_by_others(
         &self,
         changed: u32,
@@ -58,7 +58,7 @@ fn is_equal(a: &KernelRuleset, b: &KernelRuleset) -> bool {
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && have_equal_rules(&a.1, &b.1))
 }
 
-/// What an interrupted change between two rulesets finds of changes by others.
+/// Tables that another program changed during an interrupted change between two rulesets.
 #[derive(Debug, Default)]
 pub(super) struct ForeignTableChanges {
     /// Tables that differ from the ruleset before the change only by added rules: they are kept.
@@ -67,8 +67,8 @@ pub(super) struct ForeignTableChanges {
     pub tables_to_overwrite: Vec<FamilyTable>,
 }
 
-/// Finds tables that neither of two generations put in force. The kernel prints what a generation
-/// loaded in other words than its artefact: then the mark of the artefact tells.
+/// Finds tables that match neither of two generations. The kernel's listing of a table may differ
+/// from the text of its artefact: such a table is recognized by its artefact mark.
 pub(super) fn find_foreign_table_changes(
     [wanted, other]: [&KernelRuleset; 2],
     other_artefact_id: Option<&str>,
@@ -85,7 +85,7 @@ pub(super) fn find_foreign_table_changes(
         let id = find_artefact_mark(text);
         let is_of_other = id.is_some() && id == other_artefact_id;
         if is_of_other && !has_only_added_lines(other, text) {
-            // The kernel's words for what the change loaded.
+            // The kernel's listing of what the change loaded.
             continue;
         }
         let is_nearer_to_other =
@@ -99,7 +99,7 @@ pub(super) fn find_foreign_table_changes(
     found
 }
 
-/// Whether a text has all lines of another in their order, and more.
+/// Whether a text has all lines of `base` in the same order, and more lines.
 fn has_only_added_lines(base: &str, text: &str) -> bool {
     let lines = |text: &str| -> Vec<String> { text.lines().map(remove_changing_numbers).collect() };
     let (base, text) = (lines(base), lines(text));

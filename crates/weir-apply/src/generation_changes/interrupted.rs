@@ -1,9 +1,9 @@
-//! A change that was interrupted, and a confirmation that did not come.
+//! Recovery of interrupted changes and of missed confirmations.
 //!
-//! An apply that was interrupted is undone, a rollback is completed: both lead to a ruleset that was
-//! in force before. Of a table that is neither as the one nor as the other generation has it,
-//! somebody else is the author: what is in force of it is kept as a generation, and it is left as it
-//! is if rules were added to those that are restored.
+//! An interrupted apply is undone and an interrupted rollback is completed: both lead to a ruleset
+//! that was in force before. A table that matches neither of the two generations was changed by
+//! another program: it is saved as a generation, and it is left unchanged if it only has rules in
+//! addition to those that are restored.
 
 use super::foreign_changes::find_foreign_table_changes;
 use super::{
@@ -17,11 +17,11 @@ impl LockedGenerations {
         let Some(journal) = self.store.read_journal()? else { return Ok(()) };
         if journal.boot_id != weir_kernel::boot_clock::read_boot_id()? {
             self.recovered.push(format!(
-                "generation {} was not confirmed before the machine was started again, and is not \
-                 in force",
+                "generation {} was not confirmed before the machine was rebooted, and is not in \
+                 force",
                 journal.to
             ));
-            self.record_outcome(journal.to, &rolled_back_outcome("the machine was started again"))?;
+            self.record_outcome(journal.to, &rolled_back_outcome("the machine was rebooted"))?;
             return self.store.remove_journal();
         }
         match (journal.stage, journal.operation) {
@@ -64,8 +64,8 @@ impl LockedGenerations {
         }
     }
 
-    /// Puts a generation in force from anything between it and another one. Returns the generation
-    /// that is in force then: another one if a table stays that others changed.
+    /// Restores a generation from any state between it and another one. Returns the generation that
+    /// is then in force: a new one if a table with foreign changes is kept.
     fn restore_after_interruption(
         &self,
         journal: &Journal,
@@ -86,13 +86,13 @@ impl LockedGenerations {
         let mut foreign =
             find_foreign_table_changes(rulesets, other_record.artefact_id(), &present.ruleset);
         if journal.operation == JournalOperation::Rollback && journal.confirm_seconds.is_some() {
-            // A deadline has passed: what others did may be what locks the administrator out.
+            // A deadline has passed: foreign changes may be what locks the administrator out.
             foreign.tables_to_overwrite.append(&mut foreign.tables_with_added_rules);
         }
         let command = ["weir".to_owned(), "supervise".to_owned()];
         if !foreign.tables_to_overwrite.is_empty() {
             let saved = self.save_changes_by_others(other, present.ruleset.clone(), &command);
-            // The way back of a deadline does not depend on room on the disk.
+            // A rollback at the deadline does not depend on free disk space.
             if journal.confirm_seconds.is_none() {
                 saved?;
             }

@@ -1,8 +1,8 @@
-//! The way back from a generation that nobody confirmed in time.
+//! Rollback of a generation that was not confirmed in time.
 //!
-//! Its administrator may be locked out. So nothing but the kernel itself stops it: not a full disk,
-//! since the journal that waits for the confirmation says all that a second attempt needs, and not
-//! what others changed meanwhile, which becomes a generation of its own if it can be written.
+//! Its administrator may be locked out, so only an error of the kernel may prevent the rollback. A
+//! full disk does not, because the journal of the pending confirmation is enough for another attempt.
+//! Neither do foreign changes, which are saved as a generation if possible.
 
 use super::foreign_changes::add_foreign_sets;
 use super::interrupted::rolled_back_outcome;
@@ -24,7 +24,7 @@ impl LockedGenerations {
         let (unconfirmed, previous) = (pending.to, pending.from);
         let limit_seconds = pending.confirm_seconds.unwrap_or_default();
         let reason = format!("it was not confirmed within {limit_seconds} s");
-        // Its texts may be damaged: the way back needs only their names.
+        // Its texts may be damaged: the rollback needs only their names.
         let recorded = self.store.read_ruleset(unconfirmed).ok();
         let mut tables = self.store.list_ruleset_tables(unconfirmed)?;
         tables.extend(self.store.read_ruleset(previous)?.tables());
@@ -34,7 +34,7 @@ impl LockedGenerations {
             read_ruleset_completed_from_baseline(&self.store, previous, pending.baseline, &tables)?;
         let known: Vec<&KernelRuleset> = recorded.iter().chain([&wanted]).collect();
         let present = read_tables_and_sets_in_force(&tables, &known)?;
-        // What fails here is worth less than the way back.
+        // Failures here must not prevent the rollback.
         if let Some(recorded) = &recorded {
             let _ = self.save_unconfirmed_ruleset(unconfirmed, recorded, &present.ruleset);
         }
@@ -51,14 +51,14 @@ impl LockedGenerations {
         self.record_outcome(unconfirmed, &rolled_back_outcome(&reason))?;
         self.store.remove_journal()?;
         self.recovered.push(format!(
-            "generation {unconfirmed} was rolled back, since {reason}: generation {previous} is in \
+            "generation {unconfirmed} was rolled back because {reason}: generation {previous} is in \
              force"
         ));
         Ok(())
     }
 
-    /// Saves what is in force with the generation that goes, or as a generation if others changed
-    /// it.
+    /// Saves the ruleset in force in the unconfirmed generation, or as a generation of its own if
+    /// another program changed it.
     fn save_unconfirmed_ruleset(
         &self,
         unconfirmed: u32,

@@ -1,4 +1,4 @@
-//! Back to an earlier generation.
+//! Restoring an earlier generation.
 
 use super::foreign_changes::add_foreign_sets;
 use super::interrupted::rolled_back_outcome;
@@ -15,10 +15,10 @@ use crate::state_store::{
     GenerationKind, GenerationOutcome, Journal, JournalOperation, JournalStage,
 };
 
-/// The reason of a rollback that an administrator asked for.
+/// The reason recorded for a rollback by command.
 const REQUESTED_ROLLBACK: &str = "weir rollback";
 
-/// What a rollback did.
+/// The result of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredGeneration {
     /// The generation that was in force.
@@ -31,8 +31,8 @@ impl LockedGenerations {
     /// Restores a generation, by default the one before the current one.
     ///
     /// # Errors
-    /// Where there is none, or somebody else changed the current one and `ignores_foreign_changes` is not
-    /// set: then what was changed is recorded as a generation of its own first.
+    /// If there is none, or another program changed the current one and `ignores_foreign_changes` is
+    /// not set. If it is set, the changed ruleset is saved as a generation of its own.
     pub fn roll_back(
         &mut self,
         generation: Option<u32>,
@@ -45,31 +45,31 @@ impl LockedGenerations {
             None => {
                 if let Some(done) = self.recovered.last() {
                     return Err(ApplyOperationError::Refused(format!(
-                        "{done}; to go back further, name the generation: weir rollback NUMBER"
+                        "{done}; to go back further, give the generation: weir rollback NUMBER"
                     )));
                 }
                 self.refuse_rollback_after_automatic_rollback(current)?;
                 self.store.read_generation(current)?.previous.ok_or_else(|| {
-                    ApplyOperationError::Refused(format!(
-                        "generation {current} is the first: there is none before it"
-                    ))
+                    ApplyOperationError::Refused(format!("generation {current} is the first one"))
                 })?
             }
         };
         if to == current {
-            return Err(ApplyOperationError::Refused(format!("generation {to} is in force")));
+            return Err(ApplyOperationError::Refused(format!(
+                "generation {to} is already in force"
+            )));
         }
         self.restore_generation(to, REQUESTED_ROLLBACK, ignores_foreign_changes, start_supervisor)?;
         Ok(RestoredGeneration { from: current, to })
     }
 
-    /// Refuses to go back from the generation to which weir itself went back: whoever asks for the
-    /// one before means the one that was rolled back.
+    /// Refuses a rollback without a number after an automatic rollback: the generation that the user
+    /// wants to leave has already been rolled back.
     fn refuse_rollback_after_automatic_rollback(
         &self,
         current: u32,
     ) -> Result<(), ApplyOperationError> {
-        // Snapshots after it are of what others changed.
+        // Later snapshots contain foreign changes.
         let mut in_force = current;
         let mut records = Vec::new();
         for generation in self.store.list_generations()?.into_iter().rev() {
@@ -88,8 +88,8 @@ impl LockedGenerations {
             return Ok(());
         }
         Err(ApplyOperationError::Refused(format!(
-            "generation {newest} was rolled back already, since {reason}: generation {current} is \
-             in force; to go back further, name the generation: weir rollback NUMBER"
+            "generation {newest} was already rolled back because {reason}: generation {current} is in \
+             force; to go back further, give the generation: weir rollback NUMBER"
         )))
     }
 
@@ -105,7 +105,7 @@ impl LockedGenerations {
         let target = self.store.read_generation(to)?;
         if target.outcome == GenerationOutcome::Prepared {
             return Err(ApplyOperationError::Refused(format!(
-                "generation {to} was never in force: apply its file"
+                "generation {to} was never in force: apply its files instead"
             )));
         }
         let recorded = self.store.read_ruleset(current)?;
@@ -159,23 +159,23 @@ impl LockedGenerations {
         self.check_restored_tables(&wanted)
     }
 
-    /// Compares what is in force with what was restored.
+    /// Compares the ruleset in force with the restored one.
     fn check_restored_tables(&self, wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
         let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
         let present = read_tables_and_sets_in_force(&tables, &[wanted])?.ruleset;
         for (table, text) in &wanted.legacy_tables {
             if !have_equal_rules(text, &present.legacy_tables[table]) {
                 return Err(ApplyOperationError::Refused(format!(
-                    "table {table} was restored, but the kernel lists other rules now"
+                    "table {table} was restored, but the kernel now lists other rules"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Saves what is in force with the current generation, counters included. What others changed
-    /// becomes a generation of its own if it is to be ignored. Returns the generation that is in
-    /// force.
+    /// Saves the ruleset in force, with counters, in the current generation. With
+    /// `ignores_foreign_changes`, a changed ruleset is saved as a generation of its own. Returns the
+    /// generation that is in force.
     pub(super) fn save_outgoing_generation(
         &mut self,
         recorded: &KernelRuleset,

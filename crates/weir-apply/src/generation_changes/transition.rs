@@ -1,4 +1,4 @@
-//! From what is in force to a ruleset, by steps.
+//! Execution of the steps from the ruleset in force to another one.
 
 use std::cell::RefCell;
 
@@ -12,8 +12,8 @@ use crate::rule_counters::{CountersByLocation, read_counters_in_force};
 use crate::step_execution::StepExecution;
 
 impl LockedGenerations {
-    /// Plans the steps from `present` to `wanted` and carries them out. Returns what tables of
-    /// legacy iptables had counted when they were replaced.
+    /// Plans the steps from `present` to `wanted` and executes them. Returns the counters of tables
+    /// of legacy iptables at their replacement.
     pub(super) fn change_ruleset_to(
         &self,
         present: &RulesetInForce,
@@ -30,10 +30,10 @@ impl LockedGenerations {
         for mut step in plan_apply_steps(present, wanted) {
             exclude_tables_from_removal(&mut step, &not_restored);
             match (execution.run(&step), &step) {
-                // Somebody else uses a set of weir: all that packets traverse is in force, and the
-                // set is left.
+                // Another program uses a set of weir: all rules are in force, and the set is left in
+                // place.
                 (Err(_), ApplyStep::DestroySet { .. }) | (Ok(()), _) => {}
-                // The other tables are restored all the same.
+                // The other tables are still restored.
                 (Err(_), ApplyStep::ReplaceLegacyTable { table })
                     if missing_sets
                         .iter()
@@ -52,7 +52,7 @@ impl LockedGenerations {
         }
     }
 
-    /// Reads the counters of all that `present` has, as they are now.
+    /// Reads the current counters of the tables and sets of `present`.
     pub(super) fn read_current_counters(
         &self,
         present: &KernelRuleset,
@@ -62,7 +62,7 @@ impl LockedGenerations {
         )
     }
 
-    /// Goes to `wanted` from whatever is in force of it and of `other`.
+    /// Restores `wanted` from any state between it and `other`.
     pub(super) fn restore_ruleset(
         &self,
         wanted: &KernelRuleset,
@@ -77,7 +77,7 @@ impl LockedGenerations {
                 .is_some_and(|id| find_artefact_mark(new) == Some(id))
                 || have_equal_rules(new, text);
             if !is_new {
-                // It was not replaced, or somebody else changed it meanwhile: it stays as it is.
+                // It was not replaced, or another program changed it in the meantime: it is left unchanged.
                 back.legacy_tables.insert(*table, text.clone());
             }
         }
@@ -85,7 +85,7 @@ impl LockedGenerations {
     }
 }
 
-/// nft tables that stand for tables of legacy iptables that could not be restored stay.
+/// Keeps nft tables whose replacements in legacy iptables could not be loaded.
 fn exclude_tables_from_removal(step: &mut ApplyStep, not_restored: &[FamilyTable]) {
     match step {
         ApplyStep::RemoveNftTables { tables }

@@ -1,4 +1,4 @@
-//! Sets and elements of the kernel as the model of what `ipset save` prints.
+//! Decodes sets and elements of the kernel into the model, like the output of `ipset save`.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(crate) struct DecodedSet {
     elements: Vec<Element>,
 }
 
-/// Something of a set that weir does not know.
+/// A type or attribute of a set that weir does not know.
 pub(crate) struct UnknownIpsetPart {
     pub set: SharedName,
     /// Its type, or the number of the attribute.
     pub attribute: String,
 }
 
-/// Malformed bytes, or something that weir does not know.
+/// A decoded part; the inner error is an unknown part, the outer one malformed bytes.
 type DecodingResult<T> = Result<Result<T, UnknownIpsetPart>, MalformedNetlink>;
 
 impl DecodedSet {
@@ -120,7 +120,7 @@ fn decode_set_options(
             | IPSET_ATTR_ELEMENTS
             | IPSET_ATTR_REFERENCES
             | IPSET_ATTR_MEMSIZE => {}
-            // A netmask that is a bit mask (Linux 6.2); its other attributes are unknown, too.
+            // For example a bit mask as netmask (Linux 6.2).
             unknown => return Ok(Err(unknown)),
         }
     }
@@ -145,13 +145,13 @@ struct ElementAttributes<'a> {
     by_number: [Option<NetlinkAttribute<'a>>; ELEMENT_ATTRIBUTE_COUNT],
 }
 
-/// One more than the largest number that is known.
+/// One more than the largest known number.
 const ELEMENT_ATTRIBUTE_COUNT: usize = IPSET_ATTR_SKBQUEUE as usize + 1;
-/// What pads numbers of eight bytes to their alignment (`IPSET_ATTR_PAD`).
+/// Padding that aligns numbers of eight bytes.
 const IPSET_ATTR_PAD: u16 = 30;
 
 impl<'a> ElementAttributes<'a> {
-    /// The error is the number of an unknown one.
+    /// The error is the number of an unknown attribute.
     fn index(attributes: NetlinkAttributes<'a>) -> Result<ElementAttributes<'a>, u16> {
         let mut by_number = [None; ELEMENT_ATTRIBUTE_COUNT];
         for attribute in attributes.iter() {

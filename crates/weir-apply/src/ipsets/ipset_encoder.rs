@@ -1,4 +1,4 @@
-//! Sets and elements of the model as attributes of the kernel
+//! Encodes sets and elements of the model as netlink attributes
 //! (net/netfilter/ipset/ip_set_hash_*.c, ip_set_bitmap_*.c, ip_set_list_set.c).
 
 use weir_kernel::ipset_protocol::*;
@@ -10,8 +10,7 @@ use weir_syntax::ipset::ipset_type_name;
 
 use crate::ApplyError;
 
-/// The last revision of each type that ipset 7.17 knows: a set of a later one could not be listed
-/// by it.
+/// The latest revision of each type that ipset 7.17 knows: it could not list a set of a later one.
 pub(crate) const KNOWN_TYPE_REVISIONS: [(&str, u8); 16] = [
     ("bitmap:ip", 3),
     ("bitmap:ip,mac", 3),
@@ -180,7 +179,7 @@ fn parse_skbprio(text: &str) -> Option<u32> {
     Some(number(major)? << 16 | number(minor)?)
 }
 
-/// Writes the attributes of an element that [`find_unencodable_word`] has nothing against.
+/// Writes the attributes of an element in which [`find_unencodable_word`] finds nothing.
 pub(crate) fn put_element(data: &mut AttributeWriter, encodable: EncodableElement<'_>) {
     let EncodableElement { set, element } = encodable;
     let family = set.family.unwrap_or(Family::V4);
@@ -231,7 +230,7 @@ pub(crate) fn put_element(data: &mut AttributeWriter, encodable: EncodableElemen
     }
 }
 
-/// Writes what `skbinfo` gives; returns the flags of other words.
+/// Writes the `skbinfo` attributes; returns the flags of other words.
 fn put_other_words(data: &mut AttributeWriter, element: &Element) -> u32 {
     let mut flags = 0;
     let mut words = element.other_words.iter();

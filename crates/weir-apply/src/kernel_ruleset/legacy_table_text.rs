@@ -6,10 +6,10 @@ use weir_model::{Family, TableName};
 
 use super::FamilyTable;
 
-/// Prefix of the empty chain that says which artefact a table is of.
+/// Prefix of the empty chain that names the artefact of a table.
 const ARTEFACT_MARK_PREFIX: &str = ":weir:";
 
-/// The tables of a text of `iptables-save`, each by itself. Lines outside of tables are dropped.
+/// Splits a text of `iptables-save` into its tables. Lines outside of tables are dropped.
 pub fn split_tables(text: &str, family: Family) -> BTreeMap<FamilyTable, String> {
     let mut tables = BTreeMap::new();
     let mut open: Option<(FamilyTable, String)> = None;
@@ -27,13 +27,13 @@ pub fn split_tables(text: &str, family: Family) -> BTreeMap<FamilyTable, String>
     tables
 }
 
-/// A table without rules, which lets everything pass.
+/// A table without rules, which accepts everything.
 pub fn empty_table_text(table: TableName) -> String {
     let chains = table.hooks().iter().map(|hook| format!(":{} ACCEPT [0:0]\n", hook.chain_name()));
     format!("*{table}\n{}COMMIT\n", chains.collect::<String>())
 }
 
-/// The text with the empty chain that names an artefact, unless it has one.
+/// Adds the empty chain that names the artefact, unless the text has one.
 pub fn add_artefact_mark(text: &str, artefact_id: &str) -> String {
     if find_artefact_mark(text).is_some() {
         return text.to_owned();
@@ -50,14 +50,14 @@ pub fn add_artefact_mark(text: &str, artefact_id: &str) -> String {
     marked
 }
 
-/// The artefact that a table is of, by the empty chain that names it.
+/// The artefact of a table, according to the empty chain that names it.
 pub fn find_artefact_mark(text: &str) -> Option<&str> {
     let mut chains = text.lines().take_while(|line| line.starts_with(['*', ':']));
     chains.find_map(|line| line.strip_prefix(ARTEFACT_MARK_PREFIX)?.split(' ').next())
 }
 
-/// The first line that ends inside of quotes: a comment or name with a line break, which no tool
-/// reads again.
+/// The first line that ends inside quotes, because of a comment or name with a line break, which no
+/// tool can read.
 pub fn find_line_with_unclosed_quote(text: &str) -> Option<&str> {
     let is_broken = |line: &&str| {
         let mut quotes = 0;

@@ -1,4 +1,4 @@
-//! Actions of rules: effects, rejects and translations.
+//! Encodes actions of rules: effects, rejects and translations.
 
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
@@ -11,14 +11,14 @@ use super::loaded_value::{LoadDependency, NFT_CT_MARK, NFT_META_MARK, NFT_META_P
 use super::nft_table_name::nft_family_number;
 use super::rule_context::RuleContext;
 
-/// The first two bytes of an IP header have the type of service in them.
+/// The first two bytes of an IP header, which contain the type of service.
 const TYPE_OF_SERVICE_WORD: PayloadPlace =
     PayloadPlace { base: PayloadBase::Network, offset: 0, len: 2 };
 
 /// Adds the expressions of an effect.
 ///
 /// # Errors
-/// What cannot be encoded, as iptables names it.
+/// The effect that cannot be encoded, as an iptables option.
 pub(super) fn push_effect(
     expressions: &mut ExpressionList<'_>,
     family: Family,
@@ -43,11 +43,11 @@ pub(super) fn push_effect(
             push_dscp(expressions, family, xor_value >> 2);
         }
         Effect::Tos { clear_mask, .. } => {
-            return Err(format!("-j TOS under the mask {clear_mask:#04x}"));
+            return Err(format!("-j TOS with the mask {clear_mask:#04x}"));
         }
         Effect::Dscp(dscp) => push_dscp(expressions, family, *dscp),
         Effect::Ttl { op: TtlOperation::Set, value } => push_ttl(expressions, family, *value),
-        Effect::Ttl { .. } => return Err("-j TTL by a difference".to_owned()),
+        Effect::Ttl { .. } => return Err("-j TTL with an increment or decrement".to_owned()),
         Effect::Other(target) => match target.module {
             "LOG" => push_log(expressions, target)?,
             "NFLOG" => push_nflog(expressions, target)?,
@@ -58,7 +58,7 @@ pub(super) fn push_effect(
     Ok(())
 }
 
-/// Where a mark is.
+/// The object that a mark belongs to.
 #[derive(Clone, Copy)]
 enum MarkPlace {
     Packet,
@@ -74,7 +74,7 @@ impl MarkPlace {
     }
 }
 
-/// Puts a new mark into the first register.
+/// Computes a new mark in the first register.
 fn push_mark_value(
     expressions: &mut ExpressionList<'_>,
     old: MarkPlace,
@@ -89,7 +89,7 @@ fn push_mark_value(
     expressions.push_bitwise(FIRST_REGISTER, &mask, &xor);
 }
 
-/// Changes bits of two bytes of the header.
+/// Changes bits in two bytes of a header.
 fn push_header_word_change(
     expressions: &mut ExpressionList<'_>,
     place: PayloadPlace,
@@ -226,7 +226,7 @@ fn push_nflog(
     Ok(())
 }
 
-/// The same cases that can be printed (`print_effect` of weir-syntax).
+/// Encodes the cases that can be printed as nft text (`print_effect` of weir-syntax).
 fn push_connmark(
     expressions: &mut ExpressionList<'_>,
     target: &ExtensionTarget,
@@ -240,7 +240,7 @@ fn push_connmark(
         })
     };
     if has("left-shift-mark") || has("right-shift-mark") {
-        return Err("-j CONNMARK of a shifted mark".to_owned());
+        return Err("-j CONNMARK with a shifted mark".to_owned());
     }
     let (nfmask, ctmask) = (mask("nfmask"), mask("ctmask"));
     let mut push_masked = |mark: MarkPlace, mask: u32| {
@@ -269,14 +269,14 @@ fn push_connmark(
             expressions.push_ct_set(NFT_CT_MARK);
             Ok(())
         }
-        _ => Err("-j CONNMARK of some bits of one mark into another".to_owned()),
+        _ => Err("-j CONNMARK that copies some bits into another mark".to_owned()),
     }
 }
 
-/// Adds a reject, by the word of iptables.
+/// Adds a reject, given as the argument of `--reject-with`.
 ///
 /// # Errors
-/// A word that is not known.
+/// If the argument is unknown.
 pub(super) fn push_reject(
     expressions: &mut ExpressionList<'_>,
     context: &mut RuleContext<'_>,
@@ -314,10 +314,10 @@ pub(super) fn push_reject(
     Ok(())
 }
 
-/// Adds a translation.
+/// Adds an address translation.
 ///
 /// # Errors
-/// What cannot be encoded, as iptables names it.
+/// The effect that cannot be encoded, as an iptables option.
 pub(super) fn push_nat(
     expressions: &mut ExpressionList<'_>,
     family: Family,
@@ -361,7 +361,7 @@ pub(super) fn push_nat(
     Ok(())
 }
 
-/// The registers that the values of a translation are in.
+/// The registers with the values of an address translation.
 #[derive(Default)]
 struct NatRegisters {
     addr_min: Option<u32>,

@@ -1,8 +1,8 @@
-//! Expressions of a rule, as the kernel takes them: each has a name and attributes
+//! Expressions of a rule in netlink: each has a name and attributes
 //! (include/uapi/linux/netfilter/nf_tables.h, `NFTA_META_…` and so on).
 //!
 //! nft loads every value into the first register and compares it there. Only the key of a look-up
-//! and the values of a translation take several. Registers of 16 bytes have the numbers 1 to 4; the
+//! and the values of a translation use several registers. Registers of 16 bytes have the numbers 1 to 4; the
 //! parts of four bytes that they consist of have the numbers from 8.
 
 use weir_kernel::netlink::attribute::AttributeWriter;
@@ -21,7 +21,7 @@ const FIRST_SHORT_REGISTER: u32 = 8;
 /// Parts of four bytes that a register of 16 bytes consists of.
 const SHORT_REGISTERS_PER_REGISTER: u32 = 4;
 
-/// The number of the register that begins after so many parts of four bytes.
+/// The number of the register that begins after `parts` parts of four bytes.
 pub(super) const fn register_at(parts: u32) -> u32 {
     match parts % SHORT_REGISTERS_PER_REGISTER {
         0 => FIRST_REGISTER + parts / SHORT_REGISTERS_PER_REGISTER,
@@ -29,11 +29,11 @@ pub(super) const fn register_at(parts: u32) -> u32 {
     }
 }
 
-/// Where bytes of a packet are.
+/// The place of bytes in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PayloadPlace {
     pub base: PayloadBase,
-    /// Bytes from the begin of the header.
+    /// Bytes from the beginning of the header.
     pub offset: u32,
     /// Bytes.
     pub len: u32,
@@ -63,7 +63,7 @@ impl RegisterComparison {
     }
 }
 
-/// A set that a rule looks a value up in.
+/// A set in which a rule looks up a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LookedUpSet<'a> {
     pub name: &'a str,
@@ -104,7 +104,7 @@ impl<'w> ExpressionList<'w> {
         });
     }
 
-    /// `direction`: 0 of the original packets, 1 of replies.
+    /// `direction`: 0 for the original direction, 1 for replies.
     pub(super) fn push_ct_load(&mut self, key: u32, direction: Option<u8>, register: u32) {
         const NFTA_CT_DREG: u16 = 1;
         const NFTA_CT_KEY: u16 = 2;
@@ -164,7 +164,7 @@ impl<'w> ExpressionList<'w> {
         });
     }
 
-    /// The rule continues only if the first register is outside of a range.
+    /// Continues the rule only if the first register is outside the range.
     pub(super) fn push_outside_range(&mut self, first: &[u8], last: &[u8]) {
         const NFTA_RANGE_SREG: u16 = 1;
         const NFTA_RANGE_OP: u16 = 2;
@@ -212,7 +212,7 @@ impl<'w> ExpressionList<'w> {
         });
     }
 
-    /// The rule continues only if the first register is in the set, or is not.
+    /// Continues the rule only if the first register is in the set, or is not, if negated.
     pub(super) fn push_set_test(&mut self, set: LookedUpSet<'_>, negated: bool) {
         const NFTA_LOOKUP_FLAGS: u16 = 5;
         const NFT_LOOKUP_F_INV: u32 = 1;
@@ -224,7 +224,7 @@ impl<'w> ExpressionList<'w> {
         });
     }
 
-    /// Takes the verdict of the element that the first register is the key of.
+    /// Looks up the verdict with the first register as key.
     pub(super) fn push_verdict_lookup(&mut self, set: LookedUpSet<'_>) {
         const NFTA_LOOKUP_DREG: u16 = 3;
         self.push("lookup", |lookup| {
@@ -265,7 +265,7 @@ pub(super) fn put_expression(
     expression.put_nested(NFTA_EXPR_DATA, fill);
 }
 
-/// Writes a counter that has counted nothing.
+/// Writes a counter that starts at zero.
 pub(super) fn put_new_counter(counter: &mut AttributeWriter) {
     counter.put_be64(NFTA_COUNTER_BYTES, 0);
     counter.put_be64(NFTA_COUNTER_PACKETS, 0);

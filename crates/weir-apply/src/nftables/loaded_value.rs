@@ -1,4 +1,4 @@
-//! How nft loads a value, and in which form it compares it.
+//! How nft loads and compares a value.
 //!
 //! A row for each [`LoadExpression`]: the expression that loads it, the number of its data type in
 //! nft (`enum datatypes` in nftables include/datatype.h), its byte order in the register, and how
@@ -64,7 +64,7 @@ pub(super) enum ValueSource {
     Payload(PayloadPlace),
 }
 
-/// What must hold before a value can be loaded; nft inserts its test if the rule has none.
+/// A condition for loading a value; nft inserts its test if the rule has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadDependency {
     /// The transport protocol.
@@ -83,15 +83,15 @@ pub(super) struct LoadedValue {
     /// nft's number of its data type.
     pub data_type: u32,
     pub dependency: Option<LoadDependency>,
-    /// Bits that are left after loading, if not all.
+    /// Mask applied after loading, if any.
     pub mask: Option<u128>,
     typeof_description: TypeofDescription,
 }
 
-/// What nft calls the value in `typeof`.
+/// The description of a value in `typeof`.
 #[derive(Clone, Copy, Debug)]
 enum TypeofDescription {
-    /// A field of a header, by nft's numbers of both; `len_bits` if its type is no own one.
+    /// A field of a header, by nft's numbers of both; `len_bits` if it has no data type of its own.
     HeaderField {
         header: u32,
         field: u32,
@@ -101,7 +101,7 @@ enum TypeofDescription {
     RawPayload(PayloadPlace),
     Meta(u32),
     Ct(u32),
-    /// The type of a route, of what these flags select.
+    /// The type of the route selected by these flags.
     RouteType(u32),
     /// No `typeof`: an expression with an operator.
     Unnamed,
@@ -139,7 +139,7 @@ impl LoadedValue {
             LoadExpression::Daddr => address(16, 12, 24, 9),
             LoadExpression::Sport => field(transport(0, 2), TYPE_INET_SERVICE, HEADER_TH, 1),
             LoadExpression::Dport => field(transport(2, 2), TYPE_INET_SERVICE, HEADER_TH, 2),
-            // nft takes the first two bytes for a source port.
+            // nft lists the first two bytes as a source port.
             LoadExpression::IcmpTypeCode => field(transport(0, 2), TYPE_INET_SERVICE, HEADER_TH, 1),
             LoadExpression::TcpFlags => field(transport(13, 1), TYPE_TCP_FLAG, HEADER_TCP, 7)
                 .with_dependency(LoadDependency::L4Proto(6)),

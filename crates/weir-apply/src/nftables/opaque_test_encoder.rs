@@ -1,4 +1,4 @@
-//! Tests that the field table does not model, by their text.
+//! Encodes tests that the field table does not model, from their text.
 
 use weir_model::nft::ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES;
 use weir_model::{Addr, Family};
@@ -11,7 +11,7 @@ use super::test_encoder::{push_prefix_test, push_range_test};
 /// Adds the expressions of a test.
 ///
 /// # Errors
-/// A text that is not known.
+/// If the text is unknown.
 pub(super) fn push_opaque_test(
     expressions: &mut ExpressionList<'_>,
     context: &mut RuleContext<'_>,
@@ -43,7 +43,7 @@ fn parse_number_range(word: &str) -> Option<(u128, u128)> {
     Some((parse_number(first)?.into(), parse_number(last)?.into()))
 }
 
-/// Takes `!=` or `==` off.
+/// Splits off `!=` or `==`.
 fn split_negation<'w, 't>(words: &'w [&'t str]) -> (bool, &'w [&'t str]) {
     match words {
         ["!=", rest @ ..] => (true, rest),
@@ -146,7 +146,7 @@ fn push_fib_type(
     };
     let (negated, rest) = split_negation(rest);
     let ["{", names @ .., "}"] = rest else { return None };
-    // Numbers of route types are those of their order (`RTN_UNICAST` is 1).
+    // Route types are numbered in this order (`RTN_UNICAST` is 1).
     let number = |name: &&str| {
         let name = name.trim_end_matches(',');
         let known =

@@ -1,4 +1,4 @@
-//! A rule as the kernel takes it: its statements as expressions, and its comment.
+//! Encodes a rule: its statements as expressions, and its comment.
 
 use weir_kernel::netlink::NetlinkRequest;
 use weir_kernel::netlink::netfilter::NetfilterSubsystem;
@@ -135,7 +135,7 @@ fn push_map_lookup(
     Ok(())
 }
 
-/// A test of both ports, which nft makes one comparison of.
+/// A test of both ports, which nft merges into one comparison.
 #[derive(Clone, Copy)]
 struct PortPair {
     sport_index: usize,
@@ -144,7 +144,7 @@ struct PortPair {
     dport: u16,
 }
 
-/// The two tests for one port each, if the rule has one of either.
+/// The tests of a single source port and a single destination port, if the rule has one of each.
 fn find_port_pair<'s>(statements: impl Iterator<Item = &'s Statement>) -> Option<PortPair> {
     let (mut sports, mut dports) = (Vec::new(), Vec::new());
     for (index, statement) in statements.enumerate() {

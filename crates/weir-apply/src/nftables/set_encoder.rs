@@ -1,9 +1,9 @@
 //! Sets: the unnamed ones of rules, and named verdict maps.
 //!
-//! An interval is two elements: its first value, and the value after its last with a flag. nft
-//! begins a set with the end of "nothing" at 0, and marks an interval that has no end because it
-//! reaches the last value; both are done here, too. weir writes no map of concatenated intervals;
-//! such a map is refused.
+//! An interval is two elements: its first value, and the value after its last one with a flag. Like
+//! nft, the encoder starts a set with an interval end at 0 unless 0 is in the set, and marks an
+//! interval without an end, which reaches the highest value. weir writes no map of concatenated
+//! intervals; such a map is refused.
 
 use weir_kernel::netlink::attribute::AttributeWriter;
 use weir_kernel::netlink::netfilter::NetfilterSubsystem;
@@ -17,12 +17,13 @@ use super::expression_list::{put_expression, put_new_counter, put_value, put_ver
 use super::loaded_value::{DEVICE_NAME_BYTES, LoadedValue, RegisterByteOrder};
 use super::userdata::UserdataWriter;
 
-/// Key type of a concatenation: types of its parts, this many bits each (`TYPE_BITS`).
+/// The key type of a concatenation consists of the types of its parts, with this many bits each
+/// (`TYPE_BITS`).
 const CONCATENATED_TYPE_BITS: u32 = 6;
 /// The data of a verdict map (`NFT_DATA_VERDICT`).
 const NFT_DATA_VERDICT: u32 = 0xffff_ff00;
 
-// What nft keeps of a set (`enum nftnl_udata_set_types`).
+// User data of a set (`enum nftnl_udata_set_types`).
 const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 const NFTNL_UDATA_SET_DATABYTEORDER: u8 = 1;
 const NFTNL_UDATA_SET_MERGE_ELEMENTS: u8 = 2;
@@ -36,7 +37,7 @@ const fn byte_order_number(byte_order: RegisterByteOrder) -> u32 {
     }
 }
 
-/// Userdata of the last element, whose interval has no end (`NFTNL_UDATA_SET_ELEM_FLAGS` with
+/// User data of the last element, whose interval has no end (`NFTNL_UDATA_SET_ELEM_FLAGS` with
 /// `SET_ELEM_F_INTERVAL_OPEN`).
 fn endless_interval_userdata() -> UserdataWriter {
     let mut userdata = UserdataWriter::default();
@@ -121,7 +122,7 @@ const fn max_value(len: usize) -> u128 {
 struct IntervalEdge<'v> {
     key: u128,
     is_end: bool,
-    /// The interval that begins here has no end.
+    /// Whether the interval that starts here has no end.
     has_no_end: bool,
     verdict: Option<&'v Verdict>,
 }
@@ -148,7 +149,7 @@ where
     nothing.into_iter().chain(edges)
 }
 
-/// Something that is an interval of values.
+/// A value that is or has an interval.
 trait AsInterval {
     fn as_interval(&self) -> (u128, u128);
 }
@@ -182,7 +183,7 @@ fn put_interval_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key
 /// Adds a verdict map without its elements.
 ///
 /// # Errors
-/// A key that cannot be encoded.
+/// If a key cannot be encoded.
 pub(super) fn push_map(
     requests: &mut Vec<NetlinkRequest>,
     place: &NftSetPlace,
@@ -234,7 +235,7 @@ fn map_userdata(values: &[LoadedValue]) -> UserdataWriter {
     }
     userdata.put_number(NFTNL_UDATA_SET_DATABYTEORDER, NO_BYTE_ORDER);
     if values.len() > 1 {
-        // The kind of expression that a concatenation is, without a description of its parts.
+        // The expression kind of a concatenation, without a description of its parts.
         const NFTNL_UDATA_SET_TYPEOF_EXPR: u8 = 0;
         const NFTNL_UDATA_SET_TYPEOF_DATA: u8 = 1;
         const KIND_CONCATENATION: u32 = 13;
@@ -251,10 +252,10 @@ fn values_of_map_key(key: &[MapKeyExpression], family: Family) -> Vec<LoadedValu
     key.iter().map(|part| LoadedValue::of(part.expression, family)).collect()
 }
 
-/// Adds the elements of a verdict map. The chains that they name exist.
+/// Adds the elements of a verdict map. Their chains must exist.
 ///
 /// # Errors
-/// A key that cannot be encoded.
+/// If a key cannot be encoded.
 pub(super) fn push_map_elements(
     requests: &mut Vec<NetlinkRequest>,
     place: &NftSetPlace,

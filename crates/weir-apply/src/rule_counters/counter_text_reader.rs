@@ -1,4 +1,4 @@
-//! Counters in the texts that the tools print.
+//! Reading counters from the output of the tools.
 
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
@@ -7,8 +7,8 @@ use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 use crate::ruleset_tools::read_tool_output;
 
-/// The counters of a ruleset that was just read. Tables of nft are listed again, with numbers for
-/// names, as manifests have them.
+/// The counters of a ruleset that was just read. Tables of nft are listed again with numbers instead
+/// of names, as in manifests.
 pub(crate) fn read_counters_in_force(
     present: &KernelRuleset,
 ) -> Result<CountersByLocation, ApplyOperationError> {
@@ -52,7 +52,7 @@ pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRuleset) -> Counter
     counters
 }
 
-/// The chain of a line that appends a rule, with counters before it or without.
+/// The chain of a line that appends a rule, with or without counters.
 pub(super) fn chain_of_rule_line(line: &str) -> Option<&str> {
     let rule = match line.strip_prefix('[') {
         Some(counted) => counted.split_once("] ")?.1,
@@ -80,7 +80,7 @@ fn read_set_counters(text: &str, counters: &mut CountersByLocation) {
     }
 }
 
-/// A text without ` packets N bytes M`, and these numbers.
+/// Splits ` packets N bytes M` off a text.
 pub(super) fn split_counters(text: &str) -> (String, Option<Counters>) {
     let none = || (text.to_owned(), None);
     let Some((before, after)) = text.split_once(" packets ") else { return none() };
@@ -126,11 +126,11 @@ fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByLo
     }
 }
 
-/// What a line of an nft table is in.
+/// The block of an nft table that contains a line.
 pub(super) enum NftBlock {
     /// The table itself.
     None,
-    /// A chain, and how many of its rules were seen.
+    /// A chain, and the number of its rules so far.
     Chain(String, u32),
     /// A set or map.
     Set(String),

@@ -1,7 +1,7 @@
 //! What tables of legacy iptables count between the reading of counters and their replacement.
 //!
-//! The kernel returns the counts of a replaced table as of its last packet (`xt_replace_table`).
-//! What they exceed the reading by is added to the new table, entry by entry.
+//! The kernel returns the final counters of a replaced table (`xt_replace_table`). The difference
+//! from the counters read before is added to the new table, entry by entry.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::original_rules::OriginalRules;
 use crate::xtables::KernelTable;
 use crate::{ApplyError, ApplyOperationError};
 
-/// The counts of a replaced table by place: `counts` are those of its entries, in their order.
+/// The counters of a replaced table by place. `counts`: those of its entries, in order.
 pub(crate) fn map_replaced_counts_by_location(
     table: &KernelTable,
     counts: &[PacketByteCount],
@@ -40,7 +40,7 @@ pub(crate) fn map_replaced_counts_by_location(
     located
 }
 
-/// Adds to the new ruleset what the old one counted after the reading.
+/// Adds to the new ruleset what the old one counted after its counters were read.
 pub(crate) fn add_counts_during_change(
     old: &OriginalRules,
     [at_reading, at_replacement]: [&CountersByLocation; 2],

@@ -1,4 +1,4 @@
-//! The original rules of a ruleset, with their content and the places where they are counted.
+//! The original rules of a ruleset, with their content and the places of their counters.
 
 use weir_artefact::Manifest;
 use weir_model::{CounterLocation, Family, RuleId, Ruleset, compute_rule_content_keys};
@@ -9,25 +9,25 @@ use crate::kernel_ruleset::KernelRuleset;
 /// The rules and policies of an original ruleset.
 #[derive(Clone, Debug, Default)]
 pub struct OriginalRules {
-    /// The rulesets as they were given, of each family that has one.
+    /// The original ruleset of each family that has one.
     pub rulesets: Vec<Ruleset>,
     /// Their rules and policies.
     pub rules: Vec<OriginalRuleCounters>,
 }
 
-/// A rule or policy, and where it is counted.
+/// A rule or policy, and the places of its counters.
 #[derive(Clone, Debug)]
 pub struct OriginalRuleCounters {
-    /// Where it stands.
+    /// Its place.
     pub id: RuleId,
-    /// What it says, wherever it stands in its chain.
+    /// Its content, independent of its position in the chain.
     pub content_key: String,
-    /// The counters whose sum is its own.
+    /// The counters whose sum is its counter.
     pub locations: Vec<CounterLocation>,
 }
 
 impl OriginalRules {
-    /// Those of texts that were compiled, counted as a manifest says.
+    /// The rules of texts that were compiled, with the counters listed in the manifest.
     pub fn of_sources(sources: &[(Family, String)], manifest: &Manifest) -> OriginalRules {
         let locations = |id: &RuleId| {
             let name = id.to_string();
@@ -41,7 +41,7 @@ impl OriginalRules {
         OriginalRules::of_texts(sources, locations)
     }
 
-    /// Those of tables of legacy iptables, each counted by itself.
+    /// The rules of tables of legacy iptables, each with its own counter.
     pub fn of_legacy_tables(ruleset: &KernelRuleset) -> OriginalRules {
         let texts: Vec<(Family, String)> = [Family::V4, Family::V6]
             .into_iter()
@@ -54,8 +54,7 @@ impl OriginalRules {
         OriginalRules::of_texts(&texts, |id| vec![CounterLocation::from(id)])
     }
 
-    /// A text that weir cannot read has no rules that it could count: they are then counted from
-    /// zero.
+    /// A text that weir cannot read contributes no rules: their counters then start at zero.
     fn of_texts(
         texts: &[(Family, String)],
         locations: impl Fn(&RuleId) -> Vec<CounterLocation>,

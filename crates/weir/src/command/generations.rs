@@ -1,5 +1,5 @@
-//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: rulesets in force, as
-//! generations.
+//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: generations of the ruleset
+//! in force.
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::operand::{LoadedFirewall, RulesetTextKind};
 use crate::process_timeout::ProcessTimeout;
 use crate::{json_output, terminal};
 
-/// Calls a command in the namespace that it is about.
+/// Calls a command in the namespace given on the command line.
 fn call_in_selected_namespace<T: Send>(
     place: &NamespaceAndStateArgs,
     command: impl FnOnce(&Path) -> Result<T> + Send,
@@ -42,7 +42,7 @@ fn call_in_selected_namespace<T: Send>(
     }
 }
 
-/// What is applied, and what it was compiled from.
+/// The artefact to apply, and the files that it was compiled from.
 struct CompiledRuleset {
     artefact: Artefact,
     loaded: Option<LoadedFirewall>,
@@ -58,7 +58,7 @@ fn prepare_artefact(
         let stored = weir_artefact::read_artefact(folder)?;
         if let Some(edited) = stored.edited_files.first() {
             bail!(
-                "{} was edited after it was compiled: compile the ruleset again",
+                "{} was edited after it was compiled: recompile the ruleset",
                 folder.join(edited).display()
             );
         }
@@ -67,7 +67,7 @@ fn prepare_artefact(
     if args.sources_besides_file.live && list_generations(state)?.in_force.is_some() {
         bail!(
             "--live: a generation of weir is in force, so the rules in the kernel are those of its \
-             form: name the file that it was compiled from"
+             form: give the file that it was compiled from"
         );
     }
     let form = args.to.context("--to FORM is missing")?;
@@ -110,7 +110,7 @@ impl CompiledRuleset {
     }
 }
 
-/// Prints what an apply would change. No if something must be settled first.
+/// Prints what an apply would change. No if there are conflicts.
 pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
     let plan = call_in_selected_namespace(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
@@ -169,16 +169,17 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
 
 fn render_applied(applied: &AppliedGeneration) -> String {
     let AppliedGeneration { generation, previous, confirm_seconds, .. } = applied;
-    let mut text = format!("generation {generation} is in force, in place of {previous}\n");
+    let mut text =
+        format!("generation {generation} is in force and replaces generation {previous}\n");
     match applied.dropped_counter_rules {
         0 => {}
-        1 => text.push_str("1 rule that had counted packets is not in it any more\n"),
-        n => text.push_str(&format!("{n} rules that had counted packets are not in it any more\n")),
+        1 => text.push_str("1 rule with counted packets is not in the new ruleset\n"),
+        n => text.push_str(&format!("{n} rules with counted packets are not in the new ruleset\n")),
     }
     match confirm_seconds {
         Some(seconds) => text.push_str(&format!(
-            "confirm it within {seconds} s from a new session: weir confirm; else generation \
-             {previous} is restored\n"
+            "run weir confirm in a new session within {seconds} s, or generation {previous} is \
+             restored\n"
         )),
         None => text.push_str(&format!("weir rollback restores generation {previous}\n")),
     }
@@ -188,11 +189,11 @@ fn render_applied(applied: &AppliedGeneration) -> String {
 #[derive(Serialize)]
 struct ConfirmMembers {
     generation: u32,
-    /// The other end of the connection that showed that the host can be reached.
+    /// Peer of the connection that proves that the host can be reached.
     peer: Option<String>,
 }
 
-/// Confirms the generation that waits for it.
+/// Confirms the generation that waits for its confirmation.
 pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
     let proof = match args.console {
         true => ReachabilityProof::Console,
@@ -226,11 +227,11 @@ pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
         Ok(generations.roll_back(args.generation, args.ignores_foreign_changes, &supervise)?)
     })?;
     let (from, to) = (restored.from, restored.to);
-    let text = format!("generation {to} is in force, in place of {from}\n");
+    let text = format!("generation {to} is in force and replaces generation {from}\n");
     print_change("rollback", &RollbackMembers { from, to }, args.json, &text)
 }
 
-/// Prints what was applied when.
+/// Prints all generations.
 pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
     let listing = call_in_selected_namespace(&args.place, |state| Ok(list_generations(state)?))?;
     print_value("history", &listing, args.json, &listing.render_history())
@@ -249,7 +250,7 @@ pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
     terminal::print_escaped_if_terminal(&text)
 }
 
-/// Ends changes that are interrupted, and rolls back what nobody confirms.
+/// Recovers interrupted changes, and rolls back unconfirmed generations.
 pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
     let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start_ticks };
     supervise_confirmation(&args.state, owner)?;
@@ -262,7 +263,7 @@ fn print_recovery_messages(generations: &LockedGenerations) {
     }
 }
 
-/// Prints what was changed. If that fails, the change is made all the same: the status is yes.
+/// Prints what was changed. The change is complete even if printing fails, so the status is yes.
 fn print_change<T: Serialize>(
     command: &str,
     members: &T,

@@ -1,4 +1,4 @@
-//! `weir set add`, `del`, `sync` and `swap`: sets of addresses, changed by lists.
+//! `weir set add`, `del`, `sync` and `swap`: updates of sets of addresses from lists.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::operand::print_first_diagnostics;
 use crate::ruleset_texts::read_file_or_stdin;
 use crate::{json_output, terminal};
 
-/// How long another weir may hold the lock.
+/// How long to wait for the lock of another weir.
 const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a change did, or would do.
+/// Numbers of changed elements; with `dry_run`, of elements that would change.
 #[derive(Serialize)]
 struct SetChangeMembers<'a> {
     set: &'a str,
@@ -33,7 +33,7 @@ struct SetChangeMembers<'a> {
     dry_run: bool,
 }
 
-/// Changes a set by lists and prints what changed.
+/// Updates a set from lists and prints what changed.
 pub fn change_set_and_print(
     args: &SetChangeArgs,
     change: AddressListOperation,
@@ -78,10 +78,10 @@ fn change_set<'a>(
     };
     let mut open = OpenAddressSet::open(name.clone())?;
     let planned = open.plan_change(list, change)?;
-    // Reading a list may take long, and a set that was made anew may have other elements.
+    // Reading a list may take long, and a recreated set may have other elements.
     let after_planning = OpenAddressSet::open(name.clone())?.set;
     if open.set != before_reading || open.set != after_planning {
-        bail!("another program made set {} anew: nothing was changed; try again", args.name);
+        bail!("another program recreated set {}: nothing was changed; try again", args.name);
     }
     if lock.is_some() {
         open.commit(&planned)?;
@@ -106,7 +106,7 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
     let mut texts = Vec::new();
     for file in files {
         let text = read_file_or_stdin(Path::new(file)).with_context(|| {
-            format!("{file} is no address, prefix or range, so it is taken for a file")
+            format!("{file} is not an address, prefix or range, so it is read as a file")
         });
         texts.push(text?);
     }
@@ -133,7 +133,7 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
     }
 }
 
-/// Exchanges two sets.
+/// Swaps two sets.
 pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
     call_in_namespace(args.namespace.netns.as_deref(), || {
         let _lock = SetLock::acquire(LOCK_WAIT_LIMIT)?;
@@ -151,7 +151,7 @@ pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
     terminal::print_escaped_to_stdout(&format!("swapped {} and {}\n", args.name, args.other_name))
 }
 
-/// Calls a function in a network namespace, or here.
+/// Calls a function in a network namespace, by default the current one.
 pub(super) fn call_in_namespace<T: Send>(
     netns: Option<&str>,
     f: impl FnOnce() -> Result<T> + Send,
@@ -162,7 +162,7 @@ pub(super) fn call_in_namespace<T: Send>(
     }
 }
 
-/// The set that the command line names.
+/// Parses the set given on the command line.
 pub(super) fn parse_set_name(name: &str, place: &NftTableOfSetArgs) -> Result<AddressSetName> {
     let Some(family_and_table) = &place.nft else {
         return Ok(AddressSetName::Ipset(name.to_owned()));
@@ -171,7 +171,9 @@ pub(super) fn parse_set_name(name: &str, place: &NftTableOfSetArgs) -> Result<Ad
         bail!("--nft takes a family and a table, e.g. --nft inet filter");
     };
     let number = find_nft_family_number(family).with_context(|| {
-        format!("no family {family}: the families of nft are inet, ip, ip6, arp, bridge and netdev")
+        format!(
+            "unknown family {family}: nft has the families inet, ip, ip6, arp, bridge and netdev"
+        )
     })?;
     Ok(AddressSetName::Nft(NftSetPlace {
         family: number,

@@ -25,7 +25,7 @@ struct ListedSet {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<String>,
     name: String,
-    /// Type, elements and users of a set of ipset.
+    /// Type, number of elements and number of references of a set of ipset.
     #[serde(skip_serializing_if = "Option::is_none", rename = "type")]
     type_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

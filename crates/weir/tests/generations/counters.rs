@@ -112,7 +112,7 @@ fn a_foreign_rule_does_not_shift_counters_to_other_rules() {
     let rule = "iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP";
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
     let said = host.run_refused_weir(&["counters"]);
-    assert!(said.contains("table iptables filter is not as weir left it"), "{said}");
+    assert!(said.contains("table iptables filter was changed by another program"), "{said}");
     host.run_weir_successfully(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
     let count =
         |number: u32| read_rule_counter(&host, &format!("iptables/filter/INPUT/{number}")).0;

@@ -65,7 +65,7 @@ fn a_set_that_cannot_be_created_is_named_and_the_other_tables_are_restored() {
     // A set of that name is there again, of another kind: it cannot be a member.
     host.tool(&["ipset", "create", "member", "list:set"], "");
     let said = host.run_refused_weir(&["rollback", "0"]);
-    assert!(said.contains("set ext, which rules of the generation name, is gone"), "{said}");
+    assert!(said.contains("set ext, which rules of the generation use, is missing"), "{said}");
     assert!(!host.is_delivered(5001), "a rollback that fails is undone");
     host.tool(&["ipset", "destroy", "member"], "");
     host.run_weir_successfully(&["rollback", "0"]);
@@ -91,7 +91,7 @@ fn a_missing_or_changed_file_of_a_generation_is_named_before_the_first_step() {
     let other = text.replace("--dport 5001", "--dport 5003");
     assert_ne!(other, text);
     for (damaged, problem) in
-        [(None, "is gone"), (Some(""), "was changed"), (Some(other.as_str()), "was changed")]
+        [(None, "is missing"), (Some(""), "was changed"), (Some(other.as_str()), "was changed")]
     {
         match damaged {
             None => fs::remove_file(&file).expect("it is removed"),
@@ -135,7 +135,7 @@ fn after_loss_of_the_state_force_saves_the_ruleset_in_force_as_generation_0() {
     let in_force = host.saved_rulesets();
     fs::remove_dir_all(host.path("state")).expect("it is removed");
     let said = host.run_refused_weir(&["apply", "--artefact", &second]);
-    assert!(said.contains("weir apply did not put it there"), "{said}");
+    assert!(said.contains("was not loaded by weir apply"), "{said}");
     assert!(said.contains("--force takes what is in force as generation 0"), "{said}");
     host.run_weir_successfully(&["apply", "--artefact", &second, "--force"]);
     assert!(host.is_delivered(5001) && !host.is_delivered(5002));

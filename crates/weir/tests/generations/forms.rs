@@ -244,5 +244,5 @@ fn a_set_created_by_weir_gets_the_elements_of_the_file_and_foreign_sets_are_unch
     let sets = host.write("own.ipset", "create own hash:ip family inet\n");
     let words = ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50"];
     let said = host.run_refused_weir(&words);
-    assert!(said.contains("set own is there as hash:net"), "{said}");
+    assert!(said.contains("set own exists with type hash:net"), "{said}");
 }

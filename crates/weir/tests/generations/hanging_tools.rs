@@ -103,7 +103,10 @@ fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "and the ruleset of before");
     assert_eq!(host.generation_in_force(), 3, "what is in force is a generation");
     let history = host.run_weir_successfully(&["history"]);
-    assert!(history.contains("saved, since others had changed generation 1"), "{history}");
+    assert!(
+        history.contains("saved because another program had changed generation 1"),
+        "{history}"
+    );
     let said = host.run_refused_weir(&["rollback", "--force"]);
     assert!(said.contains("generation 2 was rolled back already"), "{said}");
     host.run_weir_successfully(&["rollback", "1"]);
@@ -137,5 +140,8 @@ fn a_rollback_that_fails_again_and_again_saves_what_others_changed_once() {
     wait_until("the rollback", || host.generation_in_force() == 1);
     assert!(host.is_delivered(5001) && host.is_delivered(5003));
     let history = host.run_weir_successfully(&["history"]);
-    assert!(history.contains("saved, since others had changed generation 2"), "{history}");
+    assert!(
+        history.contains("saved because another program had changed generation 2"),
+        "{history}"
+    );
 }

@@ -119,7 +119,7 @@ fn what_could_not_be_restored_is_refused() {
     let said = host.run_refused_weir(&["rollback", "1"]);
     assert!(said.contains("was changed since it was saved"), "{said}");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 2 is in force");
-    // The name of a second set of weir's is nobody else's.
+    // The name of a spare set is reserved for weir.
     host.tool(&["ipset", "create", "own~", "hash:ip"], "");
     host.run_weir_successfully(&["rollback", "0"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own~\n");

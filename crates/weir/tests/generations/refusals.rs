@@ -22,7 +22,7 @@ fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
     let foreign = host.saved_rulesets();
     for words in [&["apply", "--artefact", &two][..], &["rollback"]] {
         let said = host.run_refused_weir(words);
-        assert!(said.contains("table iptables filter is not as weir left it"), "{said}");
+        assert!(said.contains("table iptables filter was changed by another program"), "{said}");
         assert!(said.contains("+ -A INPUT -p udp") && said.contains("--force"), "{said}");
         assert_eq!(host.saved_rulesets(), foreign);
     }
