@@ -74,7 +74,7 @@ pub fn plan_change(
     let list = merge_ranges(list);
     match change {
         AddressListOperation::Add if shape == ElementShape::Range => {
-            let wanted = merge_ranges([present, &list[..]].concat());
+            let wanted = merge_into_ranges(present, &list);
             let plan = difference(present, &wanted);
             Ok(SetElementDiff { replaced: plan.removed.clone(), ..plan })
         }
@@ -89,6 +89,20 @@ pub fn plan_change(
             Ok(difference(present, &wanted))
         }
     }
+}
+
+/// Merges a list with the ranges of a set that overlap it or are adjacent to it; other ranges of the
+/// set are kept, even if they are adjacent to each other.
+fn merge_into_ranges(present: &[AddressRange], list: &[AddressRange]) -> Vec<AddressRange> {
+    let touches_list = |(first, last): &AddressRange| {
+        let at = list.partition_point(|listed| listed.1.saturating_add(1) < *first);
+        list.get(at).is_some_and(|listed| listed.0 <= last.saturating_add(1))
+    };
+    let (touched, mut wanted): (Vec<AddressRange>, Vec<AddressRange>) =
+        present.iter().partition(|range| touches_list(range));
+    wanted.extend(merge_ranges([&touched[..], list].concat()));
+    wanted.sort_unstable();
+    wanted
 }
 
 /// Converts merged ranges to elements, sorted.
@@ -217,6 +231,19 @@ mod tests {
         let ranges =
             plan(ElementShape::Range, &present, &[(4, 9), (20, 20)], AddressListOperation::Add);
         assert_eq!((ranges.added, ranges.removed), (vec![(0, 15), (20, 20)], present.to_vec()));
+    }
+
+    #[test]
+    fn add_keeps_adjacent_ranges_that_the_list_does_not_touch() {
+        let present = [(0, 3), (4, 7), (8, 15), (u128::MAX, u128::MAX)];
+        let plan = |list: &[AddressRange]| {
+            plan(ElementShape::Range, &present, list, AddressListOperation::Add)
+        };
+        let apart = plan(&[(40, 49)]);
+        assert_eq!((apart.added, apart.replaced, apart.kept), (vec![(40, 49)], vec![], 4));
+        let touching = plan(&[(16, 17)]);
+        assert_eq!((touching.added, touching.replaced), (vec![(8, 17)], vec![(8, 15)]));
+        assert_eq!(plan(&[(5, 6)]), SetElementDiff { kept: 4, ..SetElementDiff::default() });
     }
 
     #[test]
