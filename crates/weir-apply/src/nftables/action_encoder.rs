@@ -336,18 +336,8 @@ pub(super) fn push_nat(
     let registers = push_nat_values(expressions, family, range);
     let flags = nat_flags(range);
     let mut masquerade_or_redirect = |name: &str, attributes: [u16; 3]| {
-        let [flags_attribute, min_attribute, max_attribute] = attributes;
-        expressions.push(name, |nat| {
-            if flags != 0 {
-                nat.put_be32(flags_attribute, flags);
-            }
-            if let Some(register) = registers.port_min {
-                nat.put_be32(min_attribute, register);
-            }
-            if let Some(register) = registers.port_max {
-                nat.put_be32(max_attribute, register);
-            }
-        });
+        let values = [flags, registers.port_min, registers.port_max];
+        expressions.push_with_numbers(name, &list_given_numbers(attributes, values));
     };
     match target {
         // `NFTA_MASQ_…` and `NFTA_REDIR_…`.
@@ -399,7 +389,8 @@ fn push_nat_values(
     registers
 }
 
-fn nat_flags(range: &NatRange) -> u32 {
+/// The flags of a translation; `None` if there are none.
+fn nat_flags(range: &NatRange) -> Option<u32> {
     const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 1 << 1;
     const NF_NAT_RANGE_PROTO_RANDOM: u32 = 1 << 2;
     const NF_NAT_RANGE_PERSISTENT: u32 = 1 << 3;
@@ -410,7 +401,15 @@ fn nat_flags(range: &NatRange) -> u32 {
         (range.persistent, NF_NAT_RANGE_PERSISTENT),
         (range.random_fully, NF_NAT_RANGE_PROTO_RANDOM_FULLY),
     ];
-    flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
+    flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).reduce(|a, b| a | b)
+}
+
+/// Attributes with the values that are given.
+fn list_given_numbers<const N: usize>(
+    attributes: [u16; N],
+    values: [Option<u32>; N],
+) -> Vec<(u16, u32)> {
+    attributes.into_iter().zip(values).filter_map(|(kind, value)| Some((kind, value?))).collect()
 }
 
 fn push_snat_or_dnat(
@@ -418,7 +417,7 @@ fn push_snat_or_dnat(
     family: Family,
     is_dnat: bool,
     registers: &NatRegisters,
-    flags: u32,
+    flags: Option<u32>,
 ) {
     const NFTA_NAT_TYPE: u16 = 1;
     const NFTA_NAT_FAMILY: u16 = 2;
@@ -427,22 +426,23 @@ fn push_snat_or_dnat(
     const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
     const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
     const NFTA_NAT_FLAGS: u16 = 7;
-    expressions.push("nat", |nat| {
-        nat.put_be32(NFTA_NAT_TYPE, is_dnat.into());
-        nat.put_be32(NFTA_NAT_FAMILY, nft_family_number(family).into());
-        let values = [
-            (NFTA_NAT_REG_ADDR_MIN, registers.addr_min),
-            (NFTA_NAT_REG_ADDR_MAX, registers.addr_max),
-            (NFTA_NAT_REG_PROTO_MIN, registers.port_min),
-            (NFTA_NAT_REG_PROTO_MAX, registers.port_max),
-        ];
-        for (attribute, register) in values {
-            if let Some(register) = register {
-                nat.put_be32(attribute, register);
-            }
-        }
-        if flags != 0 {
-            nat.put_be32(NFTA_NAT_FLAGS, flags);
-        }
-    });
+    let attributes = [
+        NFTA_NAT_TYPE,
+        NFTA_NAT_FAMILY,
+        NFTA_NAT_REG_ADDR_MIN,
+        NFTA_NAT_REG_ADDR_MAX,
+        NFTA_NAT_REG_PROTO_MIN,
+        NFTA_NAT_REG_PROTO_MAX,
+        NFTA_NAT_FLAGS,
+    ];
+    let values = [
+        Some(is_dnat.into()),
+        Some(nft_family_number(family).into()),
+        registers.addr_min,
+        registers.addr_max,
+        registers.port_min,
+        registers.port_max,
+        flags,
+    ];
+    expressions.push_with_numbers("nat", &list_given_numbers(attributes, values));
 }

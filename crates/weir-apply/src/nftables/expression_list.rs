@@ -86,32 +86,27 @@ impl<'w> ExpressionList<'w> {
         self.list.put_nested(NFTA_LIST_ELEM, |expression| put_expression(expression, name, fill));
     }
 
+    /// Adds an expression whose attributes are numbers.
+    pub(super) fn push_with_numbers(&mut self, name: &str, numbers: &[(u16, u32)]) {
+        self.push(name, |attributes| put_numbers(attributes, numbers));
+    }
+
     pub(super) fn push_meta_load(&mut self, key: u32, register: u32) {
         const NFTA_META_DREG: u16 = 1;
-        const NFTA_META_KEY: u16 = 2;
-        self.push("meta", |meta| {
-            meta.put_be32(NFTA_META_KEY, key);
-            meta.put_be32(NFTA_META_DREG, register);
-        });
+        self.push_with_numbers("meta", &[(NFTA_META_KEY, key), (NFTA_META_DREG, register)]);
     }
 
     pub(super) fn push_meta_set(&mut self, key: u32) {
-        const NFTA_META_KEY: u16 = 2;
         const NFTA_META_SREG: u16 = 3;
-        self.push("meta", |meta| {
-            meta.put_be32(NFTA_META_KEY, key);
-            meta.put_be32(NFTA_META_SREG, FIRST_REGISTER);
-        });
+        self.push_with_numbers("meta", &[(NFTA_META_KEY, key), (NFTA_META_SREG, FIRST_REGISTER)]);
     }
 
     /// `direction`: 0 for the original direction, 1 for replies.
     pub(super) fn push_ct_load(&mut self, key: u32, direction: Option<u8>, register: u32) {
         const NFTA_CT_DREG: u16 = 1;
-        const NFTA_CT_KEY: u16 = 2;
         const NFTA_CT_DIRECTION: u16 = 3;
         self.push("ct", |ct| {
-            ct.put_be32(NFTA_CT_KEY, key);
-            ct.put_be32(NFTA_CT_DREG, register);
+            put_numbers(ct, &[(NFTA_CT_KEY, key), (NFTA_CT_DREG, register)]);
             if let Some(direction) = direction {
                 ct.put(NFTA_CT_DIRECTION, &[direction]);
             }
@@ -119,12 +114,8 @@ impl<'w> ExpressionList<'w> {
     }
 
     pub(super) fn push_ct_set(&mut self, key: u32) {
-        const NFTA_CT_KEY: u16 = 2;
         const NFTA_CT_SREG: u16 = 4;
-        self.push("ct", |ct| {
-            ct.put_be32(NFTA_CT_KEY, key);
-            ct.put_be32(NFTA_CT_SREG, FIRST_REGISTER);
-        });
+        self.push_with_numbers("ct", &[(NFTA_CT_KEY, key), (NFTA_CT_SREG, FIRST_REGISTER)]);
     }
 
     pub(super) fn push_payload_load(&mut self, place: PayloadPlace, register: u32) {
@@ -158,8 +149,7 @@ impl<'w> ExpressionList<'w> {
         const NFTA_CMP_OP: u16 = 2;
         const NFTA_CMP_DATA: u16 = 3;
         self.push("cmp", |cmp| {
-            cmp.put_be32(NFTA_CMP_SREG, FIRST_REGISTER);
-            cmp.put_be32(NFTA_CMP_OP, comparison as u32);
+            put_numbers(cmp, &[(NFTA_CMP_SREG, FIRST_REGISTER), (NFTA_CMP_OP, comparison as u32)]);
             put_value(cmp, NFTA_CMP_DATA, value);
         });
     }
@@ -172,8 +162,10 @@ impl<'w> ExpressionList<'w> {
         const NFTA_RANGE_TO_DATA: u16 = 4;
         const NFT_RANGE_NEQ: u32 = 1;
         self.push("range", |range| {
-            range.put_be32(NFTA_RANGE_SREG, FIRST_REGISTER);
-            range.put_be32(NFTA_RANGE_OP, NFT_RANGE_NEQ);
+            put_numbers(
+                range,
+                &[(NFTA_RANGE_SREG, FIRST_REGISTER), (NFTA_RANGE_OP, NFT_RANGE_NEQ)],
+            );
             put_value(range, NFTA_RANGE_FROM_DATA, first);
             put_value(range, NFTA_RANGE_TO_DATA, last);
         });
@@ -186,10 +178,13 @@ impl<'w> ExpressionList<'w> {
         const NFTA_BITWISE_LEN: u16 = 3;
         const NFTA_BITWISE_MASK: u16 = 4;
         const NFTA_BITWISE_XOR: u16 = 5;
+        let numbers = [
+            (NFTA_BITWISE_SREG, register),
+            (NFTA_BITWISE_DREG, register),
+            (NFTA_BITWISE_LEN, mask.len() as u32),
+        ];
         self.push("bitwise", |bitwise| {
-            bitwise.put_be32(NFTA_BITWISE_SREG, register);
-            bitwise.put_be32(NFTA_BITWISE_DREG, register);
-            bitwise.put_be32(NFTA_BITWISE_LEN, mask.len() as u32);
+            put_numbers(bitwise, &numbers);
             put_value(bitwise, NFTA_BITWISE_MASK, mask);
             put_value(bitwise, NFTA_BITWISE_XOR, xor);
         });
@@ -203,13 +198,14 @@ impl<'w> ExpressionList<'w> {
         const NFTA_BYTEORDER_LEN: u16 = 4;
         const NFTA_BYTEORDER_SIZE: u16 = 5;
         const NFT_BYTEORDER_HTON: u32 = 1;
-        self.push("byteorder", |byteorder| {
-            byteorder.put_be32(NFTA_BYTEORDER_SREG, FIRST_REGISTER);
-            byteorder.put_be32(NFTA_BYTEORDER_DREG, FIRST_REGISTER);
-            byteorder.put_be32(NFTA_BYTEORDER_OP, NFT_BYTEORDER_HTON);
-            byteorder.put_be32(NFTA_BYTEORDER_LEN, 4);
-            byteorder.put_be32(NFTA_BYTEORDER_SIZE, 4);
-        });
+        let numbers = [
+            (NFTA_BYTEORDER_SREG, FIRST_REGISTER),
+            (NFTA_BYTEORDER_DREG, FIRST_REGISTER),
+            (NFTA_BYTEORDER_OP, NFT_BYTEORDER_HTON),
+            (NFTA_BYTEORDER_LEN, 4),
+            (NFTA_BYTEORDER_SIZE, 4),
+        ];
+        self.push_with_numbers("byteorder", &numbers);
     }
 
     /// Continues the rule only if the first register is in the set, or is not, if negated.
@@ -252,8 +248,17 @@ impl<'w> ExpressionList<'w> {
     }
 }
 
+const NFTA_META_KEY: u16 = 2;
+const NFTA_CT_KEY: u16 = 2;
 const NFTA_IMMEDIATE_DREG: u16 = 1;
 const NFTA_IMMEDIATE_DATA: u16 = 2;
+
+/// Writes numbers of four bytes.
+pub(super) fn put_numbers(attributes: &mut AttributeWriter, numbers: &[(u16, u32)]) {
+    for (kind, number) in numbers {
+        attributes.put_be32(*kind, *number);
+    }
+}
 
 /// Writes the name and the attributes of an expression.
 pub(super) fn put_expression(
@@ -275,9 +280,12 @@ fn put_payload_place(payload: &mut AttributeWriter, place: PayloadPlace) {
     const NFTA_PAYLOAD_BASE: u16 = 2;
     const NFTA_PAYLOAD_OFFSET: u16 = 3;
     const NFTA_PAYLOAD_LEN: u16 = 4;
-    payload.put_be32(NFTA_PAYLOAD_BASE, place.base as u32);
-    payload.put_be32(NFTA_PAYLOAD_OFFSET, place.offset);
-    payload.put_be32(NFTA_PAYLOAD_LEN, place.len);
+    let numbers = [
+        (NFTA_PAYLOAD_BASE, place.base as u32),
+        (NFTA_PAYLOAD_OFFSET, place.offset),
+        (NFTA_PAYLOAD_LEN, place.len),
+    ];
+    put_numbers(payload, &numbers);
 }
 
 fn put_looked_up_set(lookup: &mut AttributeWriter, set: LookedUpSet<'_>) {

@@ -104,12 +104,13 @@ fn push_numgen(
         _ => return None,
     };
     let (modulus, number) = (parse_number(modulus)?, parse_number(number)?);
-    expressions.push("numgen", |numgen| {
-        numgen.put_be32(NFTA_NG_DREG, FIRST_REGISTER);
-        numgen.put_be32(NFTA_NG_MODULUS, modulus);
-        numgen.put_be32(NFTA_NG_TYPE, kind);
-        numgen.put_be32(NFTA_NG_OFFSET, 0);
-    });
+    let numbers = [
+        (NFTA_NG_DREG, FIRST_REGISTER),
+        (NFTA_NG_MODULUS, modulus),
+        (NFTA_NG_TYPE, kind),
+        (NFTA_NG_OFFSET, 0),
+    ];
+    expressions.push_with_numbers("numgen", &numbers);
     if is_ordering {
         expressions.push_to_network_order();
         expressions.push_cmp(comparison, &number.to_be_bytes());
@@ -156,11 +157,12 @@ fn push_fib_type(
     let mut types: Vec<u128> = names.iter().map(number).collect::<Option<_>>()?;
     types.sort_unstable();
     types.dedup();
-    expressions.push("fib", |fib| {
-        fib.put_be32(NFTA_FIB_DREG, FIRST_REGISTER);
-        fib.put_be32(NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
-        fib.put_be32(NFTA_FIB_FLAGS, flags);
-    });
+    let numbers = [
+        (NFTA_FIB_DREG, FIRST_REGISTER),
+        (NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE),
+        (NFTA_FIB_FLAGS, flags),
+    ];
+    expressions.push_with_numbers("fib", &numbers);
     match types[..] {
         [] => return None,
         [one] => {

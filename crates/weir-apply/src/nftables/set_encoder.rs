@@ -82,14 +82,11 @@ pub(super) fn push_unnamed_set(
         set.put_nested(NFTA_SET_DESC, |desc| desc.put_be32(NFTA_SET_DESC_SIZE, size as u32));
         set.put(NFTA_SET_USERDATA, userdata.bytes());
     }));
-    let change = NftElementChange::Add;
     if has_intervals {
-        let max = max_value(value.len);
-        let edges = interval_edges(&merged, max, |_| None::<&Verdict>);
-        push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
-            put_interval_edge(element, &edge, value.len);
-        });
+        let edges = interval_edges(&merged, max_value(value.len), |_| None::<&Verdict>);
+        push_interval_edges(requests, place, set_id, edges, value.len);
     } else {
+        let change = NftElementChange::Add;
         let values = merged.iter().map(|(value, _)| *value);
         push_element_requests(requests, change, place, Some(set_id), values, |element, key| {
             put_value(element, NFTA_SET_ELEM_KEY, &value.bytes_of(key));
@@ -164,6 +161,20 @@ impl AsInterval for ((u128, u128), &Verdict) {
     fn as_interval(&self) -> (u128, u128) {
         self.0
     }
+}
+
+/// Adds the elements of a set of intervals.
+fn push_interval_edges<'v>(
+    requests: &mut Vec<NetlinkRequest>,
+    place: &NftSetPlace,
+    set_id: u32,
+    edges: impl Iterator<Item = IntervalEdge<'v>>,
+    key_len: usize,
+) {
+    let change = NftElementChange::Add;
+    push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
+        put_interval_edge(element, &edge, key_len);
+    });
 }
 
 /// Keys of intervals are compared byte by byte: they are in network byte order.
@@ -264,7 +275,6 @@ pub(super) fn push_map_elements(
     family: Family,
 ) -> Result<(), String> {
     let values = values_of_map_key(&map.key, family);
-    let change = NftElementChange::Add;
     if let ([value], true) = (&values[..], map.has_intervals) {
         let mut intervals = Vec::with_capacity(map.elements.len());
         for element in &map.elements {
@@ -275,14 +285,13 @@ pub(super) fn push_map_elements(
         }
         intervals.sort_by_key(|(interval, _)| *interval);
         let edges = interval_edges(&intervals, max_value(value.len), |(_, verdict)| Some(*verdict));
-        push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
-            put_interval_edge(element, &edge, value.len);
-        });
+        push_interval_edges(requests, place, set_id, edges, value.len);
         return Ok(());
     }
     if map.elements.iter().flat_map(|element| &element.key).any(is_range) {
         return Err("a range in a map without intervals".to_owned());
     }
+    let change = NftElementChange::Add;
     push_element_requests(requests, change, place, Some(set_id), &map.elements, |data, element| {
         let mut key = Vec::new();
         for (value, part) in values.iter().zip(&element.key) {
