@@ -15,7 +15,6 @@ mod set_lock;
 
 use weir_kernel::ipset_socket::IpsetSocket;
 use weir_kernel::nft_socket::NftSocket;
-use weir_model::Addr;
 use weir_syntax::address_list::AddressRange;
 
 pub use self::address_set::{AddressSet, AddressSetElements, AddressSetName};
@@ -115,9 +114,9 @@ impl OpenAddressSet {
         let elements = self.read_elements()?;
         let set = &self.set;
         let name = || set.name.set_name().to_owned();
-        if let Some((first, _)) = elements.first_nomatch_range {
-            let exception = Addr(first).display(set.family).to_string();
-            return Err(ApplyError::NomatchElementInSet { set: name(), exception });
+        if let Some(range) = elements.first_nomatch_range {
+            let element = set.display_range(range);
+            return Err(ApplyError::NomatchElementInSet { set: name(), element });
         }
         if change != AddressListOperation::Delete
             && let Some((lowest, highest)) = set.bounds

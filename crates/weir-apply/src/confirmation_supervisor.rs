@@ -45,7 +45,7 @@ pub fn start_confirmation_supervisor(
         .arg(state)
         .arg("--owner-pid")
         .arg(owner.pid.to_string())
-        .arg("--owner-start")
+        .arg("--owner-start-ticks")
         .arg(owner.start.to_string())
         .current_dir("/")
         .stdin(Stdio::null())

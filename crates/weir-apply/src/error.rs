@@ -257,14 +257,14 @@ pub enum ApplyError {
     },
     /// The set has an element with `nomatch`, which a list of addresses cannot express.
     #[error(
-        "set {set} has the element {exception} nomatch, which a list cannot express: delete it \
+        "set {set} has the element {element} nomatch, which a list cannot express: delete it \
          first, with ipset del"
     )]
     NomatchElementInSet {
         /// The set.
         set: String,
         /// The element.
-        exception: String,
+        element: String,
     },
     /// Addresses outside the range of a set.
     #[error("{range} is outside {bounds}, the range of set {set}: use hash:net")]

@@ -51,7 +51,7 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     let history = host.run_weir_successfully(&["history"]);
     assert!(history.contains("it was not confirmed within 5 s"), "{history}");
     let said = host.run_refused_weir(&["confirm", "--console"]);
-    assert!(said.contains("no generation waits for a confirmation"), "{said}");
+    assert!(said.contains("no generation waits for its confirmation"), "{said}");
 }
 
 #[test]
@@ -129,7 +129,10 @@ fn after_a_kill_of_the_supervisor_the_next_command_rolls_back() {
     assert!(status.contains("s left, then generation 0 is restored\n"), "{status}");
     supervisor.kill_and_wait(WAIT_LIMIT).expect("it is killed");
     let (_, status, _) = host.weir(&["status"]);
-    assert!(status.contains("by the next weir apply, confirm or rollback: no process"), "{status}");
+    assert!(
+        status.contains("by the next weir apply, confirm or rollback: no supervisor"),
+        "{status}"
+    );
     let seconds_left = || {
         let listing = host.weir_json(&["history", "--json"]);
         listing["pending"]["seconds_left"].as_u64()
@@ -137,7 +140,7 @@ fn after_a_kill_of_the_supervisor_the_next_command_rolls_back() {
     wait_until("the deadline", || seconds_left() == Some(0));
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "nobody is there to roll back");
     let said = host.run_refused_weir(&["confirm", "--console"]);
-    assert!(said.contains("generation 1 was rolled back, since it was not confirmed"), "{said}");
+    assert!(said.contains("generation 1 was rolled back because it was not confirmed"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
@@ -223,14 +226,14 @@ fn only_a_connection_opened_after_the_apply_confirms() {
     host.run_weir_successfully(&["apply", "--artefact", &blocking, "--confirm", "5min"]);
     assert!(server.log_in().is_none(), "the ruleset blocks new connections");
     let said = host.run_refused_weir(&["confirm"]);
-    assert!(said.contains("was made before the ruleset was in force"), "{said}");
+    assert!(said.contains("was opened before the ruleset was in force"), "{said}");
     assert!(said.contains("generation 1 is not confirmed"), "{said}");
     host.run_weir_successfully(&["rollback"]);
 
     let open = host.compile("open", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
     host.run_weir_successfully(&["apply", "--artefact", &open, "--confirm", "5min"]);
     let said = host.run_refused_weir(&["confirm"]);
-    assert!(said.contains("was made before the ruleset was in force"), "{said}");
+    assert!(said.contains("was opened before the ruleset was in force"), "{said}");
     let new_session = server.log_in().expect("the ruleset lets it pass");
     let said = host.run_weir_successfully(&["confirm"]);
     let peer = new_session[0].local_addr().expect("an address");

@@ -108,7 +108,7 @@ fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
         "{history}"
     );
     let said = host.run_refused_weir(&["rollback", "--force"]);
-    assert!(said.contains("generation 2 was rolled back already"), "{said}");
+    assert!(said.contains("generation 2 was already rolled back"), "{said}");
     host.run_weir_successfully(&["rollback", "1"]);
     assert!(host.is_delivered(5003) && !host.is_delivered(ALWAYS_DROPPED_PORT));
     host.run_weir_successfully(&["rollback", "3"]);

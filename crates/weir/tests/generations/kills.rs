@@ -101,7 +101,7 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
         } else {
             // A tool that weir started, or the supervisor, may hold the lock.
             said = host.run_refused_weir(&["confirm", "--console", "--wait", "60"]);
-            assert!(said.contains("no generation waits for a confirmation"), "{said}");
+            assert!(said.contains("no generation waits for its confirmation"), "{said}");
         }
         let dropped = dropped_ports(&host);
         assert!(expected.contains(&dropped), "{words:?} killed after {after:?}: {said}");

@@ -47,7 +47,8 @@ fn a_lock_that_any_user_can_hold_does_not_stop_the_deadline() {
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
     wait_until("the lock", || {
         let said = host.weir(&["rollback", "0", "--wait", "0"]);
-        said.2.contains("another process that locked /proc/self/ns/net") || said.0 == Some(0)
+        said.2.contains("another process that holds a lock on /proc/self/ns/net")
+            || said.0 == Some(0)
     });
     wait_until("the rollback", || host.is_delivered(ALWAYS_DROPPED_PORT));
     user.kill().expect("it is a child");
@@ -66,7 +67,7 @@ fn a_rollback_after_one_that_weir_made_itself_does_not_go_further_back() {
     host.run_weir_successfully(&["apply", "--artefact", &second, "--confirm", "5s"]);
     wait_until("the rollback", || host.generation_in_force() == 1);
     let said = host.run_refused_weir(&["rollback", "--wait", "60"]);
-    assert!(said.contains("generation 2 was rolled back already"), "{said}");
+    assert!(said.contains("generation 2 was already rolled back"), "{said}");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 1 is in force");
     host.run_weir_successfully(&["rollback", "0"]);
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
@@ -92,7 +93,7 @@ fn a_rule_that_another_program_adds_during_an_apply_stops_it_and_stays() {
     let output = command.args(["apply", "--artefact", &second]).env("PATH", path).output();
     let output = output.expect("weir runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("was changed by another program meanwhile"), "{said}");
+    assert!(said.contains("was changed by another program in the meantime"), "{said}");
     assert!(!host.is_delivered(5003), "the rule of the other program is in force");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
     assert_eq!(host.nft_listing(), "", "and what was changed was undone");
@@ -143,7 +144,7 @@ fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
     wait_until("the lock", is_held);
     let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("another program has held the lock of iptables"), "{said}");
-    assert!(said.contains("wait until it has ended"), "{said}");
+    assert!(said.contains("wait until it exits"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     drop(holder.stdin.take());
     holder.wait().expect("it is a child");

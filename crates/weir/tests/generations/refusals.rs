@@ -165,7 +165,7 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     let loaded = script.command("sh").arg(&load).env("WEIR_STATE", script.path("run")).status();
     assert!(loaded.expect("it runs").success());
     let said = script.run_refused_weir(&["apply", "--artefact", &folder]);
-    assert!(said.contains("start unload.sh of its folder first"), "{said}");
+    assert!(said.contains("run unload.sh of its folder first"), "{said}");
 }
 
 #[test]
