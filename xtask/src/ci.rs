@@ -18,7 +18,7 @@ use crate::{iptables_suite, tidy};
 /// Everything that a change must pass.
 ///
 /// # Errors
-/// Where a command cannot be started.
+/// If a command cannot be started.
 pub fn run_ci_steps() -> Result<bool> {
     let mut steps = StepRunner::default();
     steps.run_if_installed("rustfmt", "fmt", &["fmt", "--all", "--check"])?;
@@ -47,7 +47,7 @@ pub fn run_ci_steps() -> Result<bool> {
 /// Licences, sources and versions of the dependencies.
 ///
 /// # Errors
-/// Where cargo-deny cannot be built or started.
+/// If cargo-deny cannot be built or started.
 pub fn run_cargo_deny_without_advisories() -> Result<bool> {
     let mut steps = StepRunner::default();
     steps.run_step("deny", install_cargo_deny_if_missing()?)?;
@@ -114,7 +114,7 @@ const CLIPPY_OPT_IN_TESTS_ARGUMENTS: [&str; 11] = [
 /// one that runs over iptables' own suite.
 ///
 /// # Errors
-/// Where a folder that was named is not there, or cargo cannot be started.
+/// If a folder that was named is not there, or cargo cannot be started.
 pub fn run_suite_and_given_corpus_tests(folder: Option<&str>) -> Result<bool> {
     let mut steps = StepRunner::default();
     match folder {
@@ -150,7 +150,7 @@ pub fn run_suite_and_given_corpus_tests(folder: Option<&str>) -> Result<bool> {
 /// Random rulesets and packets through the interpreter, the kernel and every form, at length.
 ///
 /// # Errors
-/// Where an option is not understood, or cargo cannot be started.
+/// If an option is not understood, or cargo cannot be started.
 pub fn run_differential_tests(options: &[&str]) -> Result<bool> {
     let (mut seed, mut pairs) = ("1", "1000000");
     for option in options.chunks(2) {
@@ -174,7 +174,7 @@ pub fn run_differential_tests(options: &[&str]) -> Result<bool> {
 /// The scripts of an artefact under faults, at length: kills, full disks, pairs, changes of form.
 ///
 /// # Errors
-/// Where an option is not understood, or cargo cannot be started.
+/// If an option is not understood, or cargo cannot be started.
 pub fn run_load_script_fault_tests(options: &[&str]) -> Result<bool> {
     // Every size of a disk that is too small is tried.
     let mut environment = vec![("WEIR_WRITE_STEP", "1")];
@@ -212,7 +212,7 @@ pub fn run_load_script_fault_tests(options: &[&str]) -> Result<bool> {
 /// Runs the tests with the order to rewrite what they compare with, then shows what changed.
 ///
 /// # Errors
-/// Where cargo or git cannot be started.
+/// If cargo or git cannot be started.
 pub fn bless_golden_files() -> Result<bool> {
     let mut command = cargo_command(&["test", "--workspace", "--no-fail-fast"]);
     command.env("WEIR_BLESS", "1").env("UPDATE_EXPECT", "1").env("INSTA_UPDATE", "always");

@@ -9,7 +9,7 @@ use crate::repository_files;
 /// Points git at `.githooks`; says so.
 ///
 /// # Errors
-/// Where git cannot be run.
+/// If git cannot be run.
 pub fn install_git_hooks() -> Result<bool> {
     let done = Command::new("git")
         .args(["config", "core.hooksPath", ".githooks"])

@@ -17,7 +17,7 @@ pub const SUITE_PATH_VARIABLE: &str = "WEIR_IPTABLES_SUITE";
 /// The folder of the suite, or why it is not there.
 ///
 /// # Errors
-/// Where the variable names no folder of such files.
+/// If the variable names no folder of such files.
 pub fn find_or_fetch_suite() -> Result<Result<PathBuf, String>> {
     if let Some(named) = std::env::var_os(SUITE_PATH_VARIABLE) {
         let folder = PathBuf::from(named);

@@ -61,7 +61,7 @@ impl CrateModules {
     /// Reads a crate from its root, `src/lib.rs` or `src/main.rs`, and the files that it declares.
     ///
     /// # Errors
-    /// Where a file is not a Rust, or a declared one is not there.
+    /// If a file is not a Rust, or a declared one is not there.
     pub fn read_crate(tree: &WorkingTreeFiles, root: &str) -> Result<CrateModules, String> {
         let mut modules = CrateModules { modules: Vec::new(), files: Vec::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();

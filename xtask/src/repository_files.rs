@@ -19,7 +19,7 @@ impl WorkingTreeFiles {
     /// Reads the checkout that this program was built from.
     ///
     /// # Errors
-    /// Where there is no git, or a file cannot be read.
+    /// If there is no git, or a file cannot be read.
     pub fn read_nonignored_files() -> Result<WorkingTreeFiles> {
         let root = repository_root();
         let listed = Command::new("git")

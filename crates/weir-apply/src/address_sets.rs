@@ -1,33 +1,31 @@
-//! Sets of addresses, changed by lists: what `weir set` does.
+//! Updates of sets of addresses from lists, for `weir set`.
 //!
-//! A set of ipset or of nf_tables is read, a plan says which elements differ from what a list wants
-//! ([`change_plan`]), and only these are changed. Changes of one namespace exclude each other by a
-//! lock. In nf_tables a change is one transaction, which is refused if the ruleset changed since
-//! the set was read. ipset has no transactions: elements are added before others are removed, so an
-//! address that stays in the set is in it all the time, and what was changed is undone if the kernel
-//! refuses an element.
+//! A set of ipset or of nf_tables is read and compared with a list ([`element_diff`]); only elements
+//! that differ are changed. Changes in one namespace exclude each other by a lock. In nf_tables a
+//! change is one transaction, which is refused if the ruleset changed since the set was read. ipset
+//! has no transactions: elements are added before others are removed, so that an address that stays
+//! in the set is always in it, and the change is undone if the kernel refuses an element.
 
 pub mod address_ranges;
 mod address_set;
-pub mod change_plan;
+pub mod element_diff;
 mod ipset_addresses;
 mod nft_addresses;
 mod set_lock;
 
 use weir_kernel::ipset_socket::IpsetSocket;
 use weir_kernel::nft_socket::NftSocket;
-use weir_model::Addr;
 use weir_syntax::address_list::AddressRange;
 
 pub use self::address_set::{AddressSet, AddressSetElements, AddressSetName};
-use self::change_plan::{ChangePlan, ListChange, TooManyAddresses, plan_change};
+use self::element_diff::{AddressListOperation, SetElementDiff, TooManyAddresses, plan_change};
 pub use self::set_lock::SetLock;
 use crate::ApplyError;
 
-/// A set is open for reading and changing.
+/// A set that is open for reading and changing.
 #[derive(Debug)]
 pub struct OpenAddressSet {
-    /// What it is.
+    /// Its description.
     pub set: AddressSet,
     socket: AddressSetSocket,
 }
@@ -38,21 +36,21 @@ enum AddressSetSocket {
     Nft(NftSocket),
 }
 
-/// A change that is planned, and can be made.
+/// A planned change, which can be committed.
 #[derive(Clone, Debug)]
-pub struct PlannedChange {
-    /// What differs.
-    pub plan: ChangePlan,
-    /// The generation of nf_tables that it was planned from.
+pub struct PlannedSetChange {
+    /// The elements that differ.
+    pub plan: SetElementDiff,
+    /// The generation of nf_tables for which it was planned.
     generation: Option<u32>,
-    present_count: usize,
+    present_element_count: usize,
 }
 
 impl OpenAddressSet {
     /// Opens a set of the current network namespace.
     ///
     /// # Errors
-    /// Where there is no such set, or it is not one of addresses.
+    /// If the set does not exist or is not a set of addresses.
     pub fn open(name: AddressSetName) -> Result<OpenAddressSet, ApplyError> {
         match &name {
             AddressSetName::Ipset(set) => {
@@ -71,12 +69,12 @@ impl OpenAddressSet {
     /// Reads its elements.
     ///
     /// # Errors
-    /// Where the set is gone, or the kernel refuses.
+    /// If the set no longer exists, or the kernel refuses.
     pub fn read_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
-        for _ in 0..LISTINGS_MAX {
+        for _ in 0..LISTING_ATTEMPTS_MAX {
             let mut elements = self.list_elements()?;
             elements.ranges.sort_unstable();
-            elements.with_values.sort_unstable();
+            elements.ranges_with_metadata.sort_unstable();
             if elements.ranges.is_sorted_by(|before, after| before < after) {
                 return Ok(elements);
             }
@@ -84,8 +82,8 @@ impl OpenAddressSet {
         Err(ApplyError::SetBeingResized { set: self.set.name.set_name().to_owned() })
     }
 
-    /// Lists its elements once. While the kernel resizes the table of a set (it does after many
-    /// elements were added), its listing has some elements twice and lacks others.
+    /// Lists its elements once. While the kernel resizes the hash table of a set (after many elements
+    /// were added), its listing has some elements twice and lacks others.
     fn list_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
         match (&mut self.socket, &self.set.name) {
             (AddressSetSocket::Ipset(socket), name) => {
@@ -100,15 +98,15 @@ impl OpenAddressSet {
         }
     }
 
-    /// Plans what a list changes; `list` is in any order and may overlap.
+    /// Plans the change for a list, which may be unsorted and have overlapping entries.
     ///
     /// # Errors
-    /// Where the list does not fit into the set, or an element would lose its timeout or comment.
+    /// If the list does not fit into the set, or if an element would lose its timeout or comment.
     pub fn plan_change(
         &mut self,
         list: Vec<AddressRange>,
-        change: ListChange,
-    ) -> Result<PlannedChange, ApplyError> {
+        change: AddressListOperation,
+    ) -> Result<PlannedSetChange, ApplyError> {
         let generation = match &mut self.socket {
             AddressSetSocket::Ipset(_) => None,
             AddressSetSocket::Nft(socket) => Some(socket.read_generation()?),
@@ -116,16 +114,16 @@ impl OpenAddressSet {
         let elements = self.read_elements()?;
         let set = &self.set;
         let name = || set.name.set_name().to_owned();
-        if let Some((first, _)) = elements.exception {
-            let exception = Addr(first).display(set.family).to_string();
-            return Err(ApplyError::ExceptionInSet { set: name(), exception });
+        if let Some(range) = elements.first_nomatch_range {
+            let element = set.display_range(range);
+            return Err(ApplyError::NomatchElementInSet { set: name(), element });
         }
-        if change != ListChange::Delete
+        if change != AddressListOperation::Delete
             && let Some((lowest, highest)) = set.bounds
             && let Some((first, last)) =
                 list.iter().find(|(first, last)| *first < lowest || *last > highest)
         {
-            return Err(ApplyError::OutsideOfSet {
+            return Err(ApplyError::AddressOutsideSetRange {
                 set: name(),
                 range: self.set.display_range((*first, *last)),
                 bounds: self.set.display_range((lowest, highest)),
@@ -133,27 +131,29 @@ impl OpenAddressSet {
         }
         let capacity = set.capacity.unwrap_or(EXPANDED_ADDRESSES_MAX);
         let planned = plan_change(set.shape, set.family, &elements.ranges, list, change, capacity);
-        let plan = planned
-            .map_err(|TooManyAddresses| ApplyError::SetTooSmall { set: name(), capacity })?;
+        let plan = planned.map_err(|TooManyAddresses| ApplyError::SetCapacityExceeded {
+            set: name(),
+            capacity,
+        })?;
         let final_count = plan.kept + plan.added.len();
         if !plan.added.is_empty() && set.capacity.is_some_and(|capacity| final_count > capacity) {
-            return Err(ApplyError::SetTooSmall { set: name(), capacity });
+            return Err(ApplyError::SetCapacityExceeded { set: name(), capacity });
         }
-        let loses_values =
-            |range: &&AddressRange| elements.with_values.binary_search(range).is_ok();
-        if let Some(range) = plan.replaced.iter().find(loses_values) {
+        let loses_metadata =
+            |range: &&AddressRange| elements.ranges_with_metadata.binary_search(range).is_ok();
+        if let Some(range) = plan.replaced.iter().find(loses_metadata) {
             let element = set.display_range(*range);
-            return Err(ApplyError::ElementHasValues { set: name(), element });
+            return Err(ApplyError::ElementHasMetadata { set: name(), element });
         }
-        Ok(PlannedChange { plan, generation, present_count: elements.ranges.len() })
+        Ok(PlannedSetChange { plan, generation, present_element_count: elements.ranges.len() })
     }
 
-    /// Makes a planned change.
+    /// Commits a planned change.
     ///
     /// # Errors
-    /// Where the kernel refuses; the set is as it was then.
-    pub fn commit(&mut self, change: &PlannedChange) -> Result<(), ApplyError> {
-        let PlannedChange { plan, generation, present_count } = change;
+    /// If the kernel refuses; the set is then unchanged.
+    pub fn commit(&mut self, change: &PlannedSetChange) -> Result<(), ApplyError> {
+        let PlannedSetChange { plan, generation, present_element_count } = change;
         if plan.added.is_empty() && plan.removed.is_empty() {
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl OpenAddressSet {
                 nft_addresses::commit(socket, place, &self.set, plan, generation)
             }
             (AddressSetSocket::Ipset(socket), _) => {
-                ipset_addresses::commit(socket, &self.set, plan, *present_count)
+                ipset_addresses::commit(socket, &self.set, plan, *present_element_count)
             }
             (AddressSetSocket::Nft(_), AddressSetName::Ipset(_)) => {
                 unreachable!("`open` pairs socket and name")
@@ -172,7 +172,7 @@ impl OpenAddressSet {
     }
 }
 
-/// How often a set is listed whose listing has an element twice.
-const LISTINGS_MAX: usize = 100;
-/// Single addresses that a list may be expanded to, for a set without a size.
+/// How often a set is listed again because its listing has an element twice.
+const LISTING_ATTEMPTS_MAX: usize = 100;
+/// Maximum number of single addresses to which a list is expanded, for a set without a size.
 const EXPANDED_ADDRESSES_MAX: usize = 1 << 24;

@@ -1,5 +1,5 @@
-//! What speaks against applying an artefact: rules that a packet would traverse in addition, rules
-//! of other programs that would be lost, artefacts that `load.sh` loaded.
+//! Conflicts that prevent applying an artefact: rules that packets would traverse in addition, rules
+//! of other programs that would be lost, artefacts loaded by `load.sh`.
 
 use weir_artefact::Artefact;
 use weir_kernel::ipset_list::read_ipsets;
@@ -10,54 +10,54 @@ use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus};
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, artefact_mark_of_text, find_broken_line, list_chain_names,
+    FamilyTable, KernelRuleset, find_artefact_mark, find_line_with_unclosed_quote, list_chain_names,
 };
 use crate::state_store::split_sets;
 
-/// Something that must be settled before an artefact can be applied.
+/// A conflict that must be resolved before an artefact can be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyConflict {
-    /// What, and the cure.
+    /// The conflict and its cure.
     pub message: String,
-    /// Whether `--force` goes on all the same.
+    /// Whether `--force` overrides it.
     pub is_forceable: bool,
 }
 
 impl ApplyConflict {
-    fn fatal(message: String) -> ApplyConflict {
+    fn unforceable(message: String) -> ApplyConflict {
         ApplyConflict { message, is_forceable: false }
     }
 }
 
-/// Lists the conflicts. `has_generation`: weir applied what is in force.
+/// Lists the conflicts. `has_current_generation`: the ruleset in force is a generation of weir.
 pub fn list_apply_conflicts(
     artefact: &Artefact,
     present: &KernelRuleset,
     status: &FirewallStatus,
-    has_generation: bool,
+    has_current_generation: bool,
 ) -> Vec<ApplyConflict> {
     let tables = list_artefact_tables(artefact);
     let mut conflicts = Vec::new();
     conflicts.extend(tables.iter().filter_map(|table| find_iptables_nft_rules(*table, status)));
-    if !has_generation {
-        conflicts.extend(find_script_load(present));
+    if !has_current_generation {
+        conflicts.extend(find_artefact_loaded_by_script(present));
     }
     for table in &tables {
         if let Some(text) = present.legacy_tables.get(table) {
             conflicts.extend(find_lost_program_chains(*table, text, artefact));
-            conflicts.extend(find_broken_line(text).map(|line| {
-                ApplyConflict::fatal(format!(
-                    "table {table} has a rule with a line break in a comment or name, which could \
-                     not be restored: replace the rule first: {line}"
+            conflicts.extend(find_line_with_unclosed_quote(text).map(|line| {
+                ApplyConflict::unforceable(format!(
+                    "table {table} has a rule with a line break in a comment or name, which cannot \
+                     be restored: replace the rule first: {line}"
                 ))
             }));
         }
     }
-    conflicts.extend(find_sets_of_other_type(artefact));
+    conflicts.extend(find_set_type_conflicts(artefact));
     conflicts
 }
 
-/// Rules of iptables-nft in a table that the artefact is about.
+/// Rules of iptables-nft in a table of the artefact.
 fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Option<ApplyConflict> {
     let (family, name) = (table.nft_family(), table.table.as_str());
     let found = status.tables.iter().find(|found| {
@@ -65,7 +65,7 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
     })?;
     let tool = iptables_tool_name(table.family);
     found.affects_packets().then(|| {
-        ApplyConflict::fatal(format!(
+        ApplyConflict::unforceable(format!(
             "table {family} {name} of iptables-nft has {} rules in force, and packets would traverse \
              them in addition: move them to legacy iptables with {tool}-nft-save -c -t {name} | \
              {tool}-legacy-restore -c && nft delete table {family} {name}, and read the ruleset \
@@ -75,9 +75,9 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
     })
 }
 
-/// An artefact that `load.sh` loaded: what was in force before it is in the state of the script.
-fn find_script_load(present: &KernelRuleset) -> Option<ApplyConflict> {
-    let mark = present.legacy_tables.values().find_map(|text| artefact_mark_of_text(text));
+/// An artefact loaded by `load.sh`: the previous ruleset is in the state of the script.
+fn find_artefact_loaded_by_script(present: &KernelRuleset) -> Option<ApplyConflict> {
+    let mark = present.legacy_tables.values().find_map(|text| find_artefact_mark(text));
     let what = match (mark, present.nft_tables.keys().next()) {
         (Some(id), _) => format!("artefact {id}"),
         (None, Some(table)) => format!("nft table {} weir_{}", table.nft_family(), table.table),
@@ -85,14 +85,14 @@ fn find_script_load(present: &KernelRuleset) -> Option<ApplyConflict> {
     };
     Some(ApplyConflict {
         message: format!(
-            "{what} is in force, and weir apply did not put it there: start unload.sh of its folder \
-             first; if there is none, --force takes what is in force as generation 0"
+            "{what} is in force and was not loaded by weir apply: run unload.sh of its folder first; \
+             without that folder, use --force to save the ruleset in force as generation 0"
         ),
         is_forceable: true,
     })
 }
 
-/// Chains of a program that are in force and that the ruleset does not have.
+/// Chains of a program that are in force and not in the ruleset.
 fn find_lost_program_chains(
     table: FamilyTable,
     text: &str,
@@ -124,15 +124,15 @@ fn find_lost_program_chains(
     };
     Some(ApplyConflict {
         message: format!(
-            "table {table} has rules of {program} in chain {chain}{more}, which the ruleset does not \
-             have: take them into the ruleset ({tool}-save prints them), or give --force"
+            "table {table} has rules of {program} in chain {chain}{more}, which are not in the ruleset: \
+             add them to the ruleset ({tool}-save prints them), or use --force"
         ),
         is_forceable: true,
     })
 }
 
-/// Sets that are there with another type than the ruleset gives them.
-fn find_sets_of_other_type(artefact: &Artefact) -> Vec<ApplyConflict> {
+/// Sets that exist with a different type than in the ruleset.
+fn find_set_type_conflicts(artefact: &Artefact) -> Vec<ApplyConflict> {
     let Some(sets) = &artefact.contents.sets else { return Vec::new() };
     if !KernelFeature::Ipset.is_loaded() {
         return Vec::new();
@@ -143,9 +143,9 @@ fn find_sets_of_other_type(artefact: &Artefact) -> Vec<ApplyConflict> {
         let set_type = text.split_ascii_whitespace().nth(2)?.to_owned();
         let found = present.iter().find(|set| set.name == *name)?;
         (found.set_type != set_type).then(|| {
-            ApplyConflict::fatal(format!(
-                "set {name} is there as {}, and the ruleset has it as {set_type}: rename or destroy \
-                 it",
+            ApplyConflict::unforceable(format!(
+                "set {name} exists with type {}, but the ruleset has it as {set_type}: rename or \
+                 destroy it",
                 found.set_type
             ))
         })

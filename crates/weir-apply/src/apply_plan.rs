@@ -1,4 +1,4 @@
-//! What an apply would change, found out without changing anything.
+//! The plan of an apply: what it would change. Nothing is changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,63 +8,63 @@ use weir_artefact::{Artefact, CompiledForm};
 
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
-use crate::apply_steps::{ApplyStep, plan_steps};
+use crate::apply_steps::{ApplyStep, plan_apply_steps};
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus, read_firewall_status};
 use crate::generation_changes::{
-    plan_wanted_ruleset, read_units_in_force, refuse_changes_by_others,
+    check_unchanged_by_others, plan_wanted_ruleset, read_affected_ruleset_in_force,
 };
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset, list_chain_names};
 use crate::state_store::{Journal, StateStore};
-use crate::step_execution::choose_load_path;
+use crate::step_execution::choose_legacy_load_method;
 
-/// What an apply would do.
+/// The plan of an apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApplyPlan {
     /// The form.
     pub form: CompiledForm,
     /// The identity of the artefact.
     pub artefact_id: String,
-    /// The generation that is in force; none before the first apply.
+    /// The generation in force; none before the first apply.
     pub generation_in_force: Option<u32>,
     /// The steps, in order.
     pub steps: Vec<PlannedStep>,
-    /// What changes in each table.
+    /// The changes of each table.
     pub tables: Vec<TableChange>,
-    /// Whether packets traverse both rulesets for a moment.
+    /// Whether packets traverse both rulesets during the change.
     pub both_in_force: bool,
-    /// What stays as it is: tables, sets, other firewalls.
+    /// Unchanged tables, sets and other firewalls.
     pub unchanged: Vec<String>,
     /// State of the kernel that is kept.
     pub kept_state: Vec<String>,
-    /// State of the kernel that begins anew.
+    /// State of the kernel that is reset.
     pub lost_state: Vec<String>,
-    /// What must be settled first; nothing if it can be applied.
+    /// Conflicts to resolve first; empty if the artefact can be applied.
     pub conflicts: Vec<String>,
 }
 
-/// A step, and what carries it out.
+/// A step and the tool that executes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedStep {
     /// The step.
     #[serde(flatten)]
     pub step: ApplyStep,
-    /// The step in words.
+    /// A description of the step.
     pub description: String,
-    /// The tool that carries it out; none if weir does it natively.
+    /// The tool that executes it; none if weir does.
     pub tool: Option<&'static str>,
     /// Why a table is not loaded natively.
     pub reason: Option<String>,
 }
 
-/// What changes in an iptables table, in either form.
+/// The changes of an iptables table, in legacy iptables or nft.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableChange {
     /// The table.
     pub table: FamilyTable,
-    /// Rules in legacy iptables and in nft, now.
+    /// Number of rules in legacy iptables and nft before the apply.
     pub rules_before: RuleCountByForm,
-    /// The same after the apply.
+    /// The numbers after the apply.
     pub rules_after: RuleCountByForm,
     /// Chains that only the new ruleset has.
     pub new_chains: Vec<String>,
@@ -72,7 +72,7 @@ pub struct TableChange {
     pub removed_chains: Vec<String>,
 }
 
-/// How many rules a table has.
+/// Number of rules of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RuleCountByForm {
     /// In legacy iptables.
@@ -84,11 +84,11 @@ pub struct RuleCountByForm {
 /// Plans an apply in the current network namespace.
 ///
 /// # Errors
-/// Where weir is not root, or something cannot be read.
+/// If weir is not root, or something cannot be read.
 pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyOperationError> {
     if !rustix::process::geteuid().is_root() {
         return Err(ApplyOperationError::Refused(
-            "only root can read the ruleset in force: start weir as root".to_owned(),
+            "only root can read the ruleset in force: run weir as root".to_owned(),
         ));
     }
     let store = StateStore::find(state)?;
@@ -98,13 +98,13 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
         Some(generation) => store.read_ruleset(generation)?,
         None => KernelRuleset::default(),
     };
-    let present = read_units_in_force(artefact, &recorded)?;
+    let present = read_affected_ruleset_in_force(artefact, &recorded)?;
     let wanted = plan_wanted_ruleset(artefact, &recorded, &present.ruleset)?;
     let status = read_firewall_status();
-    let steps = plan_steps(&present, &wanted);
+    let steps = plan_apply_steps(&present, &wanted);
     let mut conflicts: Vec<String> = journal.iter().map(describe_journal).collect();
     if let Some(generation) = current {
-        let changed = refuse_changes_by_others(&recorded, &present.ruleset, generation);
+        let changed = check_unchanged_by_others(&recorded, &present.ruleset, generation);
         conflicts.extend(changed.err().map(|error| error.to_string()));
     }
     let found = list_apply_conflicts(artefact, &present.ruleset, &status, current.is_some());
@@ -114,9 +114,9 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
         form: artefact.manifest.form,
         artefact_id: artefact.manifest.id.clone(),
         generation_in_force: current,
-        both_in_force: changes_between_forms(&steps, &present.ruleset),
+        both_in_force: moves_rules_between_forms(&steps, &present.ruleset),
         tables: list_table_changes(&present.ruleset, &wanted),
-        unchanged: list_unchanged(artefact, &recorded, &wanted, &status),
+        unchanged: list_unchanged_objects(artefact, &recorded, &wanted, &status),
         steps: steps.into_iter().map(|step| describe_step(step, &wanted)).collect(),
         kept_state,
         lost_state,
@@ -127,13 +127,13 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
 fn describe_journal(journal: &Journal) -> String {
     match journal.seconds_left() {
         Some(seconds) => format!(
-            "generation {} waits for its confirmation ({seconds} s left): weir confirm or weir \
+            "generation {} waits for its confirmation ({seconds} s left): run weir confirm or weir \
              rollback",
             journal.to
         ),
         None => format!(
-            "the change from generation {} to {} was interrupted: the next command that changes \
-             something ends it first",
+            "the change from generation {} to {} was interrupted: the next weir apply, confirm or \
+             rollback recovers it first",
             journal.from, journal.to
         ),
     }
@@ -142,7 +142,7 @@ fn describe_journal(journal: &Journal) -> String {
 fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
     let (tool, reason) = match &step {
         ApplyStep::ReplaceLegacyTable { table } => {
-            let path = choose_load_path(*table, &wanted.legacy_tables[table]);
+            let path = choose_legacy_load_method(*table, &wanted.legacy_tables[table]);
             (path.tool(table.family), path.reason().map(str::to_owned))
         }
         ApplyStep::AddNftCopies { .. }
@@ -155,8 +155,8 @@ fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
     PlannedStep { description: step.to_string(), step, tool, reason }
 }
 
-/// Whether rules move between legacy iptables and nft: the two cannot change at one instant.
-fn changes_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
+/// Whether rules move between legacy iptables and nft: the two cannot change at the same instant.
+fn moves_rules_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
     let is_nft = |step: &ApplyStep| {
         matches!(
             step,
@@ -176,13 +176,13 @@ fn changes_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
     steps.iter().any(is_nft) && steps.iter().any(is_legacy)
 }
 
-/// Rules of a text of iptables-save.
+/// Number of rules in iptables-save text.
 fn count_rules(text: &str) -> usize {
     let is_rule = |line: &&str| line.starts_with("-A ") || line.contains("] -A ");
     text.lines().filter(is_rule).count()
 }
 
-/// Rules of an nft table: the lines of its chains that say neither where packets enter nor end it.
+/// Number of rules in an nft table: all lines of chains but the hook declaration and the end.
 fn count_nft_rules(text: &str) -> usize {
     let (mut is_in_chain, mut rules) = (false, 0);
     for line in text.lines().map(str::trim) {
@@ -228,7 +228,7 @@ fn list_table_changes(present: &KernelRuleset, wanted: &KernelRuleset) -> Vec<Ta
         .collect()
 }
 
-fn list_unchanged(
+fn list_unchanged_objects(
     artefact: &Artefact,
     recorded: &KernelRuleset,
     wanted: &KernelRuleset,
@@ -253,31 +253,31 @@ fn list_unchanged(
             FirewallKind::IptablesNft | FirewallKind::NativeNft => true,
         };
         if is_other && table.affects_packets() {
-            unchanged.push(format!("{}: packets traverse it as well", table.place()));
+            unchanged.push(format!("{}: packets also traverse it", table.place()));
         }
     }
     if let Some(sets) = &artefact.contents.sets {
         for set in crate::state_store::split_sets(&sets.user).keys() {
             if !wanted.sets.contains_key(set) {
-                unchanged.push(format!("set {set}, which is there, with the elements that it has"));
+                unchanged.push(format!("set {set} exists and keeps its elements"));
             }
         }
     }
     unchanged
 }
 
-/// Options that name state which the kernel keeps while a rule names it.
+/// Options that name state which the kernel keeps as long as a rule uses it.
 const NAMED_STATE_OPTIONS: [(&str, &str); 2] =
-    [("--hashlimit-name", "table of hashlimit"), ("--name", "list of recent")];
-/// Matches whose state is a rule's own.
-const STATE_OF_RULES: [(&str, &str); 4] = [
-    ("-m limit", "budgets of limit are full again"),
-    ("-m quota", "quotas begin anew"),
-    ("-m statistic", "positions of statistic begin anew"),
-    ("-m connlimit", "connlimit counts connections anew"),
+    [("--hashlimit-name", "hashlimit table"), ("--name", "recent list")];
+/// Matches with state per rule, and what happens to it.
+const PER_RULE_STATE: [(&str, &str); 4] = [
+    ("-m limit", "limit: bursts start full again"),
+    ("-m quota", "quota: counts start again"),
+    ("-m statistic", "statistic: positions start again"),
+    ("-m connlimit", "connlimit: connection counts start again"),
 ];
 
-/// What is kept and what is lost of the state that the kernel has for rules.
+/// Lists the state of rules in the kernel that is kept, and that is lost.
 fn list_kernel_state(
     present: &KernelRuleset,
     wanted: &KernelRuleset,
@@ -302,11 +302,13 @@ fn list_kernel_state(
                 list_option_values(wanted.legacy_tables.values(), option).contains(&name);
             match is_named {
                 true => kept.push(format!("{what} {name}")),
-                false => lost.push(format!("{what} {name}: no rule of legacy iptables names it")),
+                false => {
+                    lost.push(format!("{what} {name}: no rule of legacy iptables uses it any more"))
+                }
             }
         }
     }
-    for (words, what) in STATE_OF_RULES {
+    for (words, what) in PER_RULE_STATE {
         if replaced.iter().any(|text| text.contains(words)) {
             lost.push(what.to_owned());
         }
@@ -331,17 +333,16 @@ fn list_option_values<'t>(
 }
 
 impl ApplyPlan {
-    /// The plan in words.
+    /// The plan as text.
     pub fn render_text(&self) -> String {
         let mut out = format!("{} form, artefact {}\n", self.form, self.artefact_id);
         let in_force = match self.generation_in_force {
             Some(generation) => format!("generation {generation}"),
-            None => "what was there before weir; it becomes a generation that can be restored"
-                .to_owned(),
+            None => "the ruleset from before weir; it is saved as a generation".to_owned(),
         };
         out.push_str(&format!("in force    {in_force}\n"));
         if self.steps.is_empty() {
-            out.push_str("steps       none: it is in force\n");
+            out.push_str("steps       none: the ruleset is already in force\n");
         }
         for (number, planned) in self.steps.iter().enumerate() {
             let by = planned.tool.map(|tool| format!(" ({tool})")).unwrap_or_default();
@@ -349,9 +350,7 @@ impl ApplyPlan {
             out.push_str(&format!("step {:<6} {}{by}{why}\n", number + 1, planned.description));
         }
         if self.both_in_force {
-            out.push_str(
-                "meanwhile   packets traverse the old ruleset, the new one or both, never none\n",
-            );
+            out.push_str("meanwhile   packets traverse the old ruleset, the new one or both\n");
         }
         for change in &self.tables {
             out.push_str(&change.render_line());
@@ -394,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_state_is_kept_while_a_rule_names_it() {
+    fn named_state_is_kept_while_a_rule_uses_it() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let ruleset = |rule: &str| {
             let mut ruleset = KernelRuleset::default();
@@ -404,10 +403,10 @@ mod tests {
         let old = ruleset("-m recent --set --name ssh -m limit --limit 5/min");
         let steps = [ApplyStep::ReplaceLegacyTable { table }];
         let (kept, lost) = list_kernel_state(&old, &old, &steps);
-        assert!(kept.contains(&"list of recent ssh".to_owned()), "{kept:?}");
-        assert_eq!(lost, ["budgets of limit are full again"]);
+        assert!(kept.contains(&"recent list ssh".to_owned()), "{kept:?}");
+        assert_eq!(lost, ["limit: bursts start full again"]);
         let (_, lost) = list_kernel_state(&old, &ruleset("-j DROP"), &steps);
-        assert!(lost.iter().any(|line| line.starts_with("list of recent ssh")), "{lost:?}");
+        assert!(lost.iter().any(|line| line.starts_with("recent list ssh")), "{lost:?}");
     }
 
     #[test]

@@ -1,27 +1,27 @@
-//! The order in which a ruleset takes the place of another: the one place that decides it.
+//! The order of the steps by which one ruleset replaces another; only this module decides it.
 //!
-//! The kernel replaces a table of legacy iptables, all tables of nf_tables, or the elements of one
-//! set at once, and nothing more. A change of a whole ruleset is therefore a sequence of steps,
-//! each atomic for packets. The order guarantees that at every moment a packet traverses the old
-//! ruleset, the new one or both, and never none:
+//! The kernel can atomically replace a table of legacy iptables, all tables of nf_tables, or the
+//! elements of one set, but nothing larger. A change of a whole ruleset is therefore a sequence of
+//! steps, each atomic for packets. The order guarantees that at every moment a packet traverses the
+//! old ruleset, the new one or both, and is never unfiltered:
 //!
-//! 1. Sets are created and filled before a rule names them. A set that both rulesets have with
-//!    other elements is filled under a second name.
-//! 2. No table goes before what stands for it has come:
+//! 1. Sets are created and filled before a rule uses them. If both rulesets have a set with
+//!    different elements, the new elements are put into a spare set.
+//! 2. A table is removed only after its replacement is in force:
 //!    - *legacy to legacy*: each table is replaced;
 //!    - *legacy to nft*: the nft tables are added, then the legacy tables are emptied;
 //!    - *nft to legacy*: the legacy tables are loaded, then the nft tables are removed;
 //!    - *nft to nft*: one transaction replaces all nft tables. If tables of legacy iptables change
 //!      as well, or base chains come or go, copies of the new nft tables are in force from before
-//!      the legacy tables change until the nft tables are made anew.
+//!      the legacy tables change until the nft tables are recreated.
 //!
-//!    With copies of another ruleset in force, which an interrupted change left, that ruleset stands
-//!    whatever becomes of the nft tables: they are made anew first, then the legacy tables change.
-//! 3. Sets with new elements are swapped, and sets that nothing names any more are destroyed.
+//!    If an interrupted change left copies of another ruleset, these keep filtering whatever happens
+//!    to the nft tables: the nft tables are recreated first, then the legacy tables change.
+//! 3. Spare sets are swapped with their sets, and sets that are no longer used are destroyed.
 //!
-//! Steps are planned from what is in force, never from what was done: a process may be killed
-//! between a step and its record. Going back, whether after an error, a crash or by `weir rollback`,
-//! is a plan from what is in force then to the ruleset of before.
+//! Steps are planned from the ruleset in force, never from a record of completed steps: a process may
+//! be killed between a step and its record. Restoring, whether after an error, a crash or by
+//! `weir rollback`, is a plan from the ruleset then in force to the previous one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,71 +31,71 @@ use serde::{Deserialize, Serialize};
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset, RulesetInForce, have_equal_rules};
 use crate::nft_transaction_text::have_same_base_chains;
 
-/// A change that the kernel makes as a whole.
+/// An atomic change of the ruleset in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum ApplyStep {
-    /// A set that an interrupted change filled is destroyed; no rule names it.
+    /// Destroys the spare set of an interrupted change; no rule uses it.
     DestroySpareSet {
         /// The set that it was to be swapped with.
         set: String,
     },
-    /// A set is created, with its elements.
+    /// Creates a set with its elements.
     CreateSet {
         /// The set.
         set: String,
     },
-    /// The new elements of a set are put into a second one; no rule names it.
+    /// Creates a spare set with the new elements of a set; no rule uses it.
     FillSpareSet {
         /// The set that it will be swapped with.
         set: String,
     },
-    /// Copies of the new nft tables are added, which evaluate packets as well.
+    /// Adds copies of the new nft tables, which also filter packets.
     AddNftCopies {
         /// The tables.
         tables: Vec<FamilyTable>,
     },
-    /// A table of legacy iptables is replaced.
+    /// Replaces a table of legacy iptables.
     ReplaceLegacyTable {
         /// The table.
         table: FamilyTable,
     },
-    /// nft tables are added, or get other rules, in one transaction.
+    /// Adds nft tables, or replaces their rules, in one transaction.
     ReplaceNftTables {
         /// The tables.
         tables: Vec<FamilyTable>,
     },
-    /// nft tables are made anew, and others removed, while copies evaluate the packets.
+    /// Recreates nft tables and removes others, while copies filter packets.
     RecreateNftTables {
-        /// Tables that are made.
+        /// Tables to recreate.
         tables: Vec<FamilyTable>,
-        /// Tables that are removed.
+        /// Tables to remove.
         removed: Vec<FamilyTable>,
     },
-    /// nft tables are removed; others evaluate the packets by now.
+    /// Removes nft tables, whose replacement is in force.
     RemoveNftTables {
         /// The tables.
         tables: Vec<FamilyTable>,
     },
-    /// The copies are removed.
+    /// Removes the copies.
     RemoveNftCopies {
         /// The tables.
         tables: Vec<FamilyTable>,
     },
-    /// A set gets its new elements: it is swapped with the second one, which is destroyed.
+    /// Swaps a set with its spare set, which is then destroyed.
     SwapSet {
         /// The set.
         set: String,
     },
-    /// A set is destroyed that nothing names any more.
+    /// Destroys a set that is no longer used.
     DestroySet {
         /// The set.
         set: String,
     },
 }
 
-/// The steps from what is in force to a ruleset.
-pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
+/// Plans the steps from the ruleset in force to the wanted one.
+pub fn plan_apply_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
     let now = &present.ruleset;
     let is_changed = |set: &&String| {
         let [old, new] = [&now.sets, &wanted.sets].map(|sets| sets.get(*set));
@@ -123,11 +123,11 @@ pub fn plan_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<Apply
 /// Step 2 of the order.
 fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
     let now = &present.ruleset;
-    let legacy: Vec<ApplyStep> = list_differing(&now.legacy_tables, &wanted.legacy_tables)
+    let legacy: Vec<ApplyStep> = list_differing_tables(&now.legacy_tables, &wanted.legacy_tables)
         .into_iter()
         .map(|table| ApplyStep::ReplaceLegacyTable { table })
         .collect();
-    let put = list_differing(&now.nft_tables, &wanted.nft_tables);
+    let put = list_differing_tables(&now.nft_tables, &wanted.nft_tables);
     let is_unwanted = |table: &&FamilyTable| !wanted.nft_tables.contains_key(table);
     let removed: Vec<FamilyTable> = now.nft_tables.keys().filter(is_unwanted).copied().collect();
     let copied = present.nft_copies.keys().copied().collect();
@@ -145,7 +145,7 @@ fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<App
     let is_nft_changed = !put.is_empty() || !removed.is_empty();
     let all: Vec<FamilyTable> = wanted.nft_tables.keys().copied().collect();
     if has_copies && are_copies_of(&present.nft_copies, &now.nft_tables) {
-        // The tables themselves are there as a whole. Of the copies the policies may be gone.
+        // The tables themselves are complete; the copies may have lost their policies.
         let without_copies = RulesetInForce { nft_copies: BTreeMap::new(), ..present.clone() };
         steps.push(remove_copies);
         steps.extend(plan_table_steps(&without_copies, wanted));
@@ -182,8 +182,8 @@ fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<App
     steps
 }
 
-/// Whether copies are of these tables: as they are, or with policies that let everything pass, as
-/// they have before they are removed.
+/// Whether copies are of these tables, with the same policies or with policy accept, which they are
+/// given before their removal.
 fn are_copies_of(
     copies: &BTreeMap<FamilyTable, String>,
     tables: &BTreeMap<FamilyTable, String>,
@@ -197,11 +197,11 @@ fn are_copies_of(
 
 /// Whether two lists have the same tables with the same rules.
 fn are_equal_tables(a: &BTreeMap<FamilyTable, String>, b: &BTreeMap<FamilyTable, String>) -> bool {
-    a.len() == b.len() && list_differing(a, b).is_empty()
+    a.len() == b.len() && list_differing_tables(a, b).is_empty()
 }
 
-/// The tables of `wanted` that are not there, or have other rules.
-fn list_differing(
+/// The tables of `wanted` that are missing in `now` or have different rules.
+fn list_differing_tables(
     now: &BTreeMap<FamilyTable, String>,
     wanted: &BTreeMap<FamilyTable, String>,
 ) -> Vec<FamilyTable> {
@@ -222,10 +222,10 @@ impl fmt::Display for ApplyStep {
         };
         match self {
             ApplyStep::DestroySpareSet { set } => {
-                write!(f, "destroy the unfinished second set for {set}")
+                write!(f, "destroy the unfinished spare set of {set}")
             }
             ApplyStep::CreateSet { set } => write!(f, "create set {set}"),
-            ApplyStep::FillSpareSet { set } => write!(f, "fill a second set for set {set}"),
+            ApplyStep::FillSpareSet { set } => write!(f, "fill a spare set for set {set}"),
             ApplyStep::AddNftCopies { tables } => {
                 write!(f, "add copies of nft tables {}", names(tables))
             }
@@ -234,7 +234,7 @@ impl fmt::Display for ApplyStep {
                 write!(f, "nft transaction: replace {}", names(tables))
             }
             ApplyStep::RecreateNftTables { tables, removed } => {
-                write!(f, "make nft tables anew: {}", names(tables))?;
+                write!(f, "recreate nft tables: {}", names(tables))?;
                 match removed.is_empty() {
                     true => Ok(()),
                     false => write!(f, "; remove {}", names(removed)),
@@ -246,7 +246,7 @@ impl fmt::Display for ApplyStep {
             ApplyStep::RemoveNftCopies { tables } => {
                 write!(f, "remove the copies of nft tables {}", names(tables))
             }
-            ApplyStep::SwapSet { set } => write!(f, "give set {set} its new elements"),
+            ApplyStep::SwapSet { set } => write!(f, "swap set {set} with its spare set"),
             ApplyStep::DestroySet { set } => write!(f, "destroy set {set}"),
         }
     }

@@ -1,8 +1,8 @@
-//! The ruleset that an artefact puts in force, unit by unit.
+//! The ruleset that an artefact puts in force: its tables and sets.
 //!
-//! An artefact is about the tables that it has in either form. A table that nft replaces is emptied
-//! in legacy iptables; a table that the artefact is not about stays as it is. A set that is there,
-//! and that no generation of weir created, is used as it is.
+//! An artefact covers the tables that it has in legacy iptables or nft. A table that nft replaces is
+//! emptied in legacy iptables; tables that the artefact does not cover are left unchanged. An
+//! existing set that no generation of weir created is used unchanged.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use weir_artefact::Artefact;
 use weir_model::{Family, TableName};
 
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, empty_table_text, mark_table_text, split_tables,
+    FamilyTable, KernelRuleset, add_artefact_mark, empty_table_text, split_tables,
 };
 use crate::state_store::split_sets;
 
-/// The tables that an artefact is about.
+/// The tables that an artefact covers.
 pub fn list_artefact_tables(artefact: &Artefact) -> Vec<FamilyTable> {
     let footprint = artefact.footprint();
     let mut tables: Vec<FamilyTable> = [Family::V4, Family::V6]
@@ -32,8 +32,8 @@ pub fn list_artefact_tables(artefact: &Artefact) -> Vec<FamilyTable> {
     tables
 }
 
-/// The ruleset that is to be in force: the artefact's units, and those of `present` that it is not
-/// about. `foreign_sets` are there and were not created by weir.
+/// The ruleset to put in force: the tables and sets of the artefact, and those of `present` that it
+/// does not cover. `foreign_sets` exist and were not created by weir.
 pub fn build_artefact_ruleset(
     artefact: &Artefact,
     present: &KernelRuleset,
@@ -47,7 +47,7 @@ pub fn build_artefact_ruleset(
     wanted.nft_tables.retain(|table, _| is_kept(table));
     wanted.sets = BTreeMap::new();
     for (set, text) in &present.sets {
-        if wanted.names_set(set) {
+        if wanted.has_rule_naming_set(set) {
             wanted.sets.insert(set.clone(), text.clone());
         }
     }
@@ -59,10 +59,10 @@ pub fn build_artefact_ruleset(
     }
     for table in covered {
         let text = match legacy.remove(&table) {
-            Some(text) => mark_table_text(&text, id),
-            // One that is not in use has no rules, and stays so.
+            Some(text) => add_artefact_mark(&text, id),
+            // A table that is not in use has no rules and is left so.
             None if !is_in_use(table) => empty_table_text(table.table),
-            None => mark_table_text(&empty_table_text(table.table), id),
+            None => add_artefact_mark(&empty_table_text(table.table), id),
         };
         wanted.legacy_tables.insert(table, text);
     }
@@ -76,7 +76,7 @@ pub fn build_artefact_ruleset(
     wanted
 }
 
-/// The tables of an nft text, each by itself.
+/// Splits an nft text into its tables.
 fn split_nft_tables(text: &str) -> BTreeMap<FamilyTable, String> {
     let mut tables: BTreeMap<FamilyTable, String> = BTreeMap::new();
     let mut open: Option<FamilyTable> = None;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_in_nft_is_emptied_where_it_is_in_use_and_others_stay() {
+    fn a_legacy_table_replaced_by_nft_is_emptied_only_if_in_use() {
         let filter = FamilyTable { family: Family::V4, table: TableName::Filter };
         let nat6 = FamilyTable { family: Family::V6, table: TableName::Nat };
         let raw = FamilyTable { family: Family::V4, table: TableName::Raw };
@@ -146,7 +146,7 @@ mod tests {
             build_artefact_ruleset(&artefact(), &present, &[], |table| table.family == Family::V4);
         assert_eq!(wanted.legacy_tables[&raw], present.legacy_tables[&raw]);
         assert!(wanted.legacy_tables[&filter].contains(":weir:0a1b2c3d "));
-        assert!(!wanted.legacy_tables[&nat6].contains("weir"), "it is not put in use");
+        assert!(!wanted.legacy_tables[&nat6].contains("weir"), "it is not created");
         let names: Vec<String> = wanted.nft_tables.keys().map(FamilyTable::to_string).collect();
         assert_eq!(names, ["iptables filter", "ip6tables nat"]);
         assert!(wanted.nft_tables.values().all(|text| text.ends_with("}\n")));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_others_is_not_created() {
+    fn a_set_not_created_by_weir_is_not_created_again() {
         let foreign = ["mine".to_owned()];
         let none = KernelRuleset::default();
         let wanted = build_artefact_ruleset(&artefact(), &none, &foreign, |_| true);

@@ -1,4 +1,4 @@
-//! The counters of the ruleset in force, by original rule.
+//! The counters of the generation in force, by original rule.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,11 @@ use serde::{Serialize, Serializer};
 use weir_model::{Counters, RuleId, Ruleset};
 
 use crate::ApplyOperationError;
-use crate::generation_changes::{load_originals, read_present, refuse_changes_by_others};
+use crate::generation_changes::{
+    check_unchanged_by_others, read_original_rules, read_tables_and_sets_in_force,
+};
 use crate::kernel_ruleset::KernelRuleset;
-use crate::rule_counters::{CountedOriginals, read_counters_in_force, sum_counters};
+use crate::rule_counters::{OriginalRules, read_counters_in_force, sum_counters};
 use crate::state_store::{GenerationRecord, JournalStage, StateStore};
 
 /// How often counters are read again because the ruleset was changed meanwhile.
@@ -21,16 +23,16 @@ pub struct CounterListing {
     /// The generation.
     pub generation: u32,
     /// Its rules and policies, in the order of its files; policies after the rules of a family.
-    pub rules: Vec<RuleCounterListing>,
+    pub rules: Vec<OriginalRuleCounterRow>,
     /// The rulesets with these counters.
     #[serde(skip)]
     pub rulesets: Vec<Ruleset>,
 }
 
-/// What a rule or policy counted.
+/// The counters of a rule or policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RuleCounterListing {
-    /// Where it stands: `iptables/filter/FORWARD/3`.
+pub struct OriginalRuleCounterRow {
+    /// Its place: `iptables/filter/FORWARD/3`.
     #[serde(serialize_with = "serialize_rule_path")]
     pub rule: RuleId,
     /// Its content key, 32 hexadecimal digits or more: it stays if other rules are added or removed.
@@ -47,7 +49,7 @@ pub struct RuleCounterListing {
 ///
 /// # Errors
 /// As [`OriginalCounterReader::read`].
-pub fn read_original_counters(state: &Path) -> Result<CounterListing, ApplyOperationError> {
+pub fn read_counters_by_original_rule(state: &Path) -> Result<CounterListing, ApplyOperationError> {
     let mut reader = OriginalCounterReader::new(state);
     let rules = reader.read()?;
     let (generation, mut rulesets) = match reader.parsed {
@@ -82,7 +84,7 @@ pub struct OriginalCounterReader {
 #[derive(Debug)]
 struct ParsedGeneration {
     record: GenerationRecord,
-    originals: CountedOriginals,
+    originals: OriginalRules,
     recorded: KernelRuleset,
 }
 
@@ -96,9 +98,9 @@ impl OriginalCounterReader {
     /// network namespace.
     ///
     /// # Errors
-    /// Where no generation is in force, one is being changed, its files are not known, or somebody
+    /// If no generation is in force, one is being changed, its files are not known, or somebody
     /// else changed what is in force.
-    pub fn read(&mut self) -> Result<Vec<RuleCounterListing>, ApplyOperationError> {
+    pub fn read(&mut self) -> Result<Vec<OriginalRuleCounterRow>, ApplyOperationError> {
         for _ in 0..MAX_READS {
             let store = StateStore::find(&self.state)?;
             let record = read_record_in_force(&store)?;
@@ -108,17 +110,17 @@ impl OriginalCounterReader {
             };
             let parsed = self.parsed.insert(parsed);
             let recorded = &parsed.recorded;
-            let present = read_present(&recorded.tables(), &[recorded])?.ruleset;
+            let present = read_tables_and_sets_in_force(&recorded.tables(), &[recorded])?.ruleset;
             // A change that began meanwhile has moved counters.
             if read_record_in_force(&store)? != parsed.record {
                 continue;
             }
-            refuse_changes_by_others(recorded, &present, parsed.record.generation)?;
+            check_unchanged_by_others(recorded, &present, parsed.record.generation)?;
             let counters = read_counters_in_force(&present)?;
             let listed = parsed.originals.rules.iter().map(|rule| {
                 let Counters { packets, bytes } = sum_counters(&rule.locations, &counters);
                 let content_key = rule.content_key.clone();
-                RuleCounterListing { rule: rule.id.clone(), content_key, packets, bytes }
+                OriginalRuleCounterRow { rule: rule.id.clone(), content_key, packets, bytes }
             });
             return Ok(listed.collect());
         }
@@ -132,11 +134,11 @@ impl ParsedGeneration {
         record: GenerationRecord,
     ) -> Result<ParsedGeneration, ApplyOperationError> {
         let generation = record.generation;
-        let originals = load_originals(store, generation)?;
+        let originals = read_original_rules(store, generation)?;
         if originals.rulesets.is_empty() {
             return Err(ApplyOperationError::Refused(format!(
-                "the files of generation {generation} are not known, since it was applied from a \
-                 compiled folder: its manifest.json says how to add up counters"
+                "the files of generation {generation} are unknown because it was applied from a \
+                 compiled directory: its manifest.json lists the counters of each rule"
             )));
         }
         let recorded = store.read_ruleset(generation)?;
@@ -148,7 +150,7 @@ impl ParsedGeneration {
 fn read_record_in_force(store: &StateStore) -> Result<GenerationRecord, ApplyOperationError> {
     let Some(generation) = store.read_current()?.generation else {
         return Err(ApplyOperationError::Refused(
-            "no generation is in force: iptables-save -c prints counters".to_owned(),
+            "no generation is in force: use iptables-save -c to print counters".to_owned(),
         ));
     };
     if store.read_journal()?.is_some_and(|journal| journal.stage == JournalStage::Changing) {
@@ -158,9 +160,7 @@ fn read_record_in_force(store: &StateStore) -> Result<GenerationRecord, ApplyOpe
 }
 
 fn being_changed() -> ApplyOperationError {
-    ApplyOperationError::Refused(
-        "the ruleset is being changed: start again when that has ended".to_owned(),
-    )
+    ApplyOperationError::Refused("the ruleset is being changed: try again later".to_owned())
 }
 
 /// Serialises a rule as its path, `iptables/filter/FORWARD/3`.
@@ -175,7 +175,7 @@ impl CounterListing {
         printed.collect()
     }
 
-    /// A line for each rule: its place, packets, bytes.
+    /// One line per rule: place, packets, bytes.
     pub fn render_csv(&self) -> String {
         let lines = self.rules.iter().map(|rule| {
             // Names of chains may have commas and quotes.

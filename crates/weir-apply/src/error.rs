@@ -204,7 +204,7 @@ pub enum ApplyError {
         /// Why.
         source: KernelError,
     },
-    /// An element of a set with a word that weir cannot encode.
+    /// An element of a set has a word that weir cannot encode.
     #[error(
         "encode element {element} of set {set}: the encoder does not know {word}: load it with \
          ipset restore"
@@ -219,33 +219,33 @@ pub enum ApplyError {
         /// Its line, if it was read from a text.
         span: Span,
     },
-    /// An element of a set that the kernel refused.
+    /// The kernel refused an element of a set.
     #[error("element {element}: {source}")]
     SetElement {
         /// The element as ipset prints it.
         element: String,
         /// Its line, if it was read from a text.
         span: Span,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: Box<IpsetError>,
     },
-    /// A set of the kernel that has something that weir cannot decode.
+    /// A set has a type or attribute that weir cannot decode.
     #[error("read set {set}: weir does not know {attribute}: read it with ipset save")]
-    UndecodedSet {
+    UndecodableSet {
         /// The set.
         set: SharedName,
-        /// What it is.
+        /// The type or attribute.
         attribute: String,
     },
-    /// A set that is not there.
-    #[error("there is no set {set}: {cure}")]
+    /// The set does not exist.
+    #[error("set {set} does not exist: {cure}")]
     NoSuchSet {
         /// The set.
         set: String,
-        /// What to do.
+        /// The cure.
         cure: String,
     },
-    /// A set that is not changed by lists of addresses.
+    /// The set is not one that lists of addresses can change.
     #[error(
         "set {set} is not a set of addresses that weir can change: {reason}: use ipset or nft for it"
     )]
@@ -255,87 +255,90 @@ pub enum ApplyError {
         /// Why not.
         reason: String,
     },
-    /// A set with an exception, which a list of addresses cannot have.
+    /// The set has an element with `nomatch`, which a list of addresses cannot express.
     #[error(
-        "set {set} has the exception {exception} (nomatch), which a list cannot say: delete it \
+        "set {set} has the element {element} nomatch, which a list cannot express: delete it \
          first, with ipset del"
     )]
-    ExceptionInSet {
-        /// The set.
-        set: String,
-        /// The exception.
-        exception: String,
-    },
-    /// Addresses beyond the range of a set.
-    #[error("{range} is not within {bounds}, which is all that set {set} can hold: use hash:net")]
-    OutsideOfSet {
-        /// The set.
-        set: String,
-        /// The entry of the list.
-        range: String,
-        /// What the set can hold.
-        bounds: String,
-    },
-    /// More elements than a set can hold.
-    #[error(
-        "the list does not fit into set {set}, which holds at most {capacity} elements: create one \
-         with more (maxelem, size) or of prefixes (hash:net, flags interval), fill it, and swap them"
-    )]
-    SetTooSmall {
-        /// The set.
-        set: String,
-        /// Number of elements that it holds.
-        capacity: usize,
-    },
-    /// An element that would be replaced by others, and lose its timeout or comment.
-    #[error(
-        "element {element} of set {set} has a timeout, a comment or other values, and only a part of \
-         it is in the list: delete it as a whole, or add a list that it is not part of"
-    )]
-    ElementHasValues {
+    NomatchElementInSet {
         /// The set.
         set: String,
         /// The element.
         element: String,
     },
-    /// A set whose listing has elements twice, each time that it was read.
-    #[error("read set {set}: the kernel resizes it, so its listing is incomplete: try again")]
+    /// Addresses outside the range of a set.
+    #[error("{range} is outside {bounds}, the range of set {set}: use hash:net")]
+    AddressOutsideSetRange {
+        /// The set.
+        set: String,
+        /// The entry of the list.
+        range: String,
+        /// The range of the set.
+        bounds: String,
+    },
+    /// The list has more elements than the set can hold.
+    #[error(
+        "the list does not fit into set {set}, which holds at most {capacity} elements: create a \
+         larger one (maxelem, size) or one of prefixes (hash:net, flags interval), fill it, and swap \
+         the two"
+    )]
+    SetCapacityExceeded {
+        /// The set.
+        set: String,
+        /// Maximum number of elements.
+        capacity: usize,
+    },
+    /// An element would be replaced by others and lose its timeout or comment.
+    #[error(
+        "element {element} of set {set} has a timeout, a comment or other values, which would be lost \
+         because the list overlaps it only partly: delete the whole element first, or change the list"
+    )]
+    ElementHasMetadata {
+        /// The set.
+        set: String,
+        /// The element.
+        element: String,
+    },
+    /// Each listing of the set contained an element twice.
+    #[error("read set {set}: the kernel is resizing it, so its listing is incomplete: try again")]
     SetBeingResized {
         /// The set.
         set: String,
     },
-    /// Another process changes sets.
-    #[error("another weir set changes sets of this network namespace (it holds {path}): try again")]
+    /// Another process holds the lock of sets.
+    #[error(
+        "another weir set is changing sets of this network namespace (it holds {path}): try again"
+    )]
     SetLockHeld {
-        /// The file of the lock.
+        /// The lock file.
         path: std::path::PathBuf,
     },
-    /// The lock of sets.
+    /// The lock of sets cannot be opened.
     #[error("open the lock of sets below /run/weir: {source}")]
-    SetLockFile {
+    SetLockNotOpened {
         /// The system's error.
         source: std::io::Error,
     },
-    /// Something of an nft ruleset that weir cannot encode.
+    /// An nft ruleset has a statement that weir cannot encode.
     #[error("encode {object}: the encoder does not know {statement}: load it with nft -f")]
     UnencodableNft {
         /// The rule or map.
         object: String,
-        /// What is not known.
+        /// The unknown statement.
         statement: String,
     },
-    /// A rule, map, chain or table of nf_tables that the kernel refused; nothing has changed.
+    /// The kernel refused a rule, map, chain or table of nf_tables; nothing has changed.
     #[error("load {object}: {source}")]
     NftRefused {
-        /// What it is.
+        /// A description of the object.
         object: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: KernelRefusal,
     },
-    /// A transaction of nf_tables.
+    /// A transaction of nf_tables failed.
     #[error("change nf_tables: {0}")]
     NftCommit(#[from] NftCommitError),
-    /// A set as a whole.
+    /// An operation on a set failed.
     #[error(transparent)]
     Ipset(#[from] IpsetError),
     /// The kernel refused.

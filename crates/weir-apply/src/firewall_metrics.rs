@@ -7,7 +7,7 @@ use std::path::Path;
 use weir_kernel::ipset_list::{IpsetSummary, read_ipsets};
 use weir_kernel::kernel_feature::KernelFeature;
 
-use crate::counter_listing::{OriginalCounterReader, RuleCounterListing};
+use crate::counter_listing::{OriginalCounterReader, OriginalRuleCounterRow};
 use crate::generation_listing::list_generations;
 use crate::state_store::GenerationOutcome;
 use crate::{ApplyError, ApplyOperationError};
@@ -19,7 +19,7 @@ pub struct FirewallMetrics {
     pub generation: Option<GenerationMetrics>,
     /// The rules and policies of its files with their counters; the reason if they cannot be read,
     /// for example because somebody else changed the ruleset.
-    pub counters: Result<Vec<RuleCounterListing>, ApplyOperationError>,
+    pub counters: Result<Vec<OriginalRuleCounterRow>, ApplyOperationError>,
     /// The sets of ipset in the network namespace.
     pub ipsets: Vec<IpsetSummary>,
     /// The connection tracking table; none if the kernel tracks no connections.

@@ -1,18 +1,17 @@
-//! Changes from one generation to another: apply, roll back, confirm, and what is done about a
-//! change that was interrupted.
+//! Changes from one generation to another: apply, roll back, confirm, and recovery of interrupted
+//! changes.
 //!
-//! [`LockedGenerations::open`] takes the lock and first brings to an end what is in progress. So
-//! every command begins with a generation that is in force as a whole. A change then has five
-//! parts:
+//! [`LockedGenerations::open`] takes the lock and recovers an interrupted change. Every command
+//! therefore begins with a generation that is completely in force. A change then has five parts:
 //!
-//! 1. What is in force is read and compared with what the current generation put there; its
-//!    counters are saved with it.
-//! 2. Everything that is needed for the way there and the way back is written to the disk.
-//! 3. The journal says what begins.
-//! 4. The steps are carried out ([`crate::apply_steps`]). After an error, the way back is planned
-//!    from what is in force then.
-//! 5. What the kernel holds now is read and recorded: it is what later changes compare with. The
-//!    journal says that it is in force, and goes.
+//! 1. The ruleset in force is read and compared with the record of the current generation; its
+//!    counters are saved in that generation.
+//! 2. Everything that the change and its rollback need is written to disk.
+//! 3. The journal records the change.
+//! 4. The steps are executed ([`crate::apply_steps`]). After an error, the steps back are planned
+//!    from the ruleset then in force.
+//! 5. The ruleset is read back from the kernel and recorded, for comparison by later changes. The
+//!    journal records that it is in force, and is removed.
 
 mod apply;
 mod boot;
@@ -35,19 +34,19 @@ use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, RulesetInForce, SetSelection, empty_table_text,
     find_text_difference, read_ruleset_in_force,
 };
-use crate::rule_counters::CountedOriginals;
+use crate::rule_counters::OriginalRules;
 use crate::state_store::{
-    CurrentGeneration, GenerationKind, Journal, NamespaceLockNeed, SourceFile, StateLock,
+    CurrentGeneration, GenerationKind, Journal, NamespaceLockMode, SourceFile, StateLock,
     StateStore,
 };
 
 pub use self::apply::{AppliedGeneration, ApplyRequest};
-pub(crate) use self::apply::{plan_wanted_ruleset, read_units_in_force};
+pub(crate) use self::apply::{plan_wanted_ruleset, read_affected_ruleset_in_force};
 pub use self::boot::BootRestoration;
 pub use self::confirm::ReachabilityProof;
 pub use self::rollback::RestoredGeneration;
 
-/// Starts a process that ends a change if the process that makes it is killed, and returns it.
+/// Starts a process that recovers a change if the process that makes it is killed, and returns it.
 pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<PidWithStartTime, ApplyOperationError>;
 
 /// The generations of the current network namespace, with their lock.
@@ -55,22 +54,22 @@ pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<PidWithStartTime, ApplyOpe
 pub struct LockedGenerations {
     pub(crate) store: StateStore,
     pub(crate) lock: StateLock,
-    /// What was done about an interrupted change, in sentences.
+    /// How an interrupted change was recovered, in sentences.
     pub recovered: Vec<String>,
 }
 
 impl LockedGenerations {
-    /// Takes the lock and completes or undoes what was interrupted.
+    /// Takes the lock and completes or undoes an interrupted change.
     ///
     /// # Errors
-    /// Where the state is not safe, another command holds the lock, or the interrupted change can
+    /// If the state is not safe, another command holds the lock, or the interrupted change can
     /// be neither completed nor undone.
     pub fn open(state: &Path, wait: Duration) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with(state, wait, NamespaceLockNeed::Required)
+        LockedGenerations::open_with_lock_mode(state, wait, NamespaceLockMode::Required)
     }
 
-    /// The same for the supervisor. Every user can hold the lock of the namespace, which is there
-    /// for `load.sh`: it does not keep a deadline from being met.
+    /// The same for the supervisor. Any user can hold the lock of the namespace, which exists for
+    /// `load.sh`, so it must not delay a rollback at the deadline.
     ///
     /// # Errors
     /// As [`open`](LockedGenerations::open).
@@ -78,25 +77,25 @@ impl LockedGenerations {
         state: &Path,
         wait: Duration,
     ) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with(state, wait, NamespaceLockNeed::IfFree)
+        LockedGenerations::open_with_lock_mode(state, wait, NamespaceLockMode::IfFree)
     }
 
-    fn open_with(
+    fn open_with_lock_mode(
         state: &Path,
         wait: Duration,
-        namespace_lock: NamespaceLockNeed,
+        namespace_lock: NamespaceLockMode,
     ) -> Result<LockedGenerations, ApplyOperationError> {
         if !rustix::process::geteuid().is_root() {
             return Err(ApplyOperationError::Refused(
-                "only root can change the ruleset: start weir as root".to_owned(),
+                "only root can change the ruleset: run weir as root".to_owned(),
             ));
         }
-        // Tools and files of weir are nobody else's.
+        // Only root may access files of weir and of its tools.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let store = StateStore::find(state)?;
         let lock = store.lock(wait, namespace_lock)?;
         let mut generations = LockedGenerations { store, lock, recovered: Vec::new() };
-        generations.end_interrupted_change()?;
+        generations.recover_interrupted_change()?;
         Ok(generations)
     }
 
@@ -105,17 +104,17 @@ impl LockedGenerations {
         &self.store
     }
 
-    /// A generation that waits for its confirmation.
+    /// The journal of the generation that waits for its confirmation.
     ///
     /// # Errors
-    /// Where the journal cannot be read.
-    pub fn read_pending(&self) -> Result<Option<Journal>, ApplyOperationError> {
+    /// If the journal cannot be read.
+    pub fn read_pending_journal(&self) -> Result<Option<Journal>, ApplyOperationError> {
         self.store.read_journal()
     }
 }
 
-/// The texts of a generation for each of these tables: its own, or what was there before weir.
-pub(crate) fn resolve_ruleset(
+/// The texts of a generation for each of these tables: its own, or those from before weir.
+pub(crate) fn read_ruleset_completed_from_baseline(
     store: &StateStore,
     generation: u32,
     baseline: u32,
@@ -136,37 +135,37 @@ pub(crate) fn resolve_ruleset(
     Ok(ruleset)
 }
 
-/// The original rules of a generation, and where they are counted. Those of a generation that was
-/// applied from a compiled folder are not known.
-pub(crate) fn load_originals(
+/// The original rules of a generation, and where they are counted. They are unknown if it was
+/// applied from a compiled directory.
+pub(crate) fn read_original_rules(
     store: &StateStore,
     generation: u32,
-) -> Result<CountedOriginals, ApplyOperationError> {
+) -> Result<OriginalRules, ApplyOperationError> {
     let record = store.read_generation(generation)?;
     let GenerationKind::Applied { sources, .. } = &record.kind else {
-        return Ok(CountedOriginals::of_legacy_tables(&store.read_ruleset(generation)?));
+        return Ok(OriginalRules::of_legacy_tables(&store.read_ruleset(generation)?));
     };
     let folder = store.generation_folder(generation);
     let manifest = weir_artefact::read_manifest(&folder.join("artefact"))?;
     let mut texts = Vec::new();
     for source in sources {
-        if let Some(family) = family_of_source(source) {
+        if let Some(family) = family_of_source_file(source) {
             let path = folder.join("source").join(&source.copy);
             let text = std::fs::read_to_string(&path);
             texts.push((family, text.map_err(ApplyOperationError::file("read", &path))?));
         }
     }
-    Ok(CountedOriginals::of_sources(&texts, &manifest))
+    Ok(OriginalRules::of_sources(&texts, &manifest))
 }
 
-/// The family of a file of rules; none of a file of sets.
-pub(crate) fn family_of_source(source: &SourceFile) -> Option<Family> {
+/// The family of a file of rules; `None` for a file of sets.
+pub(crate) fn family_of_source_file(source: &SourceFile) -> Option<Family> {
     let mut families = [Family::V4, Family::V6].into_iter();
     families.find(|family| iptables_tool_name(*family) == source.copy)
 }
 
-/// Reads what is in force of some tables and of the sets of some rulesets.
-pub(crate) fn read_present(
+/// Reads some tables, and the sets of some rulesets, as they are in force.
+pub(crate) fn read_tables_and_sets_in_force(
     tables: &[FamilyTable],
     rulesets: &[&KernelRuleset],
 ) -> Result<RulesetInForce, ApplyOperationError> {
@@ -176,8 +175,8 @@ pub(crate) fn read_present(
     read_ruleset_in_force(tables, SetSelection(&sets))
 }
 
-/// Refuses what somebody else changed of a generation.
-pub(crate) fn refuse_changes_by_others(
+/// Refuses a ruleset in force that another program changed since its generation was recorded.
+pub(crate) fn check_unchanged_by_others(
     recorded: &KernelRuleset,
     present: &KernelRuleset,
     generation: u32,
@@ -207,8 +206,7 @@ pub(crate) fn refuse_changes_by_others(
             compare(unit, &missing, Some(text))?;
         }
     }
-    // Elements of sets come and go with traffic and by other programs; a set that is gone is
-    // another matter.
+    // Elements of sets change with traffic and by other programs; only a missing set is an error.
     for (set, text) in &recorded.sets {
         if !present.sets.contains_key(set) {
             compare(format!("set {set}"), text, None)?;
@@ -217,14 +215,13 @@ pub(crate) fn refuse_changes_by_others(
     Ok(())
 }
 
-/// The generation that is in force, or the snapshot that stands for it.
-pub(crate) fn require_current(
+/// The generation in force and the baseline.
+pub(crate) fn require_generation_in_force(
     current: &CurrentGeneration,
 ) -> Result<(u32, u32), ApplyOperationError> {
     let none = || {
         ApplyOperationError::Refused(
-            "no generation is in force in this network namespace: weir apply puts one in force"
-                .to_owned(),
+            "no generation is in force in this network namespace: use weir apply first".to_owned(),
         )
     };
     current.generation.zip(current.baseline).ok_or_else(none)

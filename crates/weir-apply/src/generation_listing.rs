@@ -1,5 +1,4 @@
-//! What is known of the generations of a network namespace, for people and programs. Nothing is
-//! locked and nothing is changed.
+//! Listing the generations of a network namespace. Nothing is locked or changed.
 
 use std::path::Path;
 
@@ -12,11 +11,11 @@ use crate::state_store::{GenerationRecord, JournalStage, StateStore};
 /// The generations of a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GenerationListing {
-    /// The generation in force; none if weir applied nothing since the boot.
+    /// The generation in force; none if nothing was applied since the boot.
     pub in_force: Option<u32>,
     /// The generation that waits for its confirmation.
     pub pending: Option<PendingConfirmation>,
-    /// The change that was interrupted, or is being made now.
+    /// The change in progress or interrupted.
     pub unfinished: Option<UnfinishedChange>,
     /// All generations, the oldest first.
     pub generations: Vec<GenerationRecord>,
@@ -27,12 +26,12 @@ pub struct GenerationListing {
 pub struct PendingConfirmation {
     /// Its number.
     pub generation: u32,
-    /// The generation that would be in force again.
+    /// The generation that a rollback restores.
     pub previous: u32,
-    /// Seconds that are left; 0 if the time is over.
+    /// Seconds until the deadline; 0 if it has passed.
     pub seconds_left: u64,
-    /// Whether a process waits that will roll back; if not, the next command that changes something
-    /// does.
+    /// Whether the supervisor that rolls back is running; if not, the next command that changes
+    /// something rolls back.
     pub is_supervised: bool,
 }
 
@@ -43,15 +42,15 @@ pub struct UnfinishedChange {
     pub from: u32,
     /// The generation that it leads to.
     pub to: u32,
-    /// Whether its process is still at work; if not, the next command that changes something ends
+    /// Whether its process is running; if not, the next command that changes something recovers
     /// it.
     pub is_at_work: bool,
 }
 
-/// Reads what is known of the generations of the current network namespace.
+/// Lists the generations of the current network namespace.
 ///
 /// # Errors
-/// Where the state is not safe or cannot be read.
+/// If the state is not safe or cannot be read.
 pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperationError> {
     let store = StateStore::find(state)?;
     let mut listing = GenerationListing { in_force: None, ..GenerationListing::default() };
@@ -77,7 +76,7 @@ pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperatio
 }
 
 impl GenerationListing {
-    /// The generation in force and what is pending, in words; nothing if weir applied nothing.
+    /// The generation in force and the pending confirmation as text; empty if nothing was applied.
     pub fn render_summary(&self) -> String {
         let mut out = String::new();
         let record =
@@ -95,7 +94,7 @@ impl GenerationListing {
             let PendingConfirmation { generation, previous, seconds_left, is_supervised } = pending;
             let by = match is_supervised {
                 true => "",
-                false => " by the next weir apply, confirm or rollback: no process waits",
+                false => " by the next weir apply, confirm or rollback: no supervisor is running",
             };
             out.push_str(&format!(
                 "generation {generation} waits for its confirmation: {seconds_left} s left, then \
@@ -104,15 +103,15 @@ impl GenerationListing {
         }
         if let Some(UnfinishedChange { from, to, is_at_work }) = self.unfinished {
             let state = match is_at_work {
-                true => "is being made",
-                false => "was interrupted: the next weir apply, confirm or rollback ends it",
+                true => "is in progress",
+                false => "was interrupted: the next weir apply, confirm or rollback recovers it",
             };
             out.push_str(&format!("the change from generation {from} to {to} {state}\n"));
         }
         out
     }
 
-    /// All generations in words, a line each.
+    /// All generations as text, one per line.
     pub fn render_history(&self) -> String {
         let mut out = self.render_summary();
         for record in &self.generations {
@@ -127,7 +126,7 @@ impl GenerationListing {
             ));
         }
         if self.generations.is_empty() {
-            out.push_str("weir applied nothing in this network namespace\n");
+            out.push_str("no generations in this network namespace\n");
         }
         out
     }

@@ -1,8 +1,8 @@
-//! Sets of ipset: the model as messages of the kernel, and back.
+//! Sets of ipset: encoding the model as netlink messages, and decoding.
 //!
-//! [`load_sets`] creates sets as `ipset restore` does, many elements in a message; [`read_sets`]
-//! reads them to the model of what `ipset save` prints. What an element or a set has that the encoder
-//! does not know is refused by name.
+//! [`load_sets`] creates sets like `ipset restore`, with many elements per message; [`read_sets`]
+//! reads them into the model, like the output of `ipset save`. Parts of an element or a set that the
+//! encoder does not know are refused by name.
 //!
 //! To add a type of set: [`ipset_encoder`] writes its attributes, [`ipset_decoder`] reads them, and
 //! its revision goes to [`ipset_encoder::KNOWN_TYPE_REVISIONS`].
@@ -11,13 +11,13 @@ pub(crate) mod ipset_decoder;
 pub(crate) mod ipset_encoder;
 
 use weir_kernel::ipset_error::IpsetError;
-use weir_kernel::ipset_socket::{ElementChange, IpsetListPart, IpsetSocket};
+use weir_kernel::ipset_socket::{ElementChange, IpsetListingItem, IpsetSocket};
 use weir_kernel::netlink::attribute::MalformedNetlink;
 use weir_model::IpSet;
 use weir_model::ipset::SetStorage;
 use weir_syntax::ipset::print_element;
 
-use self::ipset_decoder::{DecodedSet, UndecodedIpset};
+use self::ipset_decoder::{DecodedSet, UnknownIpsetPart};
 use self::ipset_encoder::{
     EncodableElement, choose_identity, find_unencodable_word, put_element, put_set_options,
 };
@@ -26,8 +26,8 @@ use crate::ApplyError;
 /// Creates sets with their elements, lists after the sets that they contain.
 ///
 /// # Errors
-/// Where a set exists, or has something that the encoder does not know; [`ApplyError::SetElement`]
-/// names the element that the kernel refuses. Sets that this call created are destroyed again then.
+/// If a set exists, or has a part that the encoder does not know; [`ApplyError::SetElement`] names an
+/// element that the kernel refuses. In case of an error, sets created by this call are destroyed.
 pub fn load_sets(socket: &mut IpsetSocket, sets: &[IpSet]) -> Result<(), ApplyError> {
     for set in sets {
         check_elements_are_encodable(set)?;
@@ -45,8 +45,8 @@ pub fn load_sets(socket: &mut IpsetSocket, sets: &[IpSet]) -> Result<(), ApplyEr
         });
         if let Err(error) = filled {
             for name in created.iter().rev() {
-                // The first error is the one to report. A list lets go of its members at once only
-                // if it is flushed.
+                // The first error is reported. A list releases its members immediately only if it is
+                // flushed.
                 let _ = socket.flush_set(name);
                 let _ = socket.destroy_set(name);
             }
@@ -70,7 +70,7 @@ pub fn change_set_elements(
     let elements = set.elements.iter().map(|element| EncodableElement { set, element });
     socket
         .change_elements(change, &set.name, &type_name, elements, put_element)
-        .map_err(|error| name_refused_element(set, error))
+        .map_err(|error| describe_refused_element(set, error))
 }
 
 fn check_elements_are_encodable(set: &IpSet) -> Result<(), ApplyError> {
@@ -89,7 +89,7 @@ fn check_elements_are_encodable(set: &IpSet) -> Result<(), ApplyError> {
     }
 }
 
-fn name_refused_element(set: &IpSet, error: IpsetError) -> ApplyError {
+fn describe_refused_element(set: &IpSet, error: IpsetError) -> ApplyError {
     let index = match &error {
         IpsetError::Refused { element_index, .. } => *element_index,
         _ => None,
@@ -107,36 +107,36 @@ fn name_refused_element(set: &IpSet, error: IpsetError) -> ApplyError {
 /// Reads sets with their elements, all of them or one, as `ipset save` lists them.
 ///
 /// # Errors
-/// Where there is no such set, or one has a type or an attribute that weir does not know.
+/// If the set does not exist, or a set has a type or an attribute that weir does not know.
 pub fn read_sets(socket: &mut IpsetSocket, name: Option<&str>) -> Result<Vec<IpSet>, ApplyError> {
-    let mut decoded =
-        socket.fold_sets(name, SetListing::default, |listing, part| listing.add_part(part))?;
+    let mut decoded = socket
+        .fold_sets(name, DecodedIpsetListing::default, |listing, part| listing.add_part(part))?;
     if let Some(unknown) = decoded.undecoded.take() {
-        return Err(ApplyError::UndecodedSet { set: unknown.set, attribute: unknown.attribute });
+        return Err(ApplyError::UndecodableSet { set: unknown.set, attribute: unknown.attribute });
     }
     Ok(decoded.sets.into_iter().map(DecodedSet::into_set).collect())
 }
 
-/// What was read of a listing.
+/// The sets decoded from a listing.
 #[derive(Default)]
-struct SetListing {
+struct DecodedIpsetListing {
     sets: Vec<DecodedSet>,
-    undecoded: Option<UndecodedIpset>,
+    undecoded: Option<UnknownIpsetPart>,
 }
 
-impl SetListing {
-    fn add_part(&mut self, part: IpsetListPart<'_>) -> Result<(), MalformedNetlink> {
+impl DecodedIpsetListing {
+    fn add_part(&mut self, part: IpsetListingItem<'_>) -> Result<(), MalformedNetlink> {
         if self.undecoded.is_some() {
             return Ok(());
         }
         match part {
-            IpsetListPart::Header(identity, attributes) => {
+            IpsetListingItem::Header(identity, attributes) => {
                 match DecodedSet::from_header(&identity, attributes)? {
                     Ok(set) => self.sets.push(set),
                     Err(undecoded) => self.undecoded = Some(undecoded),
                 }
             }
-            IpsetListPart::Element(attributes) => {
+            IpsetListingItem::Element(attributes) => {
                 if let Some(set) = self.sets.last_mut()
                     && let Err(undecoded) = set.add_element(attributes)?
                 {

@@ -1,8 +1,8 @@
-//! A ruleset as the kernel holds it, in the texts that load it again: tables of legacy iptables,
-//! tables of the nft form, and the sets that weir created.
+//! A ruleset of the kernel as the texts that load it: tables of legacy iptables, tables of the nft
+//! form, and the sets that weir created.
 //!
-//! Everything that is applied, saved and restored is such a value. Its texts have counters; two
-//! texts that differ in nothing but counters say the same ([`remove_changing_numbers`]).
+//! This is the value that is applied, saved and restored. Its texts have counters; two texts that
+//! differ only in counters are equal ([`remove_changing_numbers`]).
 
 mod in_force;
 mod legacy_table_text;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_model::{Family, TableName, iptables_tool_name};
 
 pub use self::in_force::{
-    NFT_COPY_PREFIX, RulesetInForce, SetSelection, is_legacy_table_in_use, list_set_names,
+    NFT_COPY_TABLE_PREFIX, RulesetInForce, SetSelection, is_legacy_table_in_use, list_set_names,
     read_legacy_table_text, read_nft_table_text, read_ruleset_in_force, read_set_text,
 };
 pub(crate) use self::in_force::{read_foreign_sets, spare_set_name};
 pub use self::legacy_table_text::{
-    artefact_mark_of_text, empty_table_text, find_broken_line, list_chain_names, mark_table_text,
-    split_tables,
+    add_artefact_mark, empty_table_text, find_artefact_mark, find_line_with_unclosed_quote,
+    list_chain_names, split_tables,
 };
 pub use self::text_difference::{
     TextDifference, find_text_difference, have_equal_rules, remove_changing_numbers,
@@ -73,7 +73,7 @@ impl Serialize for FamilyTable {
 impl<'de> Deserialize<'de> for FamilyTable {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FamilyTable, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let unknown = || serde::de::Error::custom(format!("{name} is no table of iptables"));
+        let unknown = || serde::de::Error::custom(format!("{name} is not a table of iptables"));
         FamilyTable::from_file_name(&name).ok_or_else(unknown)
     }
 }
@@ -88,20 +88,20 @@ impl fmt::Display for FamilyTable {
 /// The texts of a ruleset, for each unit that the kernel replaces as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelRuleset {
-    /// Tables of legacy iptables, as `iptables-save -c` prints one, without comment lines.
+    /// Tables of legacy iptables, as `iptables-save -c` prints each, without comment lines.
     pub legacy_tables: BTreeMap<FamilyTable, String>,
-    /// Tables of the nft form, as `nft list table` prints them or the form has them, by the
-    /// iptables table that they replace.
+    /// Tables of the nft form, as printed by `nft list table` or in the artefact, by the iptables
+    /// table that they replace.
     pub nft_tables: BTreeMap<FamilyTable, String>,
     /// Sets, as `ipset save NAME` prints them.
     pub sets: BTreeMap<String, String>,
-    /// Sets of others that its rules name, in the same words. They are created if they are missing,
-    /// and never changed or destroyed.
+    /// Foreign sets that its rules use, in the same format. Missing ones are created; they are never
+    /// changed or destroyed.
     pub foreign_sets: BTreeMap<String, String>,
 }
 
 impl KernelRuleset {
-    /// The iptables tables that it is about, in either form.
+    /// The iptables tables that it contains, in legacy iptables or nft.
     pub fn tables(&self) -> Vec<FamilyTable> {
         let mut tables: Vec<FamilyTable> =
             self.legacy_tables.keys().chain(self.nft_tables.keys()).copied().collect();
@@ -110,18 +110,19 @@ impl KernelRuleset {
         tables
     }
 
-    /// Whether a set holds names of sets: it comes after these and goes before them.
+    /// Whether the text is that of a list of sets, which is created after its members and destroyed
+    /// before them.
     pub fn is_list_of_sets(text: &str) -> bool {
         text.split_ascii_whitespace().nth(2) == Some("list:set")
     }
 
-    /// Whether a table has rules that name a set.
-    pub fn names_set(&self, set: &str) -> bool {
-        self.legacy_tables.keys().any(|table| self.table_names_set(*table, set))
+    /// Whether any table of legacy iptables has rules that name a set.
+    pub fn has_rule_naming_set(&self, set: &str) -> bool {
+        self.legacy_tables.keys().any(|table| self.table_has_rule_naming_set(*table, set))
     }
 
     /// Whether a table of legacy iptables has rules that name a set.
-    pub fn table_names_set(&self, table: FamilyTable, set: &str) -> bool {
+    pub fn table_has_rule_naming_set(&self, table: FamilyTable, set: &str) -> bool {
         let text = self.legacy_tables.get(&table).map(String::as_str).unwrap_or_default();
         text.split_ascii_whitespace().any(|word| word == set)
     }

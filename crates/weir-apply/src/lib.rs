@@ -7,19 +7,19 @@
 //!
 //! [`iptables`] is a handle for programs: changes of a table in memory, and one replacement.
 //!
-//! [`ipsets`] creates and reads sets of ipset; [`address_sets`] changes sets of addresses, of ipset
-//! and of nf_tables, by lists.
+//! [`ipsets`] creates and reads sets of ipset; [`address_sets`] updates sets of addresses, of ipset
+//! and of nf_tables, from lists.
 //!
 //! [`nftables`] loads the nft form as one transaction.
 //!
 //! [`firewall_status`] says which firewalls run in a network namespace.
 //!
 //! [`generation_changes`] puts artefacts in force as generations, confirms them and rolls back.
-//! [`apply_steps`] decides the order, `step_execution` carries it out, [`state_store`] remembers,
-//! [`confirmation_supervisor`] rolls back what nobody confirms, and [`apply_plan`] says beforehand
-//! what would change. [`rule_counters`] carries counters over,
-//! [`counter_listing`] prints them, [`generation_listing`] lists generations,
-//! [`firewall_metrics`] is what a monitoring system records, and [`kernel_ruleset`] is the value that all of them work on.
+//! [`apply_steps`] plans the steps, `step_execution` executes them, [`state_store`] keeps the state on
+//! disk, [`confirmation_supervisor`] rolls back unconfirmed generations, and [`apply_plan`] reports in
+//! advance what would change. [`rule_counters`] carries counters over, [`counter_listing`] prints
+//! them, [`generation_listing`] lists generations, [`firewall_metrics`] reads what a monitoring
+//! system records, and [`kernel_ruleset`] is the value that all of them work on.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,23 @@
-//! The texts by which `nft -f` replaces, copies and removes tables of the nft form.
+//! Texts for `nft -f` that replace, copy and remove tables of the nft form.
 //!
 //! # Replacing a table
-//! A transaction of nf_tables switches the rules of all chains at one instant (`nf_tables_commit`
-//! in net/netfilter/nf_tables_api.c). Base chains are another matter: one that is removed is taken
-//! off its hook some microseconds later, and drops by its policy meanwhile what its rules accepted;
-//! one that is added gets its policy some microseconds later. So base chains stay, and what they
-//! hold is replaced: rules, other chains, maps. Where the base chains of the two tables differ,
-//! copies of the new tables are in force first, and the tables are made anew.
+//! A transaction of nf_tables switches the rules of all chains at the same instant
+//! (`nf_tables_commit` in net/netfilter/nf_tables_api.c). Base chains are different: one that is
+//! removed is unregistered from its hook some microseconds later, and until then its policy drops
+//! packets that its rules accepted; one that is added gets its policy some microseconds later.
+//! Therefore base chains are kept, and the rest of the table is replaced: rules, other chains, maps.
+//! If the base chains of the two tables differ, copies of the new tables are in force while the tables
+//! are recreated.
 //!
 //! Base chains are declared first, so that they come first in every listing, whether the table was
-//! replaced or made anew.
+//! replaced or recreated.
 
 use std::collections::HashMap;
 
 use weir_kernel::nft_objects::NftTableSummary;
 use weir_model::TableName;
 
-use crate::kernel_ruleset::{FamilyTable, NFT_COPY_PREFIX};
+use crate::kernel_ruleset::{FamilyTable, NFT_COPY_TABLE_PREFIX};
 
 /// A table's name, without its family.
 pub(crate) fn nft_table_name(table: FamilyTable) -> String {
@@ -24,10 +25,10 @@ pub(crate) fn nft_table_name(table: FamilyTable) -> String {
 }
 
 fn nft_copy_name(table: FamilyTable) -> String {
-    format!("{NFT_COPY_PREFIX}{}", table.table)
+    format!("{NFT_COPY_TABLE_PREFIX}{}", table.table)
 }
 
-/// The transaction that puts tables in force, in place of those that are there.
+/// The transaction that puts tables in force and replaces existing ones.
 pub(crate) fn render_replacement(
     present: &[NftTableSummary],
     put: &[(FamilyTable, &str)],
@@ -37,15 +38,15 @@ pub(crate) fn render_replacement(
         let name = nft_table_name(*table);
         let is_it = |t: &&NftTableSummary| t.family == table.nft_family() && t.name == name;
         if let Some(found) = present.iter().find(is_it) {
-            render_emptying(found, &list_base_chains(text), &mut out);
+            render_table_emptying(found, &list_base_chains(text), &mut out);
         }
         render_table(*table, &name, text, &mut out);
     }
     out
 }
 
-/// Two transactions that make tables anew and remove others, while copies of the new tables are in
-/// force: policies of the old tables first, then the tables.
+/// Two transactions that recreate tables and remove others, while copies of the new tables are in
+/// force: first the policies of the old tables, then the tables.
 pub(crate) fn render_recreation(
     present: &[NftTableSummary],
     put: &[(FamilyTable, &str)],
@@ -63,7 +64,7 @@ pub(crate) fn render_recreation(
 /// Whether two texts of a table have the same base chains, at the same hooks, with the same
 /// policies.
 pub(crate) fn have_same_base_chains(a: &str, b: &str) -> bool {
-    // A listing has names for the numbers of priorities.
+    // A listing may print priorities as names, so these are not compared.
     let [a, b] = [a, b].map(|text| {
         let hook_and_policy = |line: &str| {
             let hook = line.split(" hook ").nth(1).and_then(|rest| rest.split(' ').next());
@@ -85,15 +86,15 @@ pub(crate) fn render_copies(tables: &[(FamilyTable, &str)]) -> String {
     out
 }
 
-/// Two transactions that remove tables: policies first, then the tables.
+/// Two transactions that remove tables: first their policies, then the tables.
 pub(crate) fn render_removal(
     present: &[NftTableSummary],
     tables: &[FamilyTable],
-    of_copies: bool,
+    are_copies: bool,
 ) -> [String; 2] {
     let mut transactions = [String::new(), String::new()];
     for table in tables {
-        let name = if of_copies { nft_copy_name(*table) } else { nft_table_name(*table) };
+        let name = if are_copies { nft_copy_name(*table) } else { nft_table_name(*table) };
         let is_it = |t: &&NftTableSummary| t.family == table.nft_family() && t.name == name;
         let Some(found) = present.iter().find(is_it) else { continue };
         for chain in &found.chains {
@@ -112,22 +113,26 @@ fn render_deletion(family: &str, name: &str, out: &mut String) {
     out.push_str(&format!("delete table {family} {name}\n"));
 }
 
-/// Removes everything from a table but the base chains that stay.
-fn render_emptying(table: &NftTableSummary, staying: &HashMap<&str, &str>, out: &mut String) {
+/// Removes everything from a table except the base chains that are kept.
+fn render_table_emptying(
+    table: &NftTableSummary,
+    kept_base_chains: &HashMap<&str, &str>,
+    out: &mut String,
+) {
     let place = format!("{} {}", table.family, table.name);
     out.push_str(&format!("flush table {place}\n"));
     for set in &table.sets {
-        // `delete set` is understood for maps as well, by every version of nft since 0.9.
+        // `delete set` also deletes maps, in every version of nft since 0.9.
         out.push_str(&format!("delete set {place} {set}\n"));
     }
     for chain in &table.chains {
-        if chain.base.is_none() || !staying.contains_key(&*chain.name) {
+        if chain.base.is_none() || !kept_base_chains.contains_key(&*chain.name) {
             out.push_str(&format!("delete chain {place} {}\n", chain.name));
         }
     }
 }
 
-/// The base chains, then the table as its text has it.
+/// The base chains, then the table as in its text.
 fn render_table(table: FamilyTable, name: &str, text: &str, out: &mut String) {
     let head = format!("table {} {name} {{\n", table.nft_family());
     out.push_str(&head);
@@ -157,7 +162,7 @@ fn hook_position(table: TableName, chain: &str) -> usize {
     hooks.iter().position(|hook| hook.chain_name() == chain).unwrap_or(hooks.len())
 }
 
-/// The base chains of a text, with the line that says where packets enter them.
+/// The base chains of a text, with the line that declares their hook.
 fn list_base_chains(text: &str) -> HashMap<&str, &str> {
     let mut found = HashMap::new();
     let mut chain = None;
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn base_chains_that_both_have_stay_on_their_hooks() {
+    fn base_chains_in_both_tables_are_kept() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let text = render_replacement(&[present()], &[(table, TEXT)]);
         let expected = "flush table ip weir_filter\ndelete set ip weir_filter m\n\
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_have_another_name_and_policies_go_before_tables() {
+    fn copies_have_their_own_names_and_policies_are_removed_before_tables() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         assert!(have_same_base_chains(TEXT, &TEXT.replace("priority 0", "priority filter")));
         assert!(!have_same_base_chains(TEXT, &TEXT.replace("policy drop", "policy accept")));

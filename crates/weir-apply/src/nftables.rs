@@ -1,15 +1,15 @@
-//! Tables of nf_tables: the nft form as one transaction of the kernel.
+//! Tables of nf_tables: loads the nft form as one transaction.
 //!
 //! [`load_ruleset`] creates the tables of a [`Ruleset`] with chains, maps and rules, and deletes
-//! tables that they replace, all in one transaction. Rules have the expressions that nft 1.0.6 makes
-//! of the printed text, and what it keeps for its listing, so that `nft list ruleset` prints the same.
-//! What the encoder does not know is refused by name: such a ruleset is loaded by `nft -f`.
+//! tables that they replace, all in one transaction. Rules have the expressions that nft 1.0.6
+//! generates from the printed text, and the same user data, so that `nft list ruleset` prints the same.
+//! Statements that the encoder does not know are refused by name: such a ruleset is loaded by `nft -f`.
 //!
-//! - [`nft_table_name`], [`expression_list`], [`userdata`]: how the kernel takes expressions, and what nft keeps;
+//! - [`nft_table_name`], [`expression_list`], [`userdata`]: expressions in netlink, and the user data of nft;
 //! - [`loaded_value`]: a row for each value that nft can load;
 //! - [`test_encoder`], [`opaque_test_encoder`], [`action_encoder`]: statements;
 //! - [`set_encoder`], [`table_sets`]: unnamed sets and verdict maps;
-//! - [`rule_context`], [`rule_encoder`], [`ruleset_encoder`]: rules, and the whole.
+//! - [`rule_context`], [`rule_encoder`], [`ruleset_encoder`]: rules and rulesets.
 
 mod action_encoder;
 mod expression_list;
@@ -35,9 +35,9 @@ use self::nft_table_name::nft_family_number;
 pub use self::ruleset_encoder::{EncodedNftRuleset, encode_ruleset};
 use crate::ApplyError;
 
-/// The request that deletes a table with all that is in it. The table exists.
+/// The request that deletes an existing table with its contents.
 ///
-/// The kernel waits for all readers of a deleted table before it answers.
+/// The kernel waits for all readers of a deleted table before it responds.
 pub fn delete_table_request(table: &NftTableName) -> NetlinkRequest {
     let family = nft_family_number(table.family);
     let mut request = NetfilterSubsystem::NfTables.new_request(NFT_MSG_DELTABLE, 0, family, 0);
@@ -45,12 +45,12 @@ pub fn delete_table_request(table: &NftTableName) -> NetlinkRequest {
     request
 }
 
-/// Creates the tables of a ruleset in place of others, in one transaction: packets meet the old
-/// tables or the new ones.
+/// Replaces tables by those of a ruleset in one transaction: packets traverse the old tables or the
+/// new ones.
 ///
 /// # Errors
-/// [`ApplyError::UnencodableNft`] names what the encoder does not know, [`ApplyError::NftRefused`]
-/// what the kernel refused; nothing has changed then.
+/// [`ApplyError::UnencodableNft`] names a statement that the encoder does not know,
+/// [`ApplyError::NftRefused`] an object that the kernel refused. In both cases nothing has changed.
 pub fn load_ruleset(
     socket: &mut NftSocket,
     ruleset: &Ruleset,

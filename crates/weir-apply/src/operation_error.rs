@@ -1,4 +1,5 @@
-//! Errors of applying, confirming and rolling back. Each says what is in force if it may be asked.
+//! Errors of applying, confirming and rolling back. If the ruleset in force may be in doubt, the
+//! message states it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,12 @@ use crate::kernel_ruleset::{FamilyTable, TextDifference};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyOperationError {
-    /// A tool is not there.
+    /// A tool is not installed.
     #[error("{tool} is not installed: install package {package}")]
     MissingTool {
         /// The tool.
         tool: String,
-        /// The Debian package that has it.
+        /// The Debian package that contains it.
         package: &'static str,
     },
     /// A tool ended with an error.
@@ -30,17 +31,17 @@ pub enum ApplyOperationError {
     /// A file operation.
     #[error("{action} {}: {source}", path.display())]
     File {
-        /// What was tried, e.g. `write`.
+        /// The operation, e.g. `write`.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// A folder or file of the state that somebody else could have put there.
-    #[error("{} {problem}: look at it, then {cure}", path.display())]
+    /// A folder or file of the state that another user could have created or changed.
+    #[error("{} {problem}: inspect it, then {cure}", path.display())]
     UnsafeStatePath {
-        /// Which one.
+        /// The path.
         path: PathBuf,
         /// What is wrong with it.
         problem: &'static str,
@@ -48,23 +49,23 @@ pub enum ApplyOperationError {
         cure: String,
     },
     /// A file of the state that weir cannot read.
-    #[error("{} is no state file that this weir reads: {message}", path.display())]
+    #[error("{} is not a state file that this version of weir can read: {message}", path.display())]
     UnreadableState {
-        /// Which one.
+        /// The path.
         path: PathBuf,
         /// What is wrong with it.
         message: String,
     },
-    /// Another command is at work.
-    #[error("{holder} is changing the ruleset of this namespace: wait, or give --wait SECONDS")]
+    /// Another command holds the lock.
+    #[error("{holder} is changing the ruleset of this namespace: wait, or use --wait SECONDS")]
     LockHeld {
-        /// The process, in words.
+        /// A description of the process.
         holder: String,
     },
-    /// An apply waits to be confirmed.
+    /// A generation waits for its confirmation.
     #[error(
-        "generation {generation} waits for its confirmation, {seconds_left} s from now at most: \
-         weir confirm keeps it, weir rollback goes back"
+        "generation {generation} waits for its confirmation ({seconds_left} s left): weir confirm \
+         keeps it, weir rollback restores the previous generation"
     )]
     ConfirmationPending {
         /// The generation.
@@ -72,11 +73,11 @@ pub enum ApplyOperationError {
         /// Seconds until it is rolled back.
         seconds_left: u64,
     },
-    /// Nothing waits to be confirmed.
-    #[error("no generation waits for a confirmation")]
+    /// No generation waits for its confirmation.
+    #[error("no generation waits for its confirmation")]
     NothingToConfirm,
-    /// The session cannot show that the host can still be reached.
-    #[error("{reason}; generation {generation} is not confirmed, {seconds_left} s are left")]
+    /// The session does not prove that the host can still be reached.
+    #[error("{reason}; generation {generation} is not confirmed, {seconds_left} s left")]
     NotReachable {
         /// Why, and the cure.
         reason: String,
@@ -85,74 +86,74 @@ pub enum ApplyOperationError {
         /// Seconds until it is rolled back.
         seconds_left: u64,
     },
-    /// Somebody else changed what a generation put in force.
+    /// Another program changed the ruleset of a generation.
     #[error(
-        "{unit} is not as weir left it ({since}): take the changes into the ruleset, or give \
-         --force, which keeps a copy of them; the difference:{difference}"
+        "{unit} was changed by another program since {since}: add the changes to the ruleset, or use \
+         --force, which saves the changed ruleset as a generation; the difference:{difference}"
     )]
     ChangedByOthers {
         /// The table or set.
         unit: String,
-        /// As of when it is known.
+        /// The generation that it is compared with.
         since: String,
-        /// What is different.
+        /// The difference.
         difference: TextDifference,
     },
-    /// A table changed between the last look and the replacement.
-    #[error("{table} was changed by another program meanwhile: start again")]
-    ChangedMeanwhile {
+    /// A table changed between the last comparison and the replacement.
+    #[error("{table} was changed by another program in the meantime: try again")]
+    TableChangedMeanwhile {
         /// The table.
         table: FamilyTable,
     },
-    /// A set of others that rules of a generation name cannot be created again.
+    /// A foreign set that rules of a generation use cannot be created again.
     #[error(
-        "set {set}, which rules of the generation name, is gone and cannot be created again: \
-         {cause}; everything else is restored: create the set, then start weir rollback again"
+        "set {set}, which rules of the generation use, is missing and cannot be created again: \
+         {cause}; everything else is restored: create the set, then run weir rollback again"
     )]
     SetNotRestored {
         /// The set.
         set: String,
-        /// Why.
+        /// The reason.
         cause: Box<ApplyOperationError>,
     },
-    /// A text of a generation is not the one that was saved.
+    /// A file of a generation is missing or differs from the one that was saved.
     #[error(
-        "{} {problem} since it was saved: nothing was changed; restore the file, or name another \
+        "{} {problem}: nothing was changed; restore the file, or choose another \
          generation: weir rollback NUMBER",
         path.display()
     )]
     DamagedGeneration {
         /// The file.
         path: PathBuf,
-        /// `is gone` or `was changed`.
+        /// `is missing` or `was changed since it was saved`.
         problem: &'static str,
     },
-    /// Something about the machine speaks against it.
+    /// Refused for another reason, which the message states.
     #[error("{0}")]
     Refused(String),
-    /// There is no such generation.
-    #[error("there is no generation {generation}: weir history lists them")]
+    /// The generation does not exist.
+    #[error("generation {generation} does not exist: weir history lists all generations")]
     NoSuchGeneration {
         /// The number.
         generation: u32,
     },
-    /// A change failed, and so did the way back.
+    /// A change failed, and so did its undo.
     #[error(
-        "{cause}; going back to generation {generation} failed as well: {undo}; weir rollback tries \
+        "{cause}; restoring generation {generation} failed as well: {undo}; weir rollback tries \
          again"
     )]
-    NotUndone {
+    UndoFailed {
         /// Why the change failed.
         cause: Box<ApplyOperationError>,
-        /// Where it was going back to.
+        /// The generation to restore.
         generation: u32,
-        /// Why that failed.
+        /// Why the undo failed.
         undo: Box<ApplyOperationError>,
     },
-    /// Tables in memory.
+    /// Reading, encoding or loading failed.
     #[error(transparent)]
     Table(#[from] ApplyError),
-    /// The artefact's folder.
+    /// The folder of the artefact cannot be read.
     #[error(transparent)]
     Artefact(#[from] weir_artefact::ReadError),
     /// An artefact could not be written to the state.

@@ -1,20 +1,20 @@
-//! Counters of original rules, whatever form they are counted in: read from what is in force, and
-//! carried into the texts of the ruleset that takes its place.
+//! Counters of original rules in any form: they are read from the ruleset in force and carried over
+//! into the texts of the ruleset that replaces it.
 //!
-//! A form may count one original rule in several places, and a manifest says in which
-//! ([`weir_model::CountersByOriginalRule`]). What was counted belongs to the rule, known by its
-//! content ([`weir_model::RuleContentKey`]): if the new ruleset has the rule as well, the sum is put
-//! into the first of the new places.
+//! A form may count one original rule in several places, which the manifest lists
+//! ([`weir_model::CountersByOriginalRule`]). Rules are identified by their content
+//! ([`weir_model::RuleContentKey`]): if the new ruleset also has the rule, the sum of its counters is
+//! written to the first of its new places.
 //!
-//! Counts are read before the steps begin. What tables of legacy iptables count between that and
-//! their replacement is added afterwards (`late_counts`), if weir replaces them natively and the new
+//! Counters are read before the steps begin. What tables of legacy iptables count between that and
+//! their replacement is added afterwards (`counts_during_change`), if weir replaces them natively and the new
 //! place is a rule of legacy iptables. Elements of sets and tables of nft lose what they count in
 //! that time.
 
 mod counter_text_reader;
 mod counter_text_writer;
 mod counters_by_location;
-mod late_counts;
+mod counts_during_change;
 mod original_rules;
 
 use std::collections::HashMap;
@@ -24,16 +24,18 @@ use weir_model::Counters;
 pub(crate) use self::counter_text_reader::read_counters_in_force;
 use self::counter_text_writer::write_counters;
 pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
-pub(crate) use self::late_counts::{add_late_counts, locate_replaced_counts};
-pub use self::original_rules::{CountedOriginals, CountedRule};
+pub(crate) use self::counts_during_change::{
+    add_counts_during_change, map_replaced_counts_by_location,
+};
+pub use self::original_rules::{OriginalRuleCounters, OriginalRules};
 use crate::kernel_ruleset::KernelRuleset;
 
-/// Puts the counts of the rules in force into the texts of a ruleset that has the same rules.
-/// Returns how many rules that counted anything are not in it.
+/// Writes the counters of the rules in force into the texts of a new ruleset. Returns the number of
+/// rules with counted packets that are not in it.
 pub(crate) fn carry_counters(
-    old: &CountedOriginals,
+    old: &OriginalRules,
     in_force: &CountersByLocation,
-    new: &CountedOriginals,
+    new: &OriginalRules,
     wanted: &mut KernelRuleset,
 ) -> usize {
     let mut counted: HashMap<&str, Counters> = HashMap::new();
@@ -63,7 +65,7 @@ mod tests {
     use crate::kernel_ruleset::FamilyTable;
 
     #[test]
-    fn a_rule_keeps_its_count_under_another_number_and_a_new_one_begins_at_zero() {
+    fn a_renumbered_rule_keeps_its_counters_and_a_new_rule_starts_at_zero() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let ruleset = |rules: &str| {
             let mut ruleset = KernelRuleset::default();
@@ -74,7 +76,7 @@ mod tests {
         let old = ruleset("[1:10] -A INPUT -p tcp -j ACCEPT\n[2:20] -A INPUT -p udp -j ACCEPT\n");
         let mut new = ruleset("-A INPUT -p icmp -j ACCEPT\n-A INPUT -p udp -j ACCEPT\n");
         let counted = counter_text_reader::read_counters_of_legacy_tables(&old);
-        let [before, after] = [&old, &new].map(CountedOriginals::of_legacy_tables);
+        let [before, after] = [&old, &new].map(OriginalRules::of_legacy_tables);
         let lost = carry_counters(&before, &counted, &after, &mut new);
         assert_eq!(lost, 1, "the rule for TCP");
         let expected = "*filter\n:INPUT DROP [7:70]\n-A INPUT -p icmp -j ACCEPT\n\

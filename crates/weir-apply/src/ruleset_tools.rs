@@ -1,9 +1,9 @@
-//! The tools of rulesets: `iptables-legacy-restore`, `nft`, `ipset`. They are run in the network
-//! namespace of the calling thread.
+//! Running the tools `iptables-legacy-restore`, `nft` and `ipset`, in the network namespace of the
+//! calling thread.
 //!
-//! A tool that changes something has the lock of the state as its standard output, to which it
-//! writes nothing. If weir is killed, the lock is thus held until the tool has ended. No tool runs
-//! for longer than a limit: then it is killed, with all processes that it started.
+//! A tool that changes something gets the lock file of the state as its standard output, to which it
+//! writes nothing. If weir is killed, the lock is therefore held until the tool has exited. A tool
+//! that exceeds its time limit is killed, with all processes that it started.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -16,28 +16,27 @@ use rustix::process::Signal;
 
 use crate::ApplyOperationError;
 
-/// How long a tool may take: a multiple of what the largest rulesets need.
+/// Time limit of a tool: a multiple of what the largest rulesets need.
 const TOOL_TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs a tool that changes nothing and returns what it prints.
 ///
 /// # Errors
-/// Where it is not installed or fails.
-pub(crate) fn read_from_tool(words: &[&str]) -> Result<String, ApplyOperationError> {
+/// If it is not installed or fails.
+pub(crate) fn read_tool_output(words: &[&str]) -> Result<String, ApplyOperationError> {
     let output = run_tool(words, "", Stdio::piped(), TOOL_TIME_LIMIT)?;
     String::from_utf8(output.stdout).map_err(|_| ApplyOperationError::ToolFailed {
         command: words.join(" "),
-        message:
-            "its output is not UTF-8: give the rule that has such a comment or name another one"
-                .to_owned(),
+        message: "its output is not UTF-8: change the comment or name in the rule that is not"
+            .to_owned(),
     })
 }
 
 /// Runs a tool that changes the ruleset, with a text as its standard input.
 ///
 /// # Errors
-/// Where it is not installed or fails.
-pub(crate) fn change_by_tool(
+/// If it is not installed or fails.
+pub(crate) fn run_changing_tool(
     words: &[&str],
     input: &str,
     lock: &File,
@@ -64,10 +63,10 @@ fn run_tool(
     let mut stdin = child.stdin.take().expect("it is a pipe");
     let (ended, end) = mpsc::channel();
     let (written, output, in_time) = std::thread::scope(|scope| {
-        // A tool that fails reads no further; what it says is worth more than the broken pipe.
+        // A tool that fails stops reading; its error message matters more than the broken pipe.
         let writer = scope.spawn(move || stdin.write_all(input.as_bytes()));
-        // The number of the group is not used again before the tool is waited for, and that comes
-        // after its last process has closed standard error.
+        // The group ID cannot be reused before the tool is waited for, which happens after its last
+        // process has closed standard error.
         let watch = scope.spawn(move || {
             let in_time = end.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout);
             if !in_time {
@@ -88,7 +87,7 @@ fn run_tool(
     }
     let output = output.map_err(|source| start_error(words, source))?;
     if !output.status.success() {
-        return Err(failure(words, &output.stderr));
+        return Err(tool_failure(words, &output.stderr));
     }
     match written {
         Err(error) if !input.is_empty() => Err(start_error(words, error)),
@@ -98,7 +97,7 @@ fn run_tool(
 
 fn tool_command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
-    // ipset looks for a new resolv.conf for each address unless told otherwise (resolv.conf(5)).
+    // Without this option, ipset checks resolv.conf for changes for each address (resolv.conf(5)).
     command.args(&words[1..]).env("LC_ALL", "C").env("RES_OPTIONS", "no-reload");
     command
 }
@@ -121,10 +120,10 @@ fn start_error(words: &[&str], source: std::io::Error) -> ApplyOperationError {
     }
 }
 
-fn failure(words: &[&str], stderr: &[u8]) -> ApplyOperationError {
-    const LINES_MAX: usize = 6;
+fn tool_failure(words: &[&str], stderr: &[u8]) -> ApplyOperationError {
+    const STDERR_LINES_MAX: usize = 6;
     let text = String::from_utf8_lossy(stderr);
-    let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
+    let lines: Vec<&str> = text.lines().take(STDERR_LINES_MAX).collect();
     ApplyOperationError::ToolFailed { command: words.join(" "), message: lines.join("\n") }
 }
 
@@ -134,15 +133,15 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_missing_or_fails_is_named() {
-        assert_eq!(read_from_tool(&["echo", "a"]).expect("it runs"), "a\n");
-        let failed = read_from_tool(&["sh", "-c", "echo why >&2; exit 3"]).expect_err("it fails");
+        assert_eq!(read_tool_output(&["echo", "a"]).expect("it runs"), "a\n");
+        let failed = read_tool_output(&["sh", "-c", "echo why >&2; exit 3"]).expect_err("it fails");
         assert!(failed.to_string().ends_with("why"), "{failed}");
-        let missing = read_from_tool(&["weir-no-such-tool"]).expect_err("it is missing");
+        let missing = read_tool_output(&["weir-no-such-tool"]).expect_err("it is missing");
         assert!(missing.to_string().contains("weir-no-such-tool is not installed"), "{missing}");
         let lock = File::open("/dev/null").expect("a file");
-        change_by_tool(&["cat"], "", &lock).expect("it runs");
+        run_changing_tool(&["cat"], "", &lock).expect("it runs");
         let input = "x".repeat(1 << 20);
-        let failed = change_by_tool(&["false"], &input, &lock).expect_err("it fails");
+        let failed = run_changing_tool(&["false"], &input, &lock).expect_err("it fails");
         assert!(failed.to_string().starts_with("false: "), "{failed}");
     }
 

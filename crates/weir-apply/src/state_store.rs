@@ -1,22 +1,22 @@
-//! What weir remembers of the rulesets that it applied: one folder for each network namespace.
+//! The state of weir on disk: the generations of each network namespace, in one folder each.
 //!
 //! ```text
 //! STATE/generations/host/            net-INODE for other namespaces
-//!     lock                           held while a command works; holds its process id
+//!     lock                           locked while a command runs; contains its process id
 //!     current.json                   which generation is in force
-//!     journal.json                   what is in progress, or waits for its confirmation
-//!     0/generation.json              when, by which command, in which form, what became of it
-//!     0/ruleset/iptables-filter      what is loaded to put it in force again, with counters
-//!     0/source/, 0/artefact/         the ruleset as it was given, and what it was compiled to
+//!     journal.json                   the change in progress, or the pending confirmation
+//!     0/generation.json              time, command, form and outcome
+//!     0/ruleset/iptables-filter      the texts that restore it, with counters
+//!     0/source/, 0/artefact/         the original ruleset and its compiled form
 //! ```
 //!
-//! A file is written under another name, flushed to the disk, renamed, and its folder is flushed.
-//! Everything that a change needs, for the way there and the way back, is on the disk before the
-//! first change; after it, only small files are written and files are removed. So a full disk stops
-//! a change before it begins.
+//! A file is written under another name, flushed to disk and renamed; then its folder is flushed.
+//! Everything that a change and its rollback need is on disk before the first step; after it, only
+//! small files are written and files are removed. A full disk therefore prevents a change before it
+//! begins.
 //!
 //! Folders and files that are symbolic links, belong to another user or can be written by others
-//! are refused: who can write there decides which rules root loads.
+//! are refused, because their contents determine which rules root loads.
 
 mod durable_files;
 mod generation_record;
@@ -38,17 +38,17 @@ use self::durable_files::{
     create_private_folder, flush_folder, read_json, remove_file_if_present, write_durably,
     write_json,
 };
-use self::generation_record::NO_FILE;
+use self::generation_record::ABSENT_FILE;
 pub use self::generation_record::{
     GenerationKind, GenerationOutcome, GenerationRecord, SourceFile,
 };
 pub use self::journal::{ConfirmationDeadline, Journal, JournalOperation, JournalStage};
-pub use self::state_lock::{NamespaceLockNeed, StateLock};
+pub use self::state_lock::{NamespaceLockMode, StateLock};
 use self::state_version::STATE_VERSION;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 
-/// Where the state is unless `--state` or `WEIR_STATE` names another folder.
+/// The state folder, unless `--state` or `WEIR_STATE` gives another one.
 pub const DEFAULT_STATE_FOLDER: &str = "/var/lib/weir";
 const GENERATIONS_FOLDER: &str = "generations";
 const CURRENT_FILE: &str = "current.json";
@@ -67,7 +67,7 @@ pub struct CurrentGeneration {
     pub generation: Option<u32>,
     /// The snapshot of what was in force before weir, since this boot.
     pub baseline: Option<u32>,
-    /// The boot.
+    /// The boot ID.
     pub boot_id: String,
     /// The generation that was in force before this boot, until one is applied.
     #[serde(default)]
@@ -88,22 +88,22 @@ impl StateStore {
     /// The state of the current network namespace, below a state folder. Nothing is created yet.
     ///
     /// # Errors
-    /// Where a folder is not safe, or `/proc` is not mounted.
+    /// If a folder is not safe, or `/proc` is not mounted.
     pub fn find(state: &Path) -> Result<StateStore, ApplyOperationError> {
         if !state.is_absolute() {
             let path = state.display();
             return Err(ApplyOperationError::Refused(format!(
-                "state folder {path} is no absolute path: write it in full"
+                "state folder {path} is not an absolute path: write the whole path"
             )));
         }
         if !rustix::process::geteuid().is_root() && state.join(GENERATIONS_FOLDER).exists() {
             return Err(ApplyOperationError::Refused(format!(
-                "only root can read {}: start weir as root",
+                "only root can read {}: run weir as root",
                 state.join(GENERATIONS_FOLDER).display()
             )));
         }
         let identity = NetworkNamespaceIdentity::of_current_thread()?;
-        let name = match identity.is_of_first_process {
+        let name = match identity.is_namespace_of_first_process {
             true => "host".to_owned(),
             false => format!("net-{}", identity.inode),
         };
@@ -121,7 +121,7 @@ impl StateStore {
         &self.folder
     }
 
-    /// The file that is locked while a command works.
+    /// The file that is locked while a command runs.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.folder.join("lock")
     }
@@ -131,14 +131,14 @@ impl StateStore {
         self.folder.is_dir()
     }
 
-    /// Creates what is missing and takes the lock, waiting for at most `wait`.
+    /// Creates missing folders and takes the lock, waiting for at most `wait`.
     ///
     /// # Errors
     /// [`ApplyOperationError::LockHeld`] if another command holds it for longer.
     pub fn lock(
         &self,
         wait: Duration,
-        namespace_lock: NamespaceLockNeed,
+        namespace_lock: NamespaceLockMode,
     ) -> Result<StateLock, ApplyOperationError> {
         let generations = self.folder.parent().expect("it has a name");
         let state = generations.parent().expect("it is below a state folder");
@@ -150,8 +150,8 @@ impl StateStore {
         Ok(lock)
     }
 
-    /// The number of a namespace that is gone is given to another one: what was applied in the
-    /// first has no meaning in the second.
+    /// The kernel reuses the inode number of a deleted namespace: state of the old namespace does not
+    /// apply to the new one and is moved aside.
     fn set_aside_state_of_other_namespace(&self) -> Result<(), ApplyOperationError> {
         if !self.is_of_other_namespace()? {
             return Ok(());
@@ -181,10 +181,10 @@ impl StateStore {
         Ok(read_json(&self.folder.join(CURRENT_FILE))?.unwrap_or_default())
     }
 
-    /// Which generation is in force, as far as weir knows; none since an earlier boot.
+    /// Which generation is in force according to the records of this boot.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn read_current(&self) -> Result<CurrentGeneration, ApplyOperationError> {
         let current = self.read_current_file()?;
         let is_ours = current.boot_id == self.boot_id && !self.is_of_other_namespace()?;
@@ -194,7 +194,7 @@ impl StateStore {
     /// Records which generation is in force.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_current(&self, generation: u32, baseline: u32) -> Result<(), ApplyOperationError> {
         // The snapshot of a boot is not what an administrator wanted in force.
         let before_boot = match generation == baseline {
@@ -215,7 +215,7 @@ impl StateStore {
     /// Which generation was in force before the machine was started; none if one was applied since.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn read_generation_before_boot(&self) -> Result<Option<u32>, ApplyOperationError> {
         let current = self.read_current_file()?;
         let is_of_this_boot = current.boot_id == self.boot_id;
@@ -225,7 +225,7 @@ impl StateStore {
     /// Records which generation a rollback leads to that the end of the last boot interrupted.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_generation_before_boot(&self, generation: u32) -> Result<(), ApplyOperationError> {
         let current = self.read_current_file()?;
         let current = match current.boot_id == self.boot_id {
@@ -235,10 +235,10 @@ impl StateStore {
         write_json(&self.folder.join(CURRENT_FILE), &current)
     }
 
-    /// What is in progress.
+    /// The change in progress or the pending confirmation.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn read_journal(&self) -> Result<Option<Journal>, ApplyOperationError> {
         match self.is_of_other_namespace()? {
             true => Ok(None),
@@ -246,18 +246,18 @@ impl StateStore {
         }
     }
 
-    /// Records what is in progress, before it begins.
+    /// Records a change before it begins.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_journal(&self, journal: &Journal) -> Result<(), ApplyOperationError> {
         write_json(&self.folder.join(JOURNAL_FILE), journal)
     }
 
-    /// Records that nothing is in progress.
+    /// Removes the journal: nothing is in progress any more.
     ///
     /// # Errors
-    /// Where the file cannot be removed.
+    /// If the file cannot be removed.
     pub fn remove_journal(&self) -> Result<(), ApplyOperationError> {
         remove_file_if_present(&self.folder.join(JOURNAL_FILE))?;
         flush_folder(&self.folder)
@@ -266,7 +266,7 @@ impl StateStore {
     /// The numbers of all generations, in order.
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn list_generations(&self) -> Result<Vec<u32>, ApplyOperationError> {
         if !self.exists() || self.is_of_other_namespace()? {
             return Ok(Vec::new());
@@ -299,7 +299,7 @@ impl StateStore {
     /// Replaces the record of a generation.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_generation(&self, record: &GenerationRecord) -> Result<(), ApplyOperationError> {
         let folder = self.generation_folder(record.generation);
         let mut record = record.clone();
@@ -316,13 +316,13 @@ impl StateStore {
     /// Creates the folder of the next generation; one that was never completed is replaced.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn create_generation_folder(&self) -> Result<u32, ApplyOperationError> {
         let number = match self.list_generations()?.last() {
             None => 0,
             Some(last) => last.checked_add(1).ok_or_else(|| {
                 ApplyOperationError::Refused(format!(
-                    "there is no number after that of generation {last}: move its folder away: {}",
+                    "generation {last} has the highest possible number: move its folder away: {}",
                     self.generation_folder(*last).display()
                 ))
             })?,
@@ -339,16 +339,16 @@ impl StateStore {
     /// Removes a generation that was never in force.
     ///
     /// # Errors
-    /// Where it cannot be removed.
+    /// If it cannot be removed.
     pub fn remove_generation(&self, generation: u32) -> Result<(), ApplyOperationError> {
         let folder = self.generation_folder(generation);
         fs::remove_dir_all(&folder).map_err(ApplyOperationError::file("remove", &folder))
     }
 
-    /// Writes a file of a generation, in a folder of it that is created.
+    /// Writes a file in a subfolder of a generation, which is created.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn write_generation_file(
         &self,
         generation: u32,
@@ -361,11 +361,10 @@ impl StateStore {
         write_durably(&folder.join(name), text.as_bytes())
     }
 
-    /// Writes the texts that put a generation in force again; those that are there and are not
-    /// among these are removed.
+    /// Writes the texts that restore a generation, and removes other texts of it.
     ///
     /// # Errors
-    /// Where a file cannot be written.
+    /// If a file cannot be written.
     pub fn write_ruleset(
         &self,
         generation: u32,
@@ -380,8 +379,8 @@ impl StateStore {
         let record_path = self.generation_folder(generation).join(GENERATION_FILE);
         let mut record: Option<GenerationRecord> = read_json(&record_path)?;
         if let Some(record) = &mut record {
-            // If weir is killed meanwhile, each file is the old or the new one.
-            record.allow_replaced_files(&digests);
+            // If weir is killed in between, each file is the old or the new one.
+            record.accept_new_digests(&digests);
             self.write_generation(record)?;
         }
         for (name, text) in &files {
@@ -401,10 +400,10 @@ impl StateStore {
         Ok(())
     }
 
-    /// The tables that a generation has texts of, without reading these.
+    /// The tables that a generation has texts for, without reading these.
     ///
     /// # Errors
-    /// Where its record cannot be read.
+    /// If its record cannot be read.
     pub fn list_ruleset_tables(
         &self,
         generation: u32,
@@ -427,7 +426,7 @@ impl StateStore {
         if digests.is_empty() {
             return Err(ApplyOperationError::UnreadableState {
                 path: self.generation_folder(generation).join(GENERATION_FILE),
-                message: "it has no checksums: name another generation".to_owned(),
+                message: "it has no checksums: choose another generation".to_owned(),
             });
         }
         for (name, accepted) in &digests {
@@ -450,7 +449,7 @@ impl StateStore {
     }
 }
 
-/// The text of a file if it has one of these checksums; none if it may be gone and is.
+/// The text of a file if it has one of these checksums; `None` if it is missing and may be.
 fn read_checked_text(
     path: &Path,
     accepted: &[String],
@@ -460,15 +459,15 @@ fn read_checked_text(
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let may_be_gone = accepted.iter().any(|digest| digest == NO_FILE);
-            return if may_be_gone { Ok(None) } else { Err(damaged("is gone")) };
+            let may_be_missing = accepted.iter().any(|digest| digest == ABSENT_FILE);
+            return if may_be_missing { Ok(None) } else { Err(damaged("is missing")) };
         }
         Err(error) => return Err(ApplyOperationError::file("read", path)(error)),
     };
     if !accepted.contains(&sha256_hex(&bytes)) {
-        return Err(damaged("was changed"));
+        return Err(damaged("was changed since it was saved"));
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| damaged("was changed"))
+    String::from_utf8(bytes).map(Some).map_err(|_| damaged("was changed since it was saved"))
 }
 
 fn ruleset_files(ruleset: &KernelRuleset) -> BTreeMap<String, String> {
@@ -488,7 +487,7 @@ fn ruleset_files(ruleset: &KernelRuleset) -> BTreeMap<String, String> {
     files
 }
 
-/// The sets of a text of `ipset save`, each by itself.
+/// Splits a text of `ipset save` into its sets.
 pub fn split_sets(text: &str) -> BTreeMap<String, String> {
     let mut sets: BTreeMap<String, String> = BTreeMap::new();
     for line in text.lines() {

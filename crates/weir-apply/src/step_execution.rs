@@ -1,7 +1,7 @@
-//! Carries out steps in the current network namespace.
+//! Executes steps in the current network namespace.
 //!
-//! A table of legacy iptables is replaced natively if weir knows all of its matches and targets,
-//! else by the tool; sets and nft tables by their tools.
+//! A table of legacy iptables is replaced natively if weir can encode all of its matches and targets,
+//! otherwise by the tool; sets and nft tables are always changed by their tools.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -21,17 +21,17 @@ use crate::kernel_ruleset::{
 use crate::nft_transaction_text::{
     render_copies, render_recreation, render_removal, render_replacement,
 };
-use crate::rule_counters::{CountersByLocation, locate_replaced_counts};
-use crate::ruleset_tools::change_by_tool;
+use crate::rule_counters::{CountersByLocation, map_replaced_counts_by_location};
+use crate::ruleset_tools::run_changing_tool;
 use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
 use crate::{ApplyError, ApplyOperationError};
 
-/// How long another program may hold the xtables lock.
+/// How long to wait for the xtables lock.
 const XTABLES_LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// How a table of legacy iptables gets into the kernel.
+/// How a table of legacy iptables is loaded.
 #[derive(Clone, Debug, PartialEq)]
-pub enum LegacyLoadPath {
+pub enum LegacyLoadMethod {
     /// weir encodes it.
     Native(Box<Table>),
     /// `iptables-legacy-restore` loads it.
@@ -41,29 +41,29 @@ pub enum LegacyLoadPath {
     },
 }
 
-impl LegacyLoadPath {
+impl LegacyLoadMethod {
     /// Why it is not loaded natively.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            LegacyLoadPath::Native(_) => None,
-            LegacyLoadPath::RestoreTool { reason } => Some(reason),
+            LegacyLoadMethod::Native(_) => None,
+            LegacyLoadMethod::RestoreTool { reason } => Some(reason),
         }
     }
 
-    /// The tool, if it is one.
+    /// The tool, unless it is loaded natively.
     pub fn tool(&self, family: Family) -> Option<&'static str> {
         match (self, family) {
-            (LegacyLoadPath::Native(_), _) => None,
-            (LegacyLoadPath::RestoreTool { .. }, Family::V4) => Some("iptables-legacy-restore"),
-            (LegacyLoadPath::RestoreTool { .. }, Family::V6) => Some("ip6tables-legacy-restore"),
+            (LegacyLoadMethod::Native(_), _) => None,
+            (LegacyLoadMethod::RestoreTool { .. }, Family::V4) => Some("iptables-legacy-restore"),
+            (LegacyLoadMethod::RestoreTool { .. }, Family::V6) => Some("ip6tables-legacy-restore"),
         }
     }
 }
 
-/// Finds out how a table can be loaded. Sets that its rules name need not be there yet.
-pub fn choose_load_path(table: FamilyTable, text: &str) -> LegacyLoadPath {
+/// Determines how a table can be loaded. Sets that its rules use need not exist yet.
+pub fn choose_legacy_load_method(table: FamilyTable, text: &str) -> LegacyLoadMethod {
     let settings = ParserSettings { family: Some(table.family), ..ParserSettings::default() };
-    let tool = |reason: String| LegacyLoadPath::RestoreTool { reason };
+    let tool = |reason: String| LegacyLoadMethod::RestoreTool { reason };
     let mut ruleset = match iptables::parse(text, &settings) {
         Ok(ruleset) => ruleset,
         Err(errors) => return tool(errors.first().map(|e| e.message.clone()).unwrap_or_default()),
@@ -71,27 +71,27 @@ pub fn choose_load_path(table: FamilyTable, text: &str) -> LegacyLoadPath {
     let (Some(parsed), true) = (ruleset.tables.pop(), ruleset.tables.is_empty()) else {
         return tool("the text is not that of one table".to_owned());
     };
-    match encode_table(&parsed, table.family, &SetIndices::assumed()) {
-        Ok(_) => LegacyLoadPath::Native(Box::new(parsed)),
+    match encode_table(&parsed, table.family, &SetIndices::assuming_all_sets_exist()) {
+        Ok(_) => LegacyLoadMethod::Native(Box::new(parsed)),
         Err(error) => tool(error.to_string()),
     }
 }
 
-/// What steps change, and to what.
+/// The context in which steps are executed.
 pub(crate) struct StepExecution<'r> {
-    /// What is in force when the steps begin: a table that differs by the time of its step was
-    /// changed by somebody else.
+    /// The ruleset in force when the steps begin: a table that differs at the time of its step was
+    /// changed by another program.
     pub expected: &'r KernelRuleset,
-    /// What shall be in force.
+    /// The ruleset to put in force.
     pub wanted: &'r KernelRuleset,
     /// The lock of the state, which tools hold as well.
     pub lock: &'r File,
-    /// What natively replaced tables of legacy iptables had counted at the end.
+    /// The final counters of natively replaced tables of legacy iptables.
     pub replaced_counters: RefCell<CountersByLocation>,
 }
 
 impl StepExecution<'_> {
-    /// Carries out a step as a whole, or not at all.
+    /// Executes a step completely or not at all.
     pub(crate) fn run(&self, step: &ApplyStep) -> Result<(), ApplyOperationError> {
         match step {
             ApplyStep::DestroySpareSet { set } => self.destroy_set(&spare_set_name(set)),
@@ -132,10 +132,10 @@ impl StepExecution<'_> {
     fn remove_nft_tables(
         &self,
         tables: &[FamilyTable],
-        of_copies: bool,
+        are_copies: bool,
     ) -> Result<(), ApplyOperationError> {
         let present = read_nft_tables().map_err(ApplyError::from)?;
-        for transaction in render_removal(&present, tables, of_copies) {
+        for transaction in render_removal(&present, tables, are_copies) {
             self.run_nft(&transaction)?;
         }
         Ok(())
@@ -144,15 +144,15 @@ impl StepExecution<'_> {
     fn run_nft(&self, transaction: &str) -> Result<(), ApplyOperationError> {
         match transaction {
             "" => Ok(()),
-            text => change_by_tool(&["nft", "-f", "-"], text, self.lock),
+            text => run_changing_tool(&["nft", "-f", "-"], text, self.lock),
         }
     }
 
     fn restore_sets(&self, text: &str) -> Result<(), ApplyOperationError> {
-        change_by_tool(&["ipset", "restore"], text, self.lock)
+        run_changing_tool(&["ipset", "restore"], text, self.lock)
     }
 
-    /// Creates the sets of others that are missing. Returns those that cannot be created, and why.
+    /// Creates missing foreign sets. Returns those that cannot be created, with the error.
     pub(crate) fn restore_foreign_sets(
         &self,
     ) -> Result<Vec<(String, ApplyOperationError)>, ApplyOperationError> {
@@ -166,7 +166,7 @@ impl StepExecution<'_> {
         let mut failed = Vec::new();
         for (set, text) in missing {
             if let Err(error) = self.restore_sets(text) {
-                // A set without some of its elements would be taken for the whole.
+                // A partly filled set must not remain.
                 let _ = self.destroy_set(set);
                 failed.push((set.clone(), error));
             }
@@ -180,20 +180,24 @@ impl StepExecution<'_> {
 
     fn replace_legacy_table(&self, table: FamilyTable) -> Result<(), ApplyOperationError> {
         let text = &self.wanted.legacy_tables[&table];
-        let path = choose_load_path(table, text);
+        let path = choose_legacy_load_method(table, text);
         if let Some(tool) = path.tool(table.family) {
             self.refuse_changed_table(table)?;
-            return change_by_tool(&[tool, "-c", "-w", "10"], &with_counters(text), self.lock);
+            return run_changing_tool(
+                &[tool, "-c", "-w", "10"],
+                &add_missing_counters(text),
+                self.lock,
+            );
         }
-        let LegacyLoadPath::Native(parsed) = path else { unreachable!("it has no tool") };
+        let LegacyLoadMethod::Native(parsed) = path else { unreachable!("it has no tool") };
         let lock_file = XtablesLock::path_from_environment();
         let _lock =
             XtablesLock::acquire(&lock_file, XTABLES_LOCK_WAIT).map_err(|error| {
                 match error.kind() {
                     Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                         ApplyOperationError::Refused(format!(
-                            "table {table} was not changed: for {} s, another program has held the \
-                             lock of iptables, {}: wait until it has ended, and start again",
+                            "table {table} was not changed: another program has held the lock of \
+                             iptables, {1}, for {0} s: wait until it exits, then try again",
                             XTABLES_LOCK_WAIT.as_secs(),
                             lock_file.display()
                         ))
@@ -205,7 +209,7 @@ impl StepExecution<'_> {
         let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
         let replaced_table = KernelTable::read(&socket, table.table)?;
         let counts = load_table(&socket, &parsed)?;
-        let counters = locate_replaced_counts(&replaced_table, &counts);
+        let counters = map_replaced_counts_by_location(&replaced_table, &counts);
         self.replaced_counters.borrow_mut().extend(counters);
         Ok(())
     }
@@ -215,12 +219,12 @@ impl StepExecution<'_> {
         let is_same = |expected: &String| have_equal_rules(expected, &now);
         match self.expected.legacy_tables.get(&table).is_none_or(is_same) {
             true => Ok(()),
-            false => Err(ApplyOperationError::ChangedMeanwhile { table }),
+            false => Err(ApplyOperationError::TableChangedMeanwhile { table }),
         }
     }
 }
 
-/// The text of a set under another name.
+/// The text of a set with another name.
 fn rename_set(text: &str, name: &str) -> String {
     let rename = |line: &str| {
         let mut words = line.splitn(3, ' ');
@@ -230,8 +234,8 @@ fn rename_set(text: &str, name: &str) -> String {
     text.lines().filter(|line| !line.is_empty()).map(rename).collect()
 }
 
-/// `iptables-restore -c` wants counters in front of every rule.
-fn with_counters(text: &str) -> String {
+/// `iptables-restore -c` requires counters before every rule.
+fn add_missing_counters(text: &str) -> String {
     let add = |line: &str| match line.starts_with("-A ") {
         true => format!("[0:0] {line}\n"),
         false => format!("{line}\n"),
@@ -250,9 +254,9 @@ mod tests {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let text =
             |rule: &str| format!("*filter\n:INPUT DROP [1:2]\n[3:4] -A INPUT {rule}\nCOMMIT\n");
-        let known = choose_load_path(table, &text("-m set --match-set s src -j ACCEPT"));
+        let known = choose_legacy_load_method(table, &text("-m set --match-set s src -j ACCEPT"));
         assert_eq!(known.tool(Family::V4), None, "{known:?}");
-        let unknown = choose_load_path(table, &text("-m nosuchmatch --x 1 -j ACCEPT"));
+        let unknown = choose_legacy_load_method(table, &text("-m nosuchmatch --x 1 -j ACCEPT"));
         assert_eq!(unknown.tool(Family::V6), Some("ip6tables-legacy-restore"));
         assert!(format!("{unknown:?}").contains("nosuchmatch"), "{unknown:?}");
     }
@@ -263,7 +267,7 @@ mod tests {
         let expected = "create a~ hash:ip family inet\nadd a~ 192.0.2.1 comment \"a b\"\n";
         assert_eq!(rename_set(text, "a~"), expected);
         assert_eq!(
-            with_counters("*raw\n-A OUTPUT\n[1:2] -A OUTPUT\n").lines().nth(1),
+            add_missing_counters("*raw\n-A OUTPUT\n[1:2] -A OUTPUT\n").lines().nth(1),
             Some("[0:0] -A OUTPUT")
         );
     }

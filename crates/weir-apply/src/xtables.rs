@@ -34,7 +34,7 @@ use crate::ApplyError;
 /// Returns the counts of the replaced entries, in their order.
 ///
 /// # Errors
-/// Where a match or target is unknown to the encoder, or the kernel refuses the table.
+/// If a match or target is unknown to the encoder, or the kernel refuses the table.
 pub fn load_table(
     socket: &XtablesSocket,
     table: &Table,

@@ -47,7 +47,7 @@ fn published_rulesets_that_compile_to_nft_are_loaded_as_by_nft_f() {
                 println!("{name}: not compiled to nft");
                 continue;
             };
-            tools.assert_loaded_alike(&name, &parse_nft(&nft));
+            tools.assert_same_listing_and_bytes(&name, &parse_nft(&nft));
             println!("{name}: {} lines of nft, loaded alike", nft.lines().count());
             compared += 1;
         }

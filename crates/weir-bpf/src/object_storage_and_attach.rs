@@ -16,7 +16,7 @@ pub fn leak_object_storage() -> &'static mut MaybeUninit<OpenObject> {
 /// Attaches an XDP program to a device of a namespace; `action` says so in an error.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn attach_xdp(
     program: &ProgramMut<'_>,
     namespace: &Namespace,

@@ -18,7 +18,7 @@ unsafe impl PlainCStruct for u64 {}
 /// The values of all cores at one key.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 ///
 /// # Panics
 /// Where the map's values are shorter than `T`.
@@ -36,7 +36,7 @@ pub fn read_per_cpu_values<T: PlainCStruct>(
 /// Arrays of values of all cores at one key, for maps whose value is an array of `T`.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn read_per_cpu_array_at_key<T: PlainCStruct>(
     map: &impl MapCore,
     key: u32,
@@ -53,7 +53,7 @@ pub fn read_per_cpu_array_at_key<T: PlainCStruct>(
 /// Sets the values of all cores at one key to zeroes, as many bytes as the map's values have.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn clear_per_cpu_values(
     map: &impl MapCore,
     key: u32,

@@ -64,7 +64,7 @@ impl StoppedTestRunInterrupter {
     /// not interrupt on a machine with one core.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If no thread can be started.
     pub fn spawn_thread(
         map: MapHandle,
         stopped_flag_offset: usize,

@@ -36,7 +36,7 @@ pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
 /// for long trials at a rate, in which more pages go by than a call can have.
 ///
 /// # Errors
-/// Where the kernel refuses the call.
+/// If the kernel refuses the call.
 pub fn run_live_frames_until_silent(
     program: &ProgramMut<'_>,
     watcher: &StoppedTestRunInterrupter,

@@ -64,7 +64,7 @@ impl DiagramContext<'_> {
         self.list_variable_levels(|variable, m| match m {
             Some(m) => assumed_result(m),
             None => {
-                let dropper = self.space.free_variables.dropper_name(variable);
+                let dropper = self.space.free_variables.dropping_module_of_question(variable);
                 let digest = content_digest_of_test(variable)?;
                 let is_assumed =
                     drop_questions.contains(&digest) || dropper.is_some_and(never_drops);

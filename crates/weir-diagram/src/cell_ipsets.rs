@@ -27,13 +27,13 @@ pub(crate) struct CellIpsets<'f> {
     changing: &'f ChangingSets,
     firewalls_have_same_ipsets: bool,
     /// By the address of the list of elements, and the kind of set.
-    members: RefCell<HashMap<(usize, SetStorage, usize), Option<CellIpset>>>,
-    are_same: RefCell<HashMap<SharedName, bool>>,
+    members: RefCell<HashMap<(usize, SetStorage, usize), Option<CellIpsetMembers>>>,
+    has_equal_sets_by_name: RefCell<HashMap<SharedName, bool>>,
 }
 
 /// The members of a set.
 #[derive(Clone, Debug)]
-pub(crate) enum CellIpset {
+pub(crate) enum CellIpsetMembers {
     Addresses(Rc<IntervalSet>),
     AddressesWithPorts(Rc<AddressPortIpset>),
 }
@@ -59,13 +59,13 @@ impl<'f> CellIpsets<'f> {
             changing,
             firewalls_have_same_ipsets,
             members: RefCell::default(),
-            are_same: RefCell::default(),
+            has_equal_sets_by_name: RefCell::default(),
         }
     }
 
     /// The members of the set of a match, its negation aside; `None` if they are not known, may
     /// change, or depend on more than an address and a port.
-    pub fn members_of_match(&self, side: usize, m: &SetMatch) -> Option<CellIpset> {
+    pub fn members_of_match(&self, side: usize, m: &SetMatch) -> Option<CellIpsetMembers> {
         let options = parse_set_match_options(m);
         let set = *self.sets[side].get(&*m.name)?;
         let is_plain = !options.has_options_beyond_membership
@@ -100,11 +100,11 @@ impl<'f> CellIpsets<'f> {
             _ => false,
         };
         !self.changing.contains(name)
-            && *self.are_same.borrow_mut().entry(name.clone()).or_insert_with(compare)
+            && *self.has_equal_sets_by_name.borrow_mut().entry(name.clone()).or_insert_with(compare)
     }
 }
 
-fn collect_members(set: &IpSet, family: Family) -> Option<CellIpset> {
+fn collect_members(set: &IpSet, family: Family) -> Option<CellIpsetMembers> {
     let has_netmask = set.options.iter().any(|option| matches!(option, SetOption::Netmask(_)));
     if has_netmask || set.elements.iter().any(|element| element.nomatch) {
         return None;
@@ -128,7 +128,7 @@ fn collect_members(set: &IpSet, family: Family) -> Option<CellIpset> {
             if set.kind.data_types == [SetDataType::Ip] && set.kind.storage == SetStorage::Hash {
                 members = members.and(&IntervalSet::from_intervals([(1, family.max_addr())]));
             }
-            Some(CellIpset::Addresses(Rc::new(members)))
+            Some(CellIpsetMembers::Addresses(Rc::new(members)))
         }
         ([SetDataType::Ip | SetDataType::Net, SetDataType::Port], SetStorage::Hash) => {
             let members = set.elements.iter().map(|element| match &element.parts[..] {
@@ -142,7 +142,7 @@ fn collect_members(set: &IpSet, family: Family) -> Option<CellIpset> {
                 _ => None,
             });
             let members = members.collect::<Option<Vec<_>>>()?;
-            Some(CellIpset::AddressesWithPorts(Rc::new(AddressPortIpset::new(members)?)))
+            Some(CellIpsetMembers::AddressesWithPorts(Rc::new(AddressPortIpset::new(members)?)))
         }
         _ => None,
     }

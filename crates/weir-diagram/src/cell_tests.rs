@@ -16,7 +16,7 @@ use weir_model::{Addr, Family, Rule, Test};
 use weir_partition::IntervalSet;
 use weir_partition::interval::Interval;
 
-use crate::cell_ipsets::{AddressPortIpset, CellIpset, CellIpsets};
+use crate::cell_ipsets::{AddressPortIpset, CellIpsetMembers, CellIpsets};
 use crate::device_name_classes::DeviceNameClasses;
 use crate::packet_cell::{CELL_AXES, CELL_AXIS_COUNT, CellSpans};
 
@@ -86,7 +86,7 @@ pub(crate) struct CellTestLowering<'s, 'f> {
 pub(crate) struct RuleCellTests {
     /// The values for which the taken tests hold.
     pub spans: CellSpans,
-    pub taken: TakenTests,
+    pub decided_tests: TestsDecidedByCell,
     /// Some of its tests are not taken.
     pub has_other_tests: bool,
     /// One of these, the last: a test of an address with a port.
@@ -95,7 +95,7 @@ pub(crate) struct RuleCellTests {
 
 /// Which tests are taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TakenTests {
+pub(crate) struct TestsDecidedByCell {
     base_tests: [bool; CELL_AXIS_COUNT],
     /// Of matches that are taken, or as much of them as is of a usable axis: bits by index.
     matches: u64,
@@ -111,25 +111,25 @@ pub(crate) struct AddressPortTest {
     pub members: Rc<AddressPortIpset>,
 }
 
-impl TakenTests {
+impl TestsDecidedByCell {
     /// Whether a test is taken, which is from the match of that index.
-    pub fn is_taken(&self, from: Option<usize>, test: &Test) -> bool {
+    pub fn is_decided_by_cell(&self, from: Option<usize>, test: &Test) -> bool {
         let axis = match test {
             Test::Field { field, .. } => CELL_AXES.iter().position(|axis| axis == field),
-            Test::Set { index } => return self.is_match_taken(*index),
+            Test::Set { index } => return self.is_match_decided_by_cell(*index),
             _ => None,
         };
         axis.is_some_and(|axis| match from {
             None => self.base_tests[axis],
-            Some(index) => self.is_axis_usable[axis] && self.is_match_taken(index),
+            Some(index) => self.is_axis_usable[axis] && self.is_match_decided_by_cell(index),
         })
     }
 
-    pub fn is_match_taken(&self, index: usize) -> bool {
+    pub fn is_match_decided_by_cell(&self, index: usize) -> bool {
         index < 64 && self.matches >> index & 1 == 1
     }
 
-    fn take_match(&mut self, index: usize) {
+    fn add_decided_match(&mut self, index: usize) {
         self.matches |= 1 << index;
     }
 }
@@ -137,10 +137,13 @@ impl TakenTests {
 impl CellTestLowering<'_, '_> {
     /// The tests of a rule.
     pub fn collect_cell_tests(&self, rule: &Rule) -> RuleCellTests {
-        let taken = TakenTests { is_axis_usable: self.is_axis_usable, ..TakenTests::default() };
+        let decided_tests = TestsDecidedByCell {
+            is_axis_usable: self.is_axis_usable,
+            ..TestsDecidedByCell::default()
+        };
         let mut tests = RuleCellTests {
             spans: Default::default(),
-            taken,
+            decided_tests,
             has_other_tests: rule.base.proto.is_some() || rule.base.fragment.is_some(),
             address_port_test: None,
         };
@@ -148,30 +151,30 @@ impl CellTestLowering<'_, '_> {
         for (axis, test) in [&base.saddr, &base.daddr].into_iter().enumerate() {
             let Some(test) = test else { continue };
             let spans = spans_of_addr_match(test, self.family).map(Rc::new);
-            self.take_base_test(&mut tests, axis, spans);
+            self.collect_base_test(&mut tests, axis, spans);
         }
         for (number, test) in [&base.iif, &base.oif].into_iter().enumerate() {
             let Some(test) = test else { continue };
             let spans = self.devices.numbers_of_test(test);
-            self.take_base_test(&mut tests, FIRST_DEVICE_AXIS + number, spans);
+            self.collect_base_test(&mut tests, FIRST_DEVICE_AXIS + number, spans);
         }
-        let leading = self.take_leading_matches(rule, &mut tests);
+        let leading = self.collect_leading_matches(rule, &mut tests);
         for (index, m) in rule.matches.iter().enumerate().skip(leading) {
-            let is_taken = match m {
+            let is_decided_by_cell = match m {
                 Match::Set(m) if index < 64 => {
-                    self.take_implied_set_test(m, index, &mut tests);
-                    tests.taken.is_match_taken(index)
+                    self.collect_implied_set_test(m, index, &mut tests);
+                    tests.decided_tests.is_match_decided_by_cell(index)
                 }
                 _ => false,
             };
-            tests.has_other_tests |= !is_taken;
+            tests.has_other_tests |= !is_decided_by_cell;
         }
         let is_last = |test: &AddressPortTest| test.match_index + 1 == rule.matches.len();
         tests.address_port_test = tests.address_port_test.filter(is_last);
         tests
     }
 
-    fn take_base_test(
+    fn collect_base_test(
         &self,
         tests: &mut RuleCellTests,
         axis: usize,
@@ -180,7 +183,7 @@ impl CellTestLowering<'_, '_> {
         match spans.filter(|_| self.is_axis_usable[axis]) {
             Some(spans) => {
                 tests.spans[axis] = Some(spans);
-                tests.taken.base_tests[axis] = true;
+                tests.decided_tests.base_tests[axis] = true;
             }
             None => tests.has_other_tests = true,
         }
@@ -189,7 +192,7 @@ impl CellTestLowering<'_, '_> {
     /// Takes matches of addresses before the first match that has an effect besides its result, or
     /// may have one; the index of that match. ip6tables looks for the protocol of `-p` before
     /// matches, and may drop a packet then.
-    fn take_leading_matches(&self, rule: &Rule, tests: &mut RuleCellTests) -> usize {
+    fn collect_leading_matches(&self, rule: &Rule, tests: &mut RuleCellTests) -> usize {
         if self.family == Family::V6 && rule.base.proto.is_some() {
             return 0;
         }
@@ -202,9 +205,9 @@ impl CellTestLowering<'_, '_> {
                             tests.has_other_tests = true;
                             continue;
                         }
-                        restrict(&mut tests.spans[axis], self.spans_of_range(range));
+                        intersect_spans(&mut tests.spans[axis], self.spans_of_range(range));
                     }
-                    tests.taken.take_match(index);
+                    tests.decided_tests.add_decided_match(index);
                 }
                 Match::Set(m) => {
                     let Some((axis, addresses)) = self.addresses_of_set_match(m) else {
@@ -212,9 +215,9 @@ impl CellTestLowering<'_, '_> {
                     };
                     match &mut tests.spans[axis] {
                         None => tests.spans[axis] = Some(addresses),
-                        spans => restrict(spans, addresses.as_ref().clone()),
+                        spans => intersect_spans(spans, addresses.as_ref().clone()),
                     }
-                    tests.taken.take_match(index);
+                    tests.decided_tests.add_decided_match(index);
                 }
                 // Tests without an effect.
                 Match::State(_) | Match::Mark(_) | Match::ConnMark(_) => {
@@ -229,16 +232,16 @@ impl CellTestLowering<'_, '_> {
 
     /// Takes a test of a set that holds for all packets that the tests before it leave; notes one of
     /// addresses with ports.
-    fn take_implied_set_test(&self, m: &SetMatch, index: usize, tests: &mut RuleCellTests) {
+    fn collect_implied_set_test(&self, m: &SetMatch, index: usize, tests: &mut RuleCellTests) {
         if let Some((axis, addresses)) = self.addresses_of_set_match(m) {
             if tests.spans[axis].as_ref().is_some_and(|spans| addresses.covers(spans)) {
-                tests.taken.take_match(index);
+                tests.decided_tests.add_decided_match(index);
             }
             return;
         }
         let [is_source, is_source_port] = m.src_directions[..] else { return };
         let axis = usize::from(!is_source);
-        if let (false, true, Some(CellIpset::AddressesWithPorts(members))) =
+        if let (false, true, Some(CellIpsetMembers::AddressesWithPorts(members))) =
             (m.negated, self.is_axis_usable[axis], self.ipsets.members_of_match(self.side, m))
         {
             tests.address_port_test =
@@ -252,7 +255,7 @@ impl CellTestLowering<'_, '_> {
         let axis = usize::from(!is_source);
         let members =
             self.ipsets.members_of_match(self.side, m).filter(|_| self.is_axis_usable[axis]);
-        let CellIpset::Addresses(addresses) = members? else { return None };
+        let CellIpsetMembers::Addresses(addresses) = members? else { return None };
         Some(match m.negated {
             true => (axis, Rc::new(addresses.complement(self.family.max_addr()))),
             false => (axis, addresses),
@@ -269,7 +272,7 @@ impl CellTestLowering<'_, '_> {
     }
 }
 
-fn restrict(spans: &mut Option<Rc<IntervalSet>>, by: IntervalSet) {
+fn intersect_spans(spans: &mut Option<Rc<IntervalSet>>, by: IntervalSet) {
     *spans = Some(Rc::new(match spans {
         Some(other) => other.and(&by),
         None => by,

@@ -88,7 +88,7 @@ pub(crate) struct FreeVariableTable {
     number_by_variable: HashMap<FreeVariable, u32>,
     variables: Vec<(FreeVariable, Option<Match>)>,
     /// The module or target of each question whether one drops the packet, by digest.
-    dropper_name_by_digest: HashMap<u64, String>,
+    dropping_module_by_question_digest: HashMap<u64, String>,
 }
 
 impl FreeVariableTable {
@@ -102,17 +102,17 @@ impl FreeVariableTable {
     }
 
     /// Notes that the question of a digest is whether this module or target drops the packet.
-    pub fn note_dropper(&mut self, content_digest: u64, name: &str) {
-        let names = &mut self.dropper_name_by_digest;
+    pub fn record_dropping_module(&mut self, content_digest: u64, name: &str) {
+        let names = &mut self.dropping_module_by_question_digest;
         names.entry(content_digest).or_insert_with(|| name.to_owned());
     }
 
     /// The module or target, if the question is whether one drops the packet.
-    pub fn dropper_name(&self, variable: &FreeVariable) -> Option<&str> {
+    pub fn dropping_module_of_question(&self, variable: &FreeVariable) -> Option<&str> {
         match variable {
             FreeVariable::StatelessTest { content_digest, .. }
             | FreeVariable::StatefulTest { content_digest, .. } => {
-                self.dropper_name_by_digest.get(content_digest).map(String::as_str)
+                self.dropping_module_by_question_digest.get(content_digest).map(String::as_str)
             }
             _ => None,
         }

@@ -41,7 +41,7 @@ use crate::stateful_test_id::StatefulTestIdResolver;
 /// Rules of both sides that are compared without a division, at most.
 const REMAINING_RULES_MAX: usize = 256;
 /// All tests of axes hold.
-const ALWAYS: CellTestResults = [CellTestResult::Always; CELL_AXIS_COUNT];
+const ALWAYS_ON_ALL_AXES: CellTestResults = [CellTestResult::Always; CELL_AXIS_COUNT];
 
 /// Two tables that are run in lockstep.
 pub(crate) struct LockstepTables<'m, 'f> {
@@ -234,7 +234,7 @@ impl LockstepTables<'_, '_> {
                 frame.next += 1;
                 continue;
             }
-            let is_for_all = results == ALWAYS && !rule.tests.has_other_tests;
+            let is_for_all = results == ALWAYS_ON_ALL_AXES && !rule.tests.has_other_tests;
             let is_goto = matches!(rule.rule.target, Target::Goto(_));
             if let Some(to) = rule.leads_to.filter(|to| self.proven_pairs[side][*to].is_none()) {
                 if is_for_all {
@@ -421,7 +421,7 @@ impl LockstepTables<'_, '_> {
         }
         let is_other = |rule: &Rule, from: Option<usize>, test: &Test| {
             let of = if std::ptr::eq(rule, a.rule) { a } else { b };
-            !of.tests.taken.is_taken(from, test)
+            !of.tests.decided_tests.is_decided_by_cell(from, test)
         };
         !a.tests.has_other_tests
             || a.rule.base == b.rule.base && a.rule.matches == b.rule.matches
@@ -432,7 +432,8 @@ impl LockstepTables<'_, '_> {
     fn has_comparable_ipsets(&self, rule: &LockstepRule<'_>) -> bool {
         rule.rule.matches.iter().enumerate().all(|(index, m)| match m {
             Match::Set(m) => {
-                rule.tests.taken.is_match_taken(index) || self.ipsets.is_same_on_both_sides(&m.name)
+                rule.tests.decided_tests.is_match_decided_by_cell(index)
+                    || self.ipsets.is_same_on_both_sides(&m.name)
             }
             _ => true,
         })
@@ -452,7 +453,9 @@ impl LockstepTables<'_, '_> {
             a.rule.target,
             Target::Accept | Target::Drop | Target::Reject(_) | Target::Goto(_)
         );
-        ends && results == ALWAYS && !a.tests.has_other_tests && !b.tests.has_other_tests
+        ends && results == ALWAYS_ON_ALL_AXES
+            && !a.tests.has_other_tests
+            && !b.tests.has_other_tests
     }
 
     /// Divides a cell by the jumps of the chain that a side is in, to chains that are to be

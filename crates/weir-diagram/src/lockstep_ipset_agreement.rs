@@ -68,14 +68,14 @@ const ADDRESS_PORT_SET_RULES: [&str; 3] = [
     "-s 10.0.0.3 -i eth0 -j ACCEPT",
 ];
 
-fn owned(rules: &[&str]) -> Vec<String> {
+fn to_owned_strings(rules: &[&str]) -> Vec<String> {
     rules.iter().map(|rule| (*rule).to_owned()).collect()
 }
 
 #[test]
 fn sets_of_addresses_with_ports_are_proven_to_be_a_list() {
-    let list = firewall(&owned(&ADDRESS_PORT_LIST), "");
-    let sets = firewall(&owned(&ADDRESS_PORT_SET_RULES), ADDRESS_PORT_SETS);
+    let list = firewall(&to_owned_strings(&ADDRESS_PORT_LIST), "");
+    let sets = firewall(&to_owned_strings(&ADDRESS_PORT_SET_RULES), ADDRESS_PORT_SETS);
     assert!(is_proven(&list, &sets, false));
     assert!(is_proven(&sets, &list, false));
     assert!(is_proven(&sets, &sets, false));
@@ -83,7 +83,7 @@ fn sets_of_addresses_with_ports_are_proven_to_be_a_list() {
 
 #[test]
 fn wrong_sets_of_addresses_with_ports_are_not_proven() {
-    let list = firewall(&owned(&ADDRESS_PORT_LIST), "");
+    let list = firewall(&to_owned_strings(&ADDRESS_PORT_LIST), "");
     let wrong_sets = [
         ("add p 10.0.0.1,tcp:80", "add p 10.0.0.1,tcp:8080"),
         ("add p 10.0.0.1,tcp:80", "add p 10.0.0.1,udp:80"),
@@ -99,7 +99,7 @@ fn wrong_sets_of_addresses_with_ports_are_not_proven() {
         let sets = ADDRESS_PORT_SETS.replacen(old, new, 1);
         assert_ne!(sets, ADDRESS_PORT_SETS);
         let Ok(sets) = ipset::parse(&sets) else { continue };
-        let wrong = Firewall { sets, ..firewall(&owned(&ADDRESS_PORT_SET_RULES), "") };
+        let wrong = Firewall { sets, ..firewall(&to_owned_strings(&ADDRESS_PORT_SET_RULES), "") };
         assert!(!is_proven(&list, &wrong, false), "{new}");
     }
     let wrong_rules = [
@@ -119,7 +119,7 @@ fn wrong_sets_of_addresses_with_ports_are_not_proven() {
         "-p tcp -m limit --limit 1/s -m set --match-set a src -m tcp -m set --match-set p src,dst -j DROP",
     ];
     for rule in wrong_rules {
-        let mut rules = owned(&ADDRESS_PORT_SET_RULES);
+        let mut rules = to_owned_strings(&ADDRESS_PORT_SET_RULES);
         rule.clone_into(&mut rules[1]);
         let wrong = firewall(&rules, ADDRESS_PORT_SETS);
         assert!(!is_proven(&list, &wrong, false), "{rule}");
@@ -128,25 +128,25 @@ fn wrong_sets_of_addresses_with_ports_are_not_proven() {
 
 #[test]
 fn the_zero_address_is_no_element_of_a_set_of_hosts() {
-    let list = firewall(&owned(&["-s 0.0.0.0/32 -j DROP", "-s 10.0.0.1 -j DROP"]), "");
+    let list = firewall(&to_owned_strings(&["-s 0.0.0.0/32 -j DROP", "-s 10.0.0.1 -j DROP"]), "");
     let set = |kind: &str| {
         let sets = format!("create a {kind} family inet\nadd a 0.0.0.0\nadd a 10.0.0.1\n");
         let sets = ipset::parse(&sets).ok()?;
-        let rules = owned(&["-m set --match-set a src -j DROP"]);
+        let rules = to_owned_strings(&["-m set --match-set a src -j DROP"]);
         Some(Firewall { sets, ..firewall(&rules, "") })
     };
     let hosts = set("hash:ip");
     assert!(hosts.is_none_or(|hosts| !is_proven(&list, &hosts, false)));
-    let list = firewall(&owned(&["-s 10.0.0.1 -j DROP"]), "");
+    let list = firewall(&to_owned_strings(&["-s 10.0.0.1 -j DROP"]), "");
     let hosts = "create a hash:ip family inet\nadd a 10.0.0.1\n";
-    let hosts = firewall(&owned(&["-m set --match-set a src -j DROP"]), hosts);
+    let hosts = firewall(&to_owned_strings(&["-m set --match-set a src -j DROP"]), hosts);
     assert!(is_proven(&list, &hosts, false));
 }
 
 #[test]
 fn maps_of_ports_are_proven_by_sections() {
     let list = firewall(
-        &owned(&[
+        &to_owned_strings(&[
             "-p tcp -m tcp --dport 80 -s 10.0.0.1 -j DROP",
             "-p tcp -m tcp --dport 81 -j ACCEPT",
             "-p tcp -m tcp --dport 80 -j ACCEPT",
@@ -172,14 +172,14 @@ fn maps_of_ports_are_proven_by_sections() {
 }
 
 #[test]
-fn devices_divide_cells() {
+fn cells_are_divided_by_device_names() {
     let list = [
         "-s 10.0.0.1 -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT",
         "-s 10.0.0.1 -i eth1 -p tcp -m tcp --dport 81 -j ACCEPT",
         "-s 10.0.0.1 -i ppp+ -j ACCEPT",
         "-s 10.0.0.1 ! -i eth2 -j DROP",
     ];
-    let list = firewall(&owned(&list), "");
+    let list = firewall(&to_owned_strings(&list), "");
     let tree = |devices: [&str; 3], last: &str| {
         let [a, b, c] = devices;
         let text = format!(
@@ -204,7 +204,7 @@ fn devices_divide_cells() {
 }
 
 /// A list of rules of addresses, ports and devices, and the same with sets.
-fn make_random_list_and_sets(rng: &mut TestRng) -> [Firewall; 2] {
+fn generate_random_list_and_sets(rng: &mut TestRng) -> [Firewall; 2] {
     let (mut list, mut rules, mut sets) = (Vec::new(), Vec::new(), String::new());
     for group in 0..1 + rng.number_below(3) {
         let side = rng.pick(&["s", "d"]);
@@ -259,7 +259,7 @@ fn compare_sets_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts {
     let mut counts = LockstepCounts::default();
     for seed in seeds {
         let mut rng = TestRng::new(seed ^ 0x5e75);
-        let [list, mut sets] = make_random_list_and_sets(&mut rng);
+        let [list, mut sets] = generate_random_list_and_sets(&mut rng);
         if rng.chance_percent(25)
             && let Some(ruleset) = &mut sets.v4
         {

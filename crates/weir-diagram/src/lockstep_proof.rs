@@ -29,7 +29,7 @@ use crate::same_rule_tests::SameTestCriteria;
 /// Visits for each rule of both tables. A prefix tree visits a rule once per level.
 const VISITS_PER_RULE_MAX: u64 = 64;
 /// Visits in addition: those that small diagrams of a few rules take.
-const VISITS_OF_FIRST_DIAGRAMS: u64 = 1 << 20;
+const ADDITIONAL_VISITS_FOR_SECTION_DIAGRAMS: u64 = 1 << 20;
 
 /// The tables of a family that were run in lockstep: those that are the same at some hook.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ impl<'f> ComparedPair<'f> {
         }
         let rule_count = prepared.iter().map(|table| table.rules.len() as u64).sum::<u64>();
         let steps_left = self.steps_max.saturating_sub(statistics.steps);
-        let visits_max = VISITS_OF_FIRST_DIAGRAMS + rule_count * VISITS_PER_RULE_MAX;
+        let visits_max = ADDITIONAL_VISITS_FOR_SECTION_DIAGRAMS + rule_count * VISITS_PER_RULE_MAX;
         let visits_max = visits_max.min(steps_left.saturating_mul(VISITS_PER_STEP));
         let proven_pairs = prepared.each_ref().map(|table| vec![None; table.chains.len()]);
         let headers_are_whole = self.options.exclude_unreadable_headers;

@@ -62,14 +62,14 @@ impl<'f> SectionDiagrams<'f> {
         let LockstepTables { remaining_rules, state_ids, visits_left, .. } = proof;
         let Some(generation) = remaining_rules.diagrams.begin(visits_left) else { return false };
         if generation != self.diagrams_generation {
-            self.chains.iter_mut().for_each(TableChainDiagrams::forget_diagrams);
+            self.chains.iter_mut().for_each(TableChainDiagrams::clear_chain_diagrams);
             self.diagrams_generation = generation;
         }
         let SectionDiagrams { tables, chains, .. } = self;
         remaining_rules.diagrams.are_equal(visits_left, |context, side| {
             let (chain, range) = &sections[side];
             let (table, state_ids) = (tables[side], state_ids[side]);
-            let place = TableHookContext { point: ProofDiagrams::POINT, table: table.name };
+            let place = TableHookContext { point: ProofDiagrams::HOOK_CONTEXT, table: table.name };
             for at in &called[side] {
                 if !chains[side].has_chain_diagrams(*at) {
                     let callee = (*at, &table.chains[*at]);

@@ -13,7 +13,7 @@ use crate::variable_layout::VariableOrder;
 /// Visits of rules that take about as long as a requested node.
 pub(crate) const VISITS_PER_STEP: u64 = 8;
 /// With more nodes, diagrams are made anew.
-const NODES_KEPT_MAX: usize = 1 << 20;
+const NODES_BEFORE_RECREATION_MAX: usize = 1 << 20;
 /// Steps that one comparison may take.
 const STEPS_PER_COMPARISON_MAX: u64 = 200_000;
 
@@ -48,7 +48,7 @@ impl<'f> ProofDiagrams<'f> {
             return None;
         }
         let is_large = |context: &DiagramContext<'_>| {
-            context.space.store.node_count() > NODES_KEPT_MAX
+            context.space.store.node_count() > NODES_BEFORE_RECREATION_MAX
                 || context.space.store.memory_bytes() > self.memory_bytes / 2
         };
         if self.context.as_ref().is_none_or(is_large) {
@@ -101,5 +101,5 @@ impl<'f> ProofDiagrams<'f> {
     }
 
     /// Where rules of these diagrams are.
-    pub const POINT: HookContext = HookContext::EVERYTHING_KNOWN;
+    pub const HOOK_CONTEXT: HookContext = HookContext::EVERYTHING_KNOWN;
 }

@@ -84,7 +84,7 @@ impl RemainingRule {
             return None;
         }
         let mut lowered = lower_to_tests_with_match_index(rule.rule, criteria.family);
-        lowered.retain(|(from, test)| !rule.tests.taken.is_taken(*from, test));
+        lowered.retain(|(from, test)| !rule.tests.decided_tests.is_decided_by_cell(*from, test));
         let address_port_test = rule.tests.address_port_test.as_ref();
         let has_ports = address_port_test.is_some_and(|ports| {
             lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
@@ -98,12 +98,12 @@ impl RemainingRule {
         let mut tests = tests.collect::<Option<Vec<RemainingTest>>>()?;
         let Some(ports) = address_port_test.filter(|_| has_ports) else {
             merge_presence_tests(&mut tests);
-            push_unless_without_effect(RemainingRule { tests, target }, list);
+            push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
             return Some(());
         };
         // The header is read before: where it is truncated, the packet is dropped.
         let protocol = find_exact_protocol(&tests).filter(|proto| matches!(proto, 6 | 17))?;
-        tests.iter().find(|test| test.is_of_port_in_whole_header())?;
+        tests.iter().find(|test| test.is_port_test_of_complete_header())?;
         let field = if ports.is_source_port { Field::Sport } else { Field::Dport };
         let members = ports.members.ports_of_addresses(&cell.values[ports.axis])?;
         for (_, port) in members.iter().filter(|(of, _)| *of == protocol) {
@@ -118,12 +118,12 @@ impl RemainingRule {
                 is_multiport: false,
             });
             merge_presence_tests(&mut tests);
-            push_unless_without_effect(RemainingRule { tests, target }, list);
+            push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
         }
         // Evaluated, though it matches nothing.
         tests.push(RemainingTest { test: Test::Never, is_multiport: false });
         if !members.iter().any(|(of, _)| *of == protocol) {
-            push_unless_without_effect(RemainingRule { tests, target }, list);
+            push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
         }
         Some(())
     }
@@ -163,13 +163,13 @@ impl RemainingTest {
     }
 
     /// A test of a port that holds only if the transport header is complete.
-    fn is_of_port_in_whole_header(&self) -> bool {
+    fn is_port_test_of_complete_header(&self) -> bool {
         !self.is_multiport
             && matches!(self.test, Test::Field { field: Field::Sport | Field::Dport, .. })
     }
 
-    fn is_of_presence(&self) -> bool {
-        self.is_of_port_in_whole_header()
+    fn is_port_presence_test(&self) -> bool {
+        self.is_port_test_of_complete_header()
             && matches!(
                 self.test,
                 Test::Field { predicate: Predicate::Present, negated: false, .. }
@@ -177,7 +177,7 @@ impl RemainingTest {
     }
 }
 
-fn push_unless_without_effect(rule: RemainingRule, list: &mut Vec<RemainingRule>) {
+fn push_rule_if_it_has_an_effect(rule: RemainingRule, list: &mut Vec<RemainingRule>) {
     if rule.target != RemainingTarget::None || rule.can_drop_truncated() {
         list.push(rule);
     }
@@ -202,10 +202,12 @@ fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
 /// A test that the header is there, followed by one of a port, is that of the port: it drops the
 /// same packets. Tests between them have no effect.
 fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
-    let Some(presence) = tests.iter().position(RemainingTest::is_of_presence) else { return };
+    let Some(presence) = tests.iter().position(RemainingTest::is_port_presence_test) else {
+        return;
+    };
     let later = presence + 1;
     let next = tests[later..].iter().position(|test| is_transport_header_test(&test.test));
-    if let Some(next) = next.filter(|next| tests[later + next].is_of_port_in_whole_header()) {
+    if let Some(next) = next.filter(|next| tests[later + next].is_port_test_of_complete_header()) {
         tests[presence] = tests.remove(later + next);
     }
 }
@@ -226,7 +228,7 @@ impl<'f> RemainingRules<'f> {
 
     /// Whether both lists do the same to all packets of a cell.
     pub fn are_equal(&mut self, lists: [Vec<RemainingRule>; 2], visits_left: &mut u64) -> bool {
-        let lists = lists.map(normalize_list);
+        let lists = lists.map(normalize_remaining_rules);
         lists[0] == lists[1] || self.have_equal_diagrams(&lists, visits_left)
     }
 
@@ -256,7 +258,7 @@ impl<'f> RemainingRules<'f> {
     }
 }
 
-fn normalize_list(mut list: Vec<RemainingRule>) -> Vec<RemainingRule> {
+fn normalize_remaining_rules(mut list: Vec<RemainingRule>) -> Vec<RemainingRule> {
     if let Some(last) = list.iter().position(RemainingRule::is_always_last) {
         list.truncate(last + 1);
     }

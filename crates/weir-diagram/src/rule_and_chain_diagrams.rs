@@ -72,7 +72,7 @@ impl<'t> TableChainDiagrams<'t> {
     }
 
     /// No chain is made.
-    pub fn forget_diagrams(&mut self) {
+    pub fn clear_chain_diagrams(&mut self) {
         self.chain_diagram_ids.fill(None);
     }
 

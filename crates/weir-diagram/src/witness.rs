@@ -243,7 +243,7 @@ impl PacketSpace<'_> {
                 asked = asked.filter(|_| distinction.is_empty());
                 words
             }
-            None => match self.free_variables.dropper_name(&variable) {
+            None => match self.free_variables.dropping_module_of_question(&variable) {
                 Some(name) => format!("{name}{DROPS_THE_PACKET}"),
                 None => describe_question_without_match(variable),
             },

@@ -15,7 +15,7 @@ const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 /// The identifier of this boot.
 ///
 /// # Errors
-/// Where `/proc` is not mounted.
+/// If `/proc` is not mounted.
 pub fn read_boot_id() -> Result<String, KernelError> {
     let text = fs::read_to_string(BOOT_ID_FILE).map_err(KernelError::io("read", BOOT_ID_FILE))?;
     Ok(text.trim().to_owned())

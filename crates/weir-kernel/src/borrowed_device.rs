@@ -80,7 +80,7 @@ impl Namespace {
     /// A device of the namespace.
     ///
     /// # Errors
-    /// Where there is no such device, or it is not an Ethernet.
+    /// If there is no such device, or it is not an Ethernet.
     pub fn read_ethernet_device(&self, device: &str) -> Result<EthernetDeviceInfo, KernelError> {
         EthernetDeviceInfo::read_from_kernel(&mut self.open_link_socket()?, device)
     }
@@ -139,7 +139,7 @@ impl Session {
     /// then, without addresses and routes.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn move_device_between_own_namespaces(
         &self,
         name: &str,

@@ -56,7 +56,7 @@ struct LinkInfoHead {
 /// Reads the links of all network namespaces.
 ///
 /// # Errors
-/// Where weir is not root, or the kernel has no BPF.
+/// If weir is not root, or the kernel has no BPF.
 pub fn read_bpf_netfilter_links() -> io::Result<Vec<BpfNetfilterLink>> {
     let mut links = Vec::new();
     let mut attr = ObjectIdAttr::default();

@@ -125,7 +125,7 @@ impl KernelConntrackTable {
     /// Opens the table of a namespace.
     ///
     /// # Errors
-    /// Where the kernel has no ctnetlink.
+    /// If the kernel has no ctnetlink.
     pub fn open(namespace: &Namespace) -> Result<KernelConntrackTable, KernelError> {
         let name = namespace.name().to_owned();
         let socket = namespace
@@ -138,7 +138,7 @@ impl KernelConntrackTable {
     /// already, or that it has no room for).
     ///
     /// # Errors
-    /// Where the socket is broken.
+    /// If the socket is broken.
     pub fn create_entries_collecting_refusals(
         &mut self,
         entries: &[ConntrackEntry],
@@ -158,7 +158,7 @@ impl KernelConntrackTable {
     /// Removes all entries.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn flush(&mut self) -> Result<(), KernelError> {
         let done = self.socket.send_and_check(&[NetfilterSubsystem::Conntrack.new_request(
             IPCTNL_MSG_CT_DELETE,

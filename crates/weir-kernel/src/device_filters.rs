@@ -54,7 +54,7 @@ pub struct DeviceFilters {
 /// Reads the filters of all devices of the current network namespace.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn read_device_filters() -> Result<Vec<DeviceFilters>, KernelError> {
     let mut socket = NetlinkSocket::open(NetlinkProtocol::Route)
         .map_err(KernelError::io("open", "rtnetlink"))?;

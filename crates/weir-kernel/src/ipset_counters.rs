@@ -20,7 +20,7 @@ impl IpsetCounterReader {
     /// Opens the sets of a namespace.
     ///
     /// # Errors
-    /// Where the kernel has no ipset.
+    /// If the kernel has no ipset.
     pub fn open(namespace: &Namespace) -> Result<IpsetCounterReader, KernelError> {
         let socket = namespace
             .call_inside(|| NetlinkSocket::open(NetlinkProtocol::Netfilter))?
@@ -32,7 +32,7 @@ impl IpsetCounterReader {
     /// Elements of a set without counters count nothing.
     ///
     /// # Errors
-    /// Where there is no such set.
+    /// If there is no such set.
     pub fn read_element_counters(
         &mut self,
         set: &str,

@@ -29,7 +29,7 @@ pub struct IpsetSummary {
 /// [`KernelFeature`](crate::kernel_feature::KernelFeature).
 ///
 /// # Errors
-/// Where weir is not root, or the kernel has no ipset.
+/// If weir is not root, or the kernel has no ipset.
 pub fn read_ipsets() -> Result<Vec<IpsetSummary>, KernelError> {
     let mut socket = NetlinkSocket::open(NetlinkProtocol::Netfilter)
         .map_err(KernelError::io("open", "ipset"))?;

@@ -64,7 +64,7 @@ impl IpsetSocket {
     /// Opens the sets of the current network namespace. The kernel loads ipset if it is not there.
     ///
     /// # Errors
-    /// Where the kernel has no netlink.
+    /// If the kernel has no netlink.
     pub fn open() -> Result<IpsetSocket, KernelError> {
         let socket = NetlinkSocket::open(NetlinkProtocol::Netfilter);
         Ok(IpsetSocket { socket: socket.map_err(KernelError::io("open", "ipset"))? })
@@ -73,7 +73,7 @@ impl IpsetSocket {
     /// The revisions of a type that the kernel has.
     ///
     /// # Errors
-    /// Where it has no such type.
+    /// If it has no such type.
     pub fn read_type_revisions(
         &mut self,
         type_name: &str,
@@ -94,7 +94,7 @@ impl IpsetSocket {
     /// Creates a set. `fill` writes its attributes.
     ///
     /// # Errors
-    /// Where there is one of its name, or the kernel refuses.
+    /// If there is one of its name, or the kernel refuses.
     pub fn create_set(
         &mut self,
         set: &IpsetIdentity,
@@ -113,36 +113,36 @@ impl IpsetSocket {
     /// Destroys a set.
     ///
     /// # Errors
-    /// Where there is none, or a rule or another set uses it.
+    /// If there is none, or a rule or another set uses it.
     pub fn destroy_set(&mut self, name: &str) -> Result<(), IpsetError> {
-        self.send_command_on_set("destroy", IPSET_CMD_DESTROY, name, None)
+        self.send_set_command("destroy", IPSET_CMD_DESTROY, name, None)
     }
 
     /// Removes all elements of a set.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn flush_set(&mut self, name: &str) -> Result<(), IpsetError> {
-        self.send_command_on_set("flush", IPSET_CMD_FLUSH, name, None)
+        self.send_set_command("flush", IPSET_CMD_FLUSH, name, None)
     }
 
     /// Gives a set another name.
     ///
     /// # Errors
-    /// Where there is none, a rule or another set uses it, or the new name is taken.
+    /// If there is none, a rule or another set uses it, or the new name is taken.
     pub fn rename_set(&mut self, name: &str, new_name: &str) -> Result<(), IpsetError> {
-        self.send_command_on_set("rename", IPSET_CMD_RENAME, name, Some(new_name))
+        self.send_set_command("rename", IPSET_CMD_RENAME, name, Some(new_name))
     }
 
     /// Exchanges the names of two sets: rules that use one use the other from then on.
     ///
     /// # Errors
-    /// Where one is missing, or they are of different types.
+    /// If one is missing, or they are of different types.
     pub fn swap_sets(&mut self, name: &str, other_name: &str) -> Result<(), IpsetError> {
-        self.send_command_on_set("swap", IPSET_CMD_SWAP, name, Some(other_name))
+        self.send_set_command("swap", IPSET_CMD_SWAP, name, Some(other_name))
     }
 
-    fn send_command_on_set(
+    fn send_set_command(
         &mut self,
         action: &'static str,
         command: u8,
@@ -204,12 +204,12 @@ impl IpsetSocket {
     /// `start` and what the listing is made of: a set, then its elements.
     ///
     /// # Errors
-    /// Where there is no such set, or what the kernel writes is malformed.
+    /// If there is no such set, or what the kernel writes is malformed.
     pub fn fold_sets<S>(
         &mut self,
         name: Option<&str>,
         start: impl Fn() -> S,
-        step: impl FnMut(&mut S, IpsetListPart<'_>) -> Result<(), MalformedNetlink>,
+        step: impl FnMut(&mut S, IpsetListingItem<'_>) -> Result<(), MalformedNetlink>,
     ) -> Result<S, IpsetError> {
         self.fold_listing(new_request(IPSET_CMD_SAVE, NLM_F_DUMP), name, start, step)
     }
@@ -222,7 +222,7 @@ impl IpsetSocket {
         &mut self,
         name: Option<&str>,
         start: impl Fn() -> S,
-        step: impl FnMut(&mut S, IpsetListPart<'_>) -> Result<(), MalformedNetlink>,
+        step: impl FnMut(&mut S, IpsetListingItem<'_>) -> Result<(), MalformedNetlink>,
     ) -> Result<S, IpsetError> {
         let mut request = new_request(IPSET_CMD_LIST, NLM_F_DUMP);
         request.attributes.put_be32(IPSET_ATTR_FLAGS, IPSET_FLAG_LIST_HEADER);
@@ -234,7 +234,7 @@ impl IpsetSocket {
         mut request: NetlinkRequest,
         name: Option<&str>,
         start: impl Fn() -> S,
-        mut step: impl FnMut(&mut S, IpsetListPart<'_>) -> Result<(), MalformedNetlink>,
+        mut step: impl FnMut(&mut S, IpsetListingItem<'_>) -> Result<(), MalformedNetlink>,
     ) -> Result<S, IpsetError> {
         if let Some(name) = name {
             request.attributes.put_text(IPSET_ATTR_SETNAME, name);
@@ -249,11 +249,11 @@ impl IpsetSocket {
                         revision: attributes.require(IPSET_ATTR_REVISION)?.u8()?,
                         address_family: attributes.require(IPSET_ATTR_FAMILY)?.u8()?,
                     };
-                    step(state, IpsetListPart::Header(identity, data.nested_attributes()?))?;
+                    step(state, IpsetListingItem::Header(identity, data.nested_attributes()?))?;
                 }
                 let Some(elements) = attributes.find(IPSET_ATTR_ADT) else { return Ok(()) };
                 for element in elements.nested_attributes()?.iter() {
-                    step(state, IpsetListPart::Element(element.nested_attributes()?))?;
+                    step(state, IpsetListingItem::Element(element.nested_attributes()?))?;
                 }
                 Ok(())
             });
@@ -263,7 +263,7 @@ impl IpsetSocket {
 
 /// What a listing of sets is made of.
 #[derive(Clone, Debug)]
-pub enum IpsetListPart<'a> {
+pub enum IpsetListingItem<'a> {
     /// A set: elements that follow are its own.
     Header(IpsetIdentity, NetlinkAttributes<'a>),
     /// An element of the last set.

@@ -59,7 +59,7 @@ impl Drop for NamespaceGuard {
 /// Calls `f` with a new thread inside the network namespace of a name, as `ip netns` lists it.
 ///
 /// # Errors
-/// Where there is no such namespace, or weir is not root.
+/// If there is no such namespace, or weir is not root.
 pub fn call_inside_named_namespace<T: Send>(
     name: &str,
     f: impl FnOnce() -> T + Send,
@@ -117,7 +117,7 @@ impl Namespace {
     /// Moves the current thread into the namespace until the guard is dropped.
     ///
     /// # Errors
-    /// Where the system refuses (not root).
+    /// If the system refuses (not root).
     pub fn enter_guarded(&self) -> Result<NamespaceGuard, KernelError> {
         let own = "/proc/thread-self/ns/net";
         let before = File::open(own).map_err(KernelError::io("open", own))?;
@@ -132,7 +132,7 @@ impl Namespace {
     /// there; processes started inside too (prefer [`command`](Namespace::command) for those).
     ///
     /// # Errors
-    /// Where the system refuses (not root).
+    /// If the system refuses (not root).
     pub fn call_inside<T>(&self, f: impl FnOnce() -> T) -> Result<T, KernelError> {
         let _guard = self.enter_guarded()?;
         Ok(f())
@@ -204,7 +204,7 @@ impl Namespace {
     /// Sets a device of the namespace up.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// If there is no such device.
     pub fn set_device_up(&self, device: &str) -> Result<(), KernelError> {
         self.open_link_socket()?
             .set_link_up(device)
@@ -228,7 +228,7 @@ impl Namespace {
     /// keeps a dot in a device name: `net/ipv4/conf/eth0.100/rp_filter`.
     ///
     /// # Errors
-    /// Where there is no such sysctl, or it refuses the value.
+    /// If there is no such sysctl, or it refuses the value.
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
         let path = sysctl_path(key);
         self.call_inside(|| write_sysctl(&path, value))?
@@ -238,7 +238,7 @@ impl Namespace {
     /// Reads a sysctl of the namespace.
     ///
     /// # Errors
-    /// Where there is no such sysctl.
+    /// If there is no such sysctl.
     pub fn read_sysctl(&self, key: &str) -> Result<String, KernelError> {
         let path = sysctl_path(key);
         let text = self
@@ -251,7 +251,7 @@ impl Namespace {
     /// context, without which frames redirected to its peer vanish; set it after the link is up.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// If there is no such device.
     pub fn set_gro(&self, device: &str, on: bool) -> Result<(), KernelError> {
         self.set_offload_feature(device, OffloadFeature::Gro, on)
     }
@@ -259,7 +259,7 @@ impl Namespace {
     /// Whether generic receive offload of a device is on.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// If there is no such device.
     pub fn has_gro(&self, device: &str) -> Result<bool, KernelError> {
         self.call_inside(|| has_gro(device))?
             .map_err(KernelError::io("read feature of", self.qualified_device_name(device)))
@@ -269,7 +269,7 @@ impl Namespace {
     /// complete checksums.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// If there is no such device.
     pub fn disable_non_gro_offloads(&self, device: &str) -> Result<(), KernelError> {
         for feature in [OffloadFeature::Tso, OffloadFeature::Gso, OffloadFeature::TxChecksum] {
             self.set_offload_feature(device, feature, false)?;
@@ -292,7 +292,7 @@ impl Namespace {
     /// Renames a device of the namespace, which may be up (Linux 6.2).
     ///
     /// # Errors
-    /// Where there is no such device, the name is taken, or the kernel refuses it.
+    /// If there is no such device, the name is taken, or the kernel refuses it.
     pub fn rename_device(&self, device: &str, name: &str) -> Result<(), KernelError> {
         self.open_link_socket()?
             .rename_link(device, name)
@@ -302,7 +302,7 @@ impl Namespace {
     /// The index of a device of the namespace.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// If there is no such device.
     pub fn ifindex(&self, device: &str) -> Result<u32, KernelError> {
         let look = || -> io::Result<u32> {
             let socket = rustix::net::socket(

@@ -70,7 +70,7 @@ pub enum HookedProgram {
 /// [`KernelFeature`](crate::kernel_feature::KernelFeature).
 ///
 /// # Errors
-/// Where weir is not root, or the kernel has no such list.
+/// If weir is not root, or the kernel has no such list.
 pub fn read_hook_entries(
     family: u8,
     hook_number: u32,

@@ -24,14 +24,14 @@ pub struct NetworkNamespaceIdentity {
     /// Its cookie; none before Linux 5.14.
     pub cookie: Option<u64>,
     /// Whether it is that of process 1: the host's, or a container's own.
-    pub is_of_first_process: bool,
+    pub is_namespace_of_first_process: bool,
 }
 
 impl NetworkNamespaceIdentity {
     /// That of the current thread.
     ///
     /// # Errors
-    /// Where `/proc` is not mounted.
+    /// If `/proc` is not mounted.
     pub fn of_current_thread() -> Result<NetworkNamespaceIdentity, KernelError> {
         let own = fs::metadata(OWN_NAMESPACE_FILE)
             .map_err(KernelError::io("read", OWN_NAMESPACE_FILE))?
@@ -40,7 +40,7 @@ impl NetworkNamespaceIdentity {
         Ok(NetworkNamespaceIdentity {
             inode: own,
             cookie: read_namespace_cookie().ok(),
-            is_of_first_process: of_first_process == Some(own),
+            is_namespace_of_first_process: of_first_process == Some(own),
         })
     }
 }

@@ -43,7 +43,7 @@ impl NflogReceiver {
     /// Begins to receive a group, with at most `copy_bytes` of each packet.
     ///
     /// # Errors
-    /// Where the kernel has no such log (`NETFILTER_NETLINK_LOG`), or the group is taken.
+    /// If the kernel has no such log (`NETFILTER_NETLINK_LOG`), or the group is taken.
     pub fn bind(
         namespace: &Namespace,
         group: u16,
@@ -69,7 +69,7 @@ impl NflogReceiver {
     /// Reads what is there, and calls `f` for each packet. Returns how many there were.
     ///
     /// # Errors
-    /// Where packets were lost, because they were not read in time.
+    /// If packets were lost, because they were not read in time.
     pub fn visit_waiting_packets(
         &mut self,
         mut f: impl FnMut(LoggedPacket<'_>),
@@ -92,7 +92,7 @@ impl NflogReceiver {
     /// Waits until there is something to read, at most `limit`.
     ///
     /// # Errors
-    /// Where the socket is broken.
+    /// If the socket is broken.
     pub fn wait_readable(&self, limit: Duration) -> Result<bool, KernelError> {
         self.socket
             .wait_readable(limit)

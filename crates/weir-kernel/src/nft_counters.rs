@@ -33,7 +33,7 @@ impl NftTableCounterReader {
     /// Opens a table of a namespace. `family`: as nft names it, `ip`, `ip6` or `inet`.
     ///
     /// # Errors
-    /// Where the kernel has no nf_tables.
+    /// If the kernel has no nf_tables.
     pub fn open(
         namespace: &Namespace,
         family: &str,
@@ -53,7 +53,7 @@ impl NftTableCounterReader {
     /// The counters of all rules that have one, in the order of the chains.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn read_rule_counters(&mut self) -> Result<Vec<RuleCounterValue>, KernelError> {
         let request = self.build_dump_request(NFT_MSG_GETRULE);
         let rules = self.socket.fold_dumped_objects(
@@ -70,7 +70,7 @@ impl NftTableCounterReader {
     /// key of an interval is where it begins.
     ///
     /// # Errors
-    /// Where there is no such set.
+    /// If there is no such set.
     pub fn read_element_counters(
         &mut self,
         set: &str,

@@ -54,7 +54,7 @@ pub struct NftBaseChain {
 /// [`KernelFeature`](crate::kernel_feature::KernelFeature).
 ///
 /// # Errors
-/// Where weir is not root, or the kernel has no nf_tables.
+/// If weir is not root, or the kernel has no nf_tables.
 pub fn read_nft_tables() -> Result<Vec<NftTableSummary>, KernelError> {
     let mut socket = NetlinkSocket::open(NetlinkProtocol::Netfilter)
         .map_err(KernelError::io("open", "nf_tables"))?;

@@ -59,7 +59,7 @@ impl NftSocket {
     /// Opens nf_tables of the current network namespace. The kernel loads it if it is not there.
     ///
     /// # Errors
-    /// Where the kernel has no netlink.
+    /// If the kernel has no netlink.
     pub fn open() -> Result<NftSocket, KernelError> {
         let socket = NetlinkSocket::open(NetlinkProtocol::Netfilter);
         Ok(NftSocket { socket: socket.map_err(KernelError::io("open", "nf_tables"))? })
@@ -68,7 +68,7 @@ impl NftSocket {
     /// The number of the generation of the ruleset.
     ///
     /// # Errors
-    /// Where the kernel has no nf_tables, or weir is not root.
+    /// If the kernel has no nf_tables, or weir is not root.
     pub fn read_generation(&mut self) -> Result<u32, KernelError> {
         let request = NetfilterSubsystem::NfTables.new_request(NFT_MSG_GETGEN, 0, 0, 0);
         let read = self.socket.get_existing_object(&request, |message| {
@@ -100,7 +100,7 @@ impl NftSocket {
     /// Reads the attributes of a set; `None` if there is no such set.
     ///
     /// # Errors
-    /// Where the kernel refuses, or what it writes is malformed.
+    /// If the kernel refuses, or what it writes is malformed.
     pub fn read_set<T>(
         &mut self,
         place: &NftSetPlace,
@@ -124,7 +124,7 @@ impl NftSocket {
     /// of each.
     ///
     /// # Errors
-    /// Where there is no such set, or what the kernel writes is malformed.
+    /// If there is no such set, or what the kernel writes is malformed.
     pub fn fold_set_elements<S>(
         &mut self,
         place: &NftSetPlace,

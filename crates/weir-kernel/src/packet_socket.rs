@@ -13,7 +13,7 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// one Ethernet protocol that come in by the device, e.g. `ETH_P_IP`; of protocol 0 there are none.
 ///
 /// # Errors
-/// Where there is no such device, or weir is not root.
+/// If there is no such device, or weir is not root.
 pub fn open_packet_socket(index: u32, protocol: u16) -> io::Result<OwnedFd> {
     // SAFETY: plain system calls; the descriptor is checked before it is owned; the address is a
     // zeroed sockaddr_ll, which is valid, and every pointer comes with its length.

@@ -44,7 +44,7 @@ impl PidWithStartTime {
     /// Kills it (SIGKILL) and waits until it has ended, at most `limit`.
     ///
     /// # Errors
-    /// Where it may not be killed, or does not end in time. A process that has ended is not an
+    /// If it may not be killed, or does not end in time. A process that has ended is not an
     /// error.
     pub fn kill_and_wait(self, limit: Duration) -> io::Result<()> {
         let Some(fd) = self.open_pidfd()? else { return Ok(()) };

@@ -48,7 +48,7 @@ impl PidNamespace {
     /// That of this process.
     ///
     /// # Errors
-    /// Where `/proc` is not mounted, or is that of another PID namespace: ids that are read there
+    /// If `/proc` is not mounted, or is that of another PID namespace: ids that are read there
     /// are not those that a process can be killed by.
     pub(crate) fn of_this_process() -> Result<PidNamespace, String> {
         let other = || {

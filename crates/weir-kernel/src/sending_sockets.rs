@@ -22,7 +22,7 @@ impl FrameSocket {
     /// Opens a socket on a device of a namespace.
     ///
     /// # Errors
-    /// Where there is no such device.
+    /// If there is no such device.
     pub fn open(namespace: &Namespace, device: &str) -> Result<FrameSocket, KernelError> {
         let index = namespace.ifindex(device)?;
         let fd = namespace
@@ -39,7 +39,7 @@ impl FrameSocket {
     /// received before an earlier frame sent from another.
     ///
     /// # Errors
-    /// Where the thread cannot be kept on its CPU.
+    /// If the thread cannot be kept on its CPU.
     pub fn send_in_order_from_one_cpu<'f>(
         &self,
         frames: impl IntoIterator<Item = &'f [u8]>,
@@ -68,7 +68,7 @@ impl RawIpSocket {
     /// Opens a socket whose packets leave by a device.
     ///
     /// # Errors
-    /// Where the kernel refuses (not root, no such device).
+    /// If the kernel refuses (not root, no such device).
     pub fn open_bound_to_device(
         namespace: &Namespace,
         family: Family,
@@ -84,7 +84,7 @@ impl RawIpSocket {
     /// Sends one packet.
     ///
     /// # Errors
-    /// Where the kernel refuses the packet, a firewall that drops it included (`EPERM`).
+    /// If the kernel refuses the packet, a firewall that drops it included (`EPERM`).
     pub fn send(&self, packet: &Packet, bytes: &[u8]) -> io::Result<()> {
         let to = SocketAddr::new(packet.daddr.to_ip_addr(packet.family), 0);
         match to.ip() {
@@ -98,7 +98,7 @@ impl RawIpSocket {
     /// Gives all later packets a mark.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
         set_socket_option(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes())
     }

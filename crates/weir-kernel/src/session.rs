@@ -60,7 +60,7 @@ impl Session {
     /// Begins a session, after removing what dead ones left.
     ///
     /// # Errors
-    /// Where `/run/weir` cannot be written (not root), or `/proc` is not that of this PID
+    /// If `/run/weir` cannot be written (not root), or `/proc` is not that of this PID
     /// namespace.
     pub fn new() -> Result<Session, KernelError> {
         let directory = Path::new(paths::SESSION_FILES_DIRECTORY);
@@ -122,7 +122,7 @@ impl Session {
     /// Removes one namespace before the session ends, with every process in it.
     ///
     /// # Errors
-    /// Where the session file cannot be written.
+    /// If the session file cannot be written.
     pub fn remove_namespace(&self, namespace: Namespace) -> Result<(), KernelError> {
         self.live_session.release_namespace(namespace.name());
         reaper::remove_namespace_listing_removed(namespace.name());
@@ -139,7 +139,7 @@ impl Session {
     /// the session.
     ///
     /// # Errors
-    /// Where the session file cannot be written.
+    /// If the session file cannot be written.
     pub fn adopt_process(&self, child: &Child) -> Result<(), KernelError> {
         let Some(id) = PidWithStartTime::from_pid(child.id()) else { return Ok(()) };
         self.journal.update_record(|record| {
@@ -151,7 +151,7 @@ impl Session {
     /// The session's own folder on the BPF file system, made on first use, removed with it.
     ///
     /// # Errors
-    /// Where no BPF file system is mounted on `/sys/fs/bpf`.
+    /// If no BPF file system is mounted on `/sys/fs/bpf`.
     pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
         let path = SessionRecord::pin_directory_path(self.run_name());
         fs::create_dir_all(&path).map_err(KernelError::io_at_path("create", &path))?;
@@ -161,7 +161,7 @@ impl Session {
     /// Sets a sysctl of the whole machine until the session ends, e.g. `kernel.bpf_stats_enabled`.
     ///
     /// # Errors
-    /// Where there is no such sysctl, or it refuses the value.
+    /// If there is no such sysctl, or it refuses the value.
     pub fn set_global_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
         let path = sysctl_path(key);
         let before =

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Sets an option of a level, e.g. `SOL_SOCKET`, to the bytes of a value that holds no addresses.
 ///
 /// # Errors
-/// Where the kernel does not know the option, or refuses the value.
+/// If the kernel does not know the option, or refuses the value.
 pub fn set_socket_option(
     socket: &OwnedFd,
     level: i32,
@@ -41,7 +41,7 @@ pub(crate) unsafe fn set_socket_option_with_addresses(
 /// Reads an option into a buffer, which may also say what is asked for.
 ///
 /// # Errors
-/// Where the kernel does not know the option, or refuses the request.
+/// If the kernel does not know the option, or refuses the request.
 pub(crate) fn read_socket_option(
     fd: &OwnedFd,
     level: i32,

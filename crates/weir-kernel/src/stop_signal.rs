@@ -15,7 +15,7 @@ extern "C" fn set_stop_flag(_signal: libc::c_int) {
 /// Catches SIGINT, SIGTERM and SIGHUP from now on.
 ///
 /// # Errors
-/// Where the system refuses a handler.
+/// If the system refuses a handler.
 pub fn install_stop_signal_handlers() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: a zeroed sigaction is valid; the handler only stores to an atomic, which is

@@ -48,7 +48,7 @@ pub enum TcpSocketState {
 /// Reads the TCP sockets of both families.
 ///
 /// # Errors
-/// Where the kernel has no socket diagnostics (`CONFIG_INET_DIAG`).
+/// If the kernel has no socket diagnostics (`CONFIG_INET_DIAG`).
 pub fn read_tcp_sockets() -> Result<Vec<TcpSocketSummary>, KernelError> {
     let mut socket = NetlinkSocket::open(NetlinkProtocol::SocketDiagnostics)
         .map_err(KernelError::io("open", "socket diagnostics"))?;
@@ -79,10 +79,10 @@ fn parse_inet_diag_message(
 ) -> Result<TcpSocketSummary, MalformedNetlink> {
     let bytes = message.fixed_header::<INET_DIAG_MESSAGE_BYTES>()?;
     let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    let word = |at: usize| u32::from_ne_bytes(array_at(&bytes, at));
+    let word = |at: usize| u32::from_ne_bytes(copy_bytes_at(&bytes, at));
     let address = |at: usize| match i32::from(bytes[0]) {
-        libc::AF_INET => IpAddr::V4(Ipv4Addr::from(array_at::<4>(&bytes, at))),
-        _ => Ipv6Addr::from(array_at::<16>(&bytes, at)).to_canonical(),
+        libc::AF_INET => IpAddr::V4(Ipv4Addr::from(copy_bytes_at::<4>(&bytes, at))),
+        _ => Ipv6Addr::from(copy_bytes_at::<16>(&bytes, at)).to_canonical(),
     };
     Ok(TcpSocketSummary {
         local: SocketAddr::new(address(8), port(4)),
@@ -97,7 +97,7 @@ fn parse_inet_diag_message(
     })
 }
 
-fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+fn copy_bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("the message is longer")
 }
 

@@ -91,7 +91,7 @@ impl XtablesSocket {
     /// Opens the tables of the current network namespace.
     ///
     /// # Errors
-    /// Where weir is not root there.
+    /// If weir is not root there.
     pub fn open(family: Family) -> Result<XtablesSocket, KernelError> {
         let ipv4_fd = || open_raw_socket(AddressFamily::INET);
         let (fd, ipv4_fd) = match family {
@@ -104,7 +104,7 @@ impl XtablesSocket {
     /// Opens the tables of a namespace.
     ///
     /// # Errors
-    /// Where weir is not root there.
+    /// If weir is not root there.
     pub fn open_in_namespace(
         namespace: &Namespace,
         family: Family,
@@ -120,7 +120,7 @@ impl XtablesSocket {
     /// Reads a table. One that is not in use is put in use, empty.
     ///
     /// # Errors
-    /// Where the kernel has no such table.
+    /// If the kernel has no such table.
     pub fn read_table(&self, table: &str) -> Result<XtablesSnapshot, KernelError> {
         for _ in 1..MAX_READ_ATTEMPTS {
             match self.try_read_table(table) {
@@ -135,7 +135,7 @@ impl XtablesSocket {
     /// How many entries a table has. One that is not in use is put in use, empty.
     ///
     /// # Errors
-    /// Where the kernel has no such table.
+    /// If the kernel has no such table.
     pub fn read_entry_count(&self, table: &str) -> Result<u32, KernelError> {
         let info = self.read_table_info(table).map_err(KernelError::io("read table", table))?;
         Ok(info.entry_count)
@@ -167,7 +167,7 @@ impl XtablesSocket {
     /// returns the counts of the present one's entries.
     ///
     /// # Errors
-    /// Where the kernel refuses the new table, or the present one has another number of entries.
+    /// If the kernel refuses the new table, or the present one has another number of entries.
     pub fn replace_table(
         &self,
         table: &str,
@@ -197,7 +197,7 @@ impl XtablesSocket {
     /// Adds to the counts of a table's entries, in their order.
     ///
     /// # Errors
-    /// Where the table has another number of entries.
+    /// If the table has another number of entries.
     pub fn add_counters(&self, table: &str, counts: &[PacketByteCount]) -> Result<(), KernelError> {
         let error = || KernelError::io("add counters of table", table);
         let mut buffer =

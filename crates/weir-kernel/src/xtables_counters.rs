@@ -57,7 +57,7 @@ impl TableCounterReader {
     /// Opens a table of a namespace. A table that is not in use there is put in use, empty.
     ///
     /// # Errors
-    /// Where the kernel has no such table.
+    /// If the kernel has no such table.
     pub fn open(
         namespace: &Namespace,
         family: Family,
@@ -97,7 +97,7 @@ impl TableCounterReader {
     /// The counters of all rules and policies, in the order of [`positions`](Self::positions).
     ///
     /// # Errors
-    /// Where the kernel refuses, or the table was replaced since it was opened.
+    /// If the kernel refuses, or the table was replaced since it was opened.
     pub fn read_counters_if_not_replaced(&mut self) -> Result<Vec<PacketByteCount>, KernelError> {
         let snapshot = self.socket.read_table(&self.table)?;
         let layout = ipt_entry_field_offsets(self.socket.family());
@@ -132,7 +132,7 @@ impl TableCounterReader {
     /// it stores, which `iptables-save` may round. What the kernel keeps for itself is zero.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn read_entries_as_kernel_bytes(&mut self) -> Result<Vec<u8>, KernelError> {
         Ok(self.socket.read_table(&self.table)?.entries().to_vec())
     }

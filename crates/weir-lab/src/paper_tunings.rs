@@ -263,7 +263,7 @@ impl ModernizedPaperTuning {
 /// is left alone.
 ///
 /// # Errors
-/// Where the kernel refuses a value. A sysctl that it does not have (conntrack that is not loaded)
+/// If the kernel refuses a value. A sysctl that it does not have (conntrack that is not loaded)
 /// is passed over.
 pub fn apply_modern_namespace_tunings(
     namespace: &Namespace,

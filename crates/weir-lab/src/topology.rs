@@ -44,7 +44,7 @@ impl Topology {
     /// Makes the source and the sink; every firewall will have `devices`.
     ///
     /// # Errors
-    /// Where the kernel refuses (not root).
+    /// If the kernel refuses (not root).
     pub fn new(session: Session, devices: FirewallDevices) -> Result<Topology, LabError> {
         let local_testbed = LocalTestbed::new(session, devices)?;
         Ok(Topology {
@@ -137,7 +137,7 @@ impl Topology {
     /// Firewalls that are created from now on have return routes for probes.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn route_probes_through_new_firewalls(&mut self) -> Result<(), LabError> {
         for namespace in [&self.local_testbed.source_namespace, &self.local_testbed.sink_namespace]
         {
@@ -174,7 +174,7 @@ impl Topology {
     /// because it sends its own packets.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn create_firewall(&mut self, ipv6: bool) -> Result<FirewallWithCounters, LabError> {
         if let Some(remote_testbed) = &mut self.remote_testbed {
             return remote_testbed.create_firewall(
@@ -205,7 +205,7 @@ impl Topology {
     /// the namespace that is returned is empty.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn create_path_between_endpoints(
         &mut self,
         path: ConnectionPath,
@@ -234,7 +234,7 @@ impl Topology {
     /// those of one client address.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub(crate) fn create_kernel_socket_firewall(
         &mut self,
         endpoints: &Endpoints,
@@ -246,7 +246,7 @@ impl Topology {
     /// Makes a host that is alone, with nothing but its loopback device.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn create_loopback_host(&mut self) -> Result<FirewallWithCounters, LabError> {
         self.local_testbed.create_loopback_host()
     }
@@ -255,7 +255,7 @@ impl Topology {
     /// device into which frames are sent.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn create_direct_link(&mut self) -> Result<u32, LabError> {
         let (near, far) = self.local_testbed.create_direct_link()?;
         let local_testbed = &self.local_testbed;

@@ -13,7 +13,7 @@ const SNAPLEN: u32 = 262_144;
 /// same frames make the same file.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// If the file cannot be written.
 pub fn write_frames<F: AsRef<[u8]>>(
     path: &Path,
     frames: impl IntoIterator<Item = F>,
@@ -26,7 +26,7 @@ pub fn write_frames<F: AsRef<[u8]>>(
 /// Frames as the bytes of a pcap file.
 ///
 /// # Errors
-/// Where a frame is longer than a pcap file can say.
+/// If a frame is longer than a pcap file can say.
 pub fn encode_frames<F: AsRef<[u8]>>(frames: impl IntoIterator<Item = F>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     write_frames_to(&mut out, frames)?;

@@ -37,7 +37,7 @@ fn list_addresses_on_last_path(levels: &[u8]) -> BTreeSet<u32> {
 }
 
 /// A tree with a chain per address, whose levels branch at `levels`.
-fn make_tree(levels: &[u8]) -> Firewall {
+fn compile_tree_of_levels(levels: &[u8]) -> Firewall {
     let addresses = list_addresses_on_last_path(levels);
     let mut text = "*filter\n:FORWARD ACCEPT [0:0]\n".to_owned();
     for address in &addresses {
@@ -79,7 +79,7 @@ fn count_checks_and_jumps(tree: &Firewall, source: Ipv4Addr) -> (u32, usize) {
 }
 
 /// Levels of the published trees, from the network that FORWARD tests once.
-const PUBLISHED: [(&[u8], u32, usize); 4] = [
+const PUBLISHED_CHECK_AND_JUMP_COUNTS: [(&[u8], u32, usize); 4] = [
     (&[12, 14, 16, 18, 20, 22, 24, 26, 28, 30], 39, 11),
     (&[11, 14, 17, 20, 23, 26, 29], 51, 8),
     (&[12, 16, 20, 24, 28], 73, 6),
@@ -87,9 +87,9 @@ const PUBLISHED: [(&[u8], u32, usize); 4] = [
 ];
 
 #[test]
-fn the_last_address_of_the_published_trees_needs_the_published_checks_and_jumps() {
-    for (levels, checks, jumps) in PUBLISHED {
-        let tree = make_tree(levels);
+fn the_last_address_costs_the_published_number_of_checks_and_jumps() {
+    for (levels, checks, jumps) in PUBLISHED_CHECK_AND_JUMP_COUNTS {
+        let tree = compile_tree_of_levels(levels);
         assert_eq!(count_checks_and_jumps(&tree, LAST_ADDRESS), (checks, jumps), "{levels:?}");
         for address in list_addresses_on_last_path(levels) {
             let (of_checks, of_jumps) = count_checks_and_jumps(&tree, address.into());
@@ -99,9 +99,13 @@ fn the_last_address_of_the_published_trees_needs_the_published_checks_and_jumps(
 }
 
 #[test]
-fn an_address_outside_of_the_published_trees_needs_one_check() {
-    for (levels, ..) in PUBLISHED {
+fn an_address_outside_the_published_trees_costs_one_check() {
+    for (levels, ..) in PUBLISHED_CHECK_AND_JUMP_COUNTS {
         let outside = Ipv4Addr::new(192, 0, 2, 1);
-        assert_eq!(count_checks_and_jumps(&make_tree(levels), outside), (1, 0), "{levels:?}");
+        assert_eq!(
+            count_checks_and_jumps(&compile_tree_of_levels(levels), outside),
+            (1, 0),
+            "{levels:?}"
+        );
     }
 }

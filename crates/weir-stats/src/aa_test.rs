@@ -40,7 +40,7 @@ pub enum AaStatistic {
 /// How often an interval of five blocks, the least that are evaluated, misses the median.
 const EXPECTED_DIFFERENT_SHARE: f64 = 0.0625;
 /// The method is in doubt if chance alone would give as many differences less often than this.
-const MIN_CHANCE: f64 = 0.01;
+const MIN_CHANCE_PROBABILITY: f64 = 0.01;
 /// As decided with Student's t: repetitions of twenty that may come out different.
 const MAX_DIFFERENT_REPETITIONS_BY_T: usize = 3;
 
@@ -54,7 +54,8 @@ impl AaTestResult {
             AaStatistic::StudentT => self.different <= MAX_DIFFERENT_REPETITIONS_BY_T,
             AaStatistic::MedianInterval => {
                 let (differ, points) = (self.points_different, self.points);
-                binomial_upper_tail(differ, points, EXPECTED_DIFFERENT_SHARE) >= MIN_CHANCE
+                binomial_upper_tail(differ, points, EXPECTED_DIFFERENT_SHARE)
+                    >= MIN_CHANCE_PROBABILITY
             }
         }
     }
@@ -186,21 +187,21 @@ mod tests {
     }
 
     #[test]
-    fn points_with_fewer_blocks_than_a_claim_needs_are_left_out() {
+    fn points_with_fewer_blocks_than_a_claim_needs_are_excluded() {
         let few = evaluate_aa_test_of_block_groups(&trials(80, 1.05, 1), "nft", 20);
         assert_eq!((few.repetitions, few.points), (0, 0));
         assert!(!few.passes(), "nothing decided is no pass");
     }
 
     #[test]
-    fn the_binomial_tail_is_that_of_the_tables() {
+    fn the_binomial_tail_agrees_with_published_tables() {
         assert!((binomial_upper_tail(0, 20, 0.05) - 1.0).abs() < 1e-12);
         assert!((binomial_upper_tail(4, 20, 0.05) - 0.0159).abs() < 1e-4);
         assert!((binomial_upper_tail(2, 2, 0.5) - 0.25).abs() < 1e-12);
     }
 
     #[test]
-    fn results_of_earlier_versions_are_read_as_what_they_are() {
+    fn results_of_earlier_versions_are_read_as_students_t() {
         let text = r#"{"repetitions": 20, "different": 4, "points": 40, "points_different": 2}"#;
         let kept: AaTestResult = serde_json::from_str(text).unwrap();
         assert_eq!(kept.statistic, AaStatistic::StudentT);

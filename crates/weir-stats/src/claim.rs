@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_falls_short_decides_nothing_in_either_direction() {
+    fn a_run_with_shortcomings_leaves_claims_undecided_in_either_direction() {
         let wide = EvidenceShortcoming::WideNoiseFloor { lo: 0.8, hi: 1.2 };
         for power in [1.0, 2.0] {
             let trials = rates("linear", |rules| 500.0 + 2.0 * rules.powf(power));

@@ -190,7 +190,11 @@ mod tests {
     }
 
     /// Whether the interval of the ratio of a subject to itself, over so many blocks, contains 1.
-    fn is_covered_aa_comparison(seed: u64, blocks: usize, has_bursts: bool) -> bool {
+    fn does_interval_of_aa_comparison_contain_1(
+        seed: u64,
+        blocks: usize,
+        has_bursts: bool,
+    ) -> bool {
         let mut random = Rng::new(seed * 1000 + blocks as u64);
         let pairs: Vec<(f64, f64)> = (0..blocks)
             .map(|_| (block_rate(&mut random, has_bursts), block_rate(&mut random, has_bursts)))
@@ -199,26 +203,34 @@ mod tests {
         ratio.lo <= 1.0 && 1.0 <= ratio.hi
     }
 
-    fn covered_aa_comparisons(comparisons: u64, blocks: usize, has_bursts: bool) -> usize {
-        (0..comparisons).filter(|seed| is_covered_aa_comparison(*seed, blocks, has_bursts)).count()
+    fn count_intervals_containing_1(comparisons: u64, blocks: usize, has_bursts: bool) -> usize {
+        (0..comparisons)
+            .filter(|seed| does_interval_of_aa_comparison_contain_1(*seed, blocks, has_bursts))
+            .count()
     }
 
     /// Two hundred comparisons, of studies of every size that decides claims. A single size varies
     /// by 1.5 % in 200 comparisons; the next test has 4,000 of each.
     #[test]
-    fn the_interval_holds_1_in_93_percent_of_200_simulated_aa_comparisons() {
+    fn the_interval_contains_1_in_93_percent_of_200_simulated_aa_comparisons() {
         let blocks = [5, 6, 8, 12, 24];
         let covered = (0..200_u64)
-            .filter(|at| is_covered_aa_comparison(*at, blocks[(*at % 5) as usize], at % 2 == 1))
+            .filter(|at| {
+                does_interval_of_aa_comparison_contain_1(
+                    *at,
+                    blocks[(*at % 5) as usize],
+                    at % 2 == 1,
+                )
+            })
             .count();
         assert!(covered >= 186, "{covered} of 200");
     }
 
     #[test]
-    fn the_interval_misses_no_more_often_than_it_says_and_is_not_needlessly_wide() {
+    fn the_interval_misses_the_median_no_more_often_than_stated_and_is_not_too_wide() {
         for blocks in 5..=24 {
             for has_bursts in [false, true] {
-                let covered = covered_aa_comparisons(4000, blocks, has_bursts);
+                let covered = count_intervals_containing_1(4000, blocks, has_bursts);
                 let least = if blocks == 5 { 3700 } else { 3744 };
                 assert!(
                     (least..=3860).contains(&covered),
@@ -230,12 +242,12 @@ mod tests {
 
     #[test]
     fn four_blocks_miss_more_often_than_a_claim_may() {
-        let covered = covered_aa_comparisons(4000, 4, false);
+        let covered = count_intervals_containing_1(4000, 4, false);
         assert!((3400..3600).contains(&covered), "{covered} of 4000: 7/8 by the binomial");
     }
 
     #[test]
-    fn ends_of_intervals_lie_between_the_order_statistics_of_the_tables() {
+    fn interval_ends_lie_between_the_order_statistics_of_published_tables() {
         let of = interpolated_order_of_interval_end;
         assert_eq!((of(1), of(5)), (1.0, 1.0));
         // n = 6: the range covers 96.875 %, the second samples 78.125 %.

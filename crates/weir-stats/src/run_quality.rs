@@ -41,7 +41,7 @@ impl RunQuality {
 
     /// How far the interval of the noise floor reaches from 1, as a factor of at least 1; infinite
     /// where there is none.
-    pub fn noise_floor_reach(&self) -> f64 {
+    pub fn max_noise_floor_factor(&self) -> f64 {
         self.noise_floor.as_ref().map_or(f64::INFINITY, |floor| floor.hi.max(1.0 / floor.lo))
     }
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_falls_short_of_nothing_and_each_fault_is_named() {
+    fn a_quiet_run_has_no_shortcomings_and_each_fault_is_named() {
         assert_eq!(quality(0.95, 1.05, 10).shortcomings(), []);
         let wide = EvidenceShortcoming::WideNoiseFloor { lo: 0.949, hi: 1.0 };
         assert_eq!(quality(0.949, 1.0, 0).shortcomings(), [wide]);
@@ -89,12 +89,12 @@ mod tests {
         assert_eq!(quality(0.99, 1.01, 11).shortcomings(), [given_up]);
         let none = RunQuality { noise_floor: None, ..quality(1.0, 1.0, 0) };
         assert_eq!(none.shortcomings(), [EvidenceShortcoming::UnknownNoiseFloor]);
-        assert_eq!(none.noise_floor_reach(), f64::INFINITY);
+        assert_eq!(none.max_noise_floor_factor(), f64::INFINITY);
     }
 
     #[test]
-    fn the_reach_of_a_floor_is_that_of_its_farther_end() {
-        assert!((quality(0.8, 1.1, 0).noise_floor_reach() - 1.25).abs() < 1e-12);
-        assert!((quality(0.99, 1.1, 0).noise_floor_reach() - 1.1).abs() < 1e-12);
+    fn the_noise_floor_factor_is_that_of_the_end_farther_from_1() {
+        assert!((quality(0.8, 1.1, 0).max_noise_floor_factor() - 1.25).abs() < 1e-12);
+        assert!((quality(0.99, 1.1, 0).max_noise_floor_factor() - 1.1).abs() < 1e-12);
     }
 }

@@ -6,7 +6,7 @@
 //! decides ([`kept_runs`]); or it says why there is nothing to compute. No status can be set by
 //! hand.
 
-mod definition_changes;
+mod definition_at_run;
 mod estimate_text;
 pub mod kept_runs;
 mod objection;

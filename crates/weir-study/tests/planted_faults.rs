@@ -72,7 +72,7 @@ claims = ["list-is-slower"]
 "#;
 
 /// What is planted.
-struct Planted {
+struct PlantedFault {
     study: String,
     subjects: String,
     /// Folder below `runs`.
@@ -88,10 +88,10 @@ struct Planted {
     facts: Vec<FrameFactsRecord>,
 }
 
-impl Planted {
-    fn nothing() -> Planted {
+impl PlantedFault {
+    fn without_fault() -> PlantedFault {
         let facts = BTreeMap::from([("user_chain_share".to_owned(), 1.0)]);
-        Planted {
+        PlantedFault {
             study: STUDY.to_owned(),
             subjects: SUBJECTS.to_owned(),
             run: "2026-01-01-amd-epyc-2cpu".to_owned(),
@@ -119,7 +119,7 @@ impl Planted {
             fs::write(place.join("subjects.toml"), subjects).unwrap();
         }
         fs::write(folder.join("claims.toml"), CLAIMS).unwrap();
-        run_folder::save_run_json(&run, &self.run_json()).unwrap();
+        run_folder::save_run_json(&run, &self.run_record()).unwrap();
         for trial in self.trials() {
             run_folder::append_trial(&run, &trial).unwrap();
         }
@@ -152,7 +152,7 @@ impl Planted {
         trials
     }
 
-    fn run_json(&self) -> Run {
+    fn run_record(&self) -> Run {
         let subject = |name: &str| RunSubject {
             name: name.to_owned(),
             title: name.to_owned(),
@@ -209,32 +209,38 @@ impl Planted {
 }
 
 /// The status of the statement, and what its objections are about.
-fn judge(entry: &StudyStatements) -> (StatementStatus, Vec<ObjectionKind>) {
+fn status_and_objections(entry: &StudyStatements) -> (StatementStatus, Vec<ObjectionKind>) {
     let item = &entry.items[0];
     (item.status, item.objections.iter().map(|objection| objection.kind).collect())
 }
 
 #[test]
-fn without_a_fault_the_claim_is_reproduced_and_nobody_objects() {
-    let entry = Planted::nothing().evaluate_unchanged("nothing").unwrap();
-    assert_eq!(judge(&entry), (StatementStatus::Reproduced, Vec::new()));
+fn without_a_fault_the_claim_is_reproduced_without_objections() {
+    let entry = PlantedFault::without_fault().evaluate_unchanged("without_fault").unwrap();
+    assert_eq!(status_and_objections(&entry), (StatementStatus::Reproduced, Vec::new()));
     let aa = entry.objections.iter().map(|objection| objection.kind);
     assert!(aa.eq([ObjectionKind::AaComparison]), "no A/A comparison is kept");
 }
 
 #[test]
-fn a_subject_that_silently_does_nothing_is_named() {
-    let idle = Planted { list: 1e6, set: 2e6, ..Planted::nothing() };
+fn a_subject_without_observed_effect_is_named() {
+    let idle = PlantedFault { list: 1e6, set: 2e6, ..PlantedFault::without_fault() };
     let entry = idle.evaluate_unchanged("silent").unwrap();
-    assert_eq!(judge(&entry), (StatementStatus::Reproduced, vec![ObjectionKind::SilentSubject]));
+    assert_eq!(
+        status_and_objections(&entry),
+        (StatementStatus::Reproduced, vec![ObjectionKind::SubjectWithoutObservedEffect])
+    );
     assert!(entry.items[0].objections[0].text.contains("`set` does not differ from `none`"));
 }
 
 #[test]
-fn traffic_that_the_record_does_not_prove_is_named() {
-    let unproven = Planted { facts: Vec::new(), ..Planted::nothing() };
+fn traffic_without_recorded_facts_is_named() {
+    let unproven = PlantedFault { facts: Vec::new(), ..PlantedFault::without_fault() };
     let entry = unproven.evaluate_unchanged("unproven").unwrap();
-    assert_eq!(judge(&entry), (StatementStatus::Reproduced, vec![ObjectionKind::UnprovenTraffic]));
+    assert_eq!(
+        status_and_objections(&entry),
+        (StatementStatus::Reproduced, vec![ObjectionKind::UnrecordedTraffic])
+    );
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn a_threshold_in_the_wrong_direction_is_refused() {
         .replace("subject = \"swap\"", "subject = \"set\"")
         .replace("within = { min = 0.4, max = 0.6 }", "within = { min = 1.6 }")
         .replace("shape = { max = 0.9 }", "shape = { min = 1.1 }");
-    let planted = Planted { study: swapped, ..Planted::nothing() };
+    let planted = PlantedFault { study: swapped, ..PlantedFault::without_fault() };
     let error = planted.evaluate_unchanged("swapped").unwrap_err();
     assert!(error.contains("the paper's value is 0.5"), "{error}");
     assert!(error.contains("wrong direction"), "{error}");
@@ -256,25 +262,34 @@ fn a_claim_that_is_true_by_construction_is_refused_or_named() {
     let same = STUDY.replace("to = { subject = \"set\"", "to = { subject = \"list\"");
     let same = same.replace("min = 0.4, max = 0.6", "min = 0.4, max = 1.2");
     let same = same.replace("shape = { max = 0.9 }", "shape = { max = 1.3 }");
-    let error = Planted { study: same, ..Planted::nothing() }.evaluate_unchanged("same");
+    let error =
+        PlantedFault { study: same, ..PlantedFault::without_fault() }.evaluate_unchanged("same");
     assert!(error.unwrap_err().contains("both sides of the ratio are the same"));
     let any = STUDY.replace("within = { min = 0.4, max = 0.6 }", "within = { min = 0 }");
     let any = any.replace("shape = { max = 0.9 }", "shape = { min = 0 }");
     let any = any.replace("expects = { value = 0.5 }", "expects = { above = 0 }");
-    let error = Planted { study: any, ..Planted::nothing() }.evaluate_unchanged("any");
+    let error =
+        PlantedFault { study: any, ..PlantedFault::without_fault() }.evaluate_unchanged("any");
     assert!(error.unwrap_err().contains("any number reproduces it"));
     let alike = SUBJECTS.replace("load-set", "load-list");
-    let planted = Planted { subjects: alike.clone(), ..Planted::nothing() };
+    let planted = PlantedFault { subjects: alike.clone(), ..PlantedFault::without_fault() };
     let entry = planted.evaluate("alike", (STUDY, &alike)).unwrap();
-    assert!(judge(&entry).1.contains(&ObjectionKind::TrueByConstruction), "{:?}", judge(&entry));
+    assert!(
+        status_and_objections(&entry).1.contains(&ObjectionKind::TrueByConstruction),
+        "{:?}",
+        status_and_objections(&entry)
+    );
 }
 
 #[test]
 fn a_run_from_another_processor_than_its_folder_says_is_refused() {
-    let other = Planted { cpu: "Intel(R) Xeon(R) Processor".to_owned(), ..Planted::nothing() };
+    let other = PlantedFault {
+        cpu: "Intel(R) Xeon(R) Processor".to_owned(),
+        ..PlantedFault::without_fault()
+    };
     let error = other.evaluate_unchanged("other-cpu").unwrap_err();
     assert!(error.contains("name it DATE-intel-xeon-0cpu"), "{error}");
-    let right = Planted { run: "2026-01-01-intel-xeon-2cpu".to_owned(), ..other };
+    let right = PlantedFault { run: "2026-01-01-intel-xeon-2cpu".to_owned(), ..other };
     let entry = right.evaluate_unchanged("its-cpu").unwrap();
     assert_eq!(entry.items[0].evidence[0].cpu.as_deref(), Some("Intel Xeon"));
 }
@@ -282,34 +297,40 @@ fn a_run_from_another_processor_than_its_folder_says_is_refused() {
 #[test]
 fn a_run_that_may_not_decide_leaves_the_claim_undecided() {
     let faults = [
-        (Planted { copy: 1.06, ..Planted::nothing() }, ObjectionKind::NoiseFloor),
-        (Planted { copy: 0.94, ..Planted::nothing() }, ObjectionKind::NoiseFloor),
-        (Planted { given_up: 3, ..Planted::nothing() }, ObjectionKind::GivenUpTrials),
-        (Planted { blocks: 4, ..Planted::nothing() }, ObjectionKind::FewSamples),
+        (PlantedFault { copy: 1.06, ..PlantedFault::without_fault() }, ObjectionKind::NoiseFloor),
+        (PlantedFault { copy: 0.94, ..PlantedFault::without_fault() }, ObjectionKind::NoiseFloor),
+        (
+            PlantedFault { given_up: 3, ..PlantedFault::without_fault() },
+            ObjectionKind::GivenUpTrials,
+        ),
+        (PlantedFault { blocks: 4, ..PlantedFault::without_fault() }, ObjectionKind::FewSamples),
     ];
     for (at, (planted, kind)) in faults.into_iter().enumerate() {
         let entry = planted.evaluate_unchanged(&format!("quality-{at}")).unwrap();
-        assert_eq!(judge(&entry), (StatementStatus::Undecided, vec![kind]), "{at}");
-        assert!(!entry.is_sound(&entry.items[0]), "{at}");
+        assert_eq!(status_and_objections(&entry), (StatementStatus::Undecided, vec![kind]), "{at}");
+        assert!(!entry.rests_on_sufficient_evidence(&entry.items[0]), "{at}");
     }
 }
 
 #[test]
 fn traffic_that_changed_after_the_run_leaves_the_claim_undecided_unless_it_is_accepted() {
     let today = STUDY.replace("make-frames", "make-other-frames");
-    let planted = Planted::nothing();
+    let planted = PlantedFault::without_fault();
     let entry = planted.evaluate("changed", (&today, SUBJECTS)).unwrap();
-    assert_eq!(judge(&entry), (StatementStatus::Undecided, vec![ObjectionKind::ChangedDefinition]));
+    assert_eq!(
+        status_and_objections(&entry),
+        (StatementStatus::Undecided, vec![ObjectionKind::ChangedDefinition])
+    );
     let other_subject = SUBJECTS.replace("load-set", "load-faster-set");
     let entry = planted.evaluate("changed-subject", (STUDY, &other_subject)).unwrap();
-    assert_eq!(judge(&entry).0, StatementStatus::Undecided);
+    assert_eq!(status_and_objections(&entry).0, StatementStatus::Undecided);
     let accepted = format!(
         "{today}\n[[accepted_changes]]\nrun = \"runs/2026-01-01-amd-epyc-2cpu\"\n\
          parts = [\"traffic\"]\nreason = \"the same frames\"\n"
     );
     let entry = planted.evaluate("accepted", (&accepted, SUBJECTS)).unwrap();
     assert_eq!(
-        judge(&entry),
+        status_and_objections(&entry),
         (StatementStatus::Reproduced, vec![ObjectionKind::ChangedDefinition])
     );
 }
@@ -317,6 +338,9 @@ fn traffic_that_changed_after_the_run_leaves_the_claim_undecided_unless_it_is_ac
 #[test]
 fn a_test_that_is_newer_than_its_run_is_named() {
     let today = STUDY.replace("min = 0.4, max = 0.6", "min = 0.45, max = 0.6");
-    let entry = Planted::nothing().evaluate("newer-test", (&today, SUBJECTS)).unwrap();
-    assert_eq!(judge(&entry), (StatementStatus::Reproduced, vec![ObjectionKind::TestAfterRun]));
+    let entry = PlantedFault::without_fault().evaluate("newer-test", (&today, SUBJECTS)).unwrap();
+    assert_eq!(
+        status_and_objections(&entry),
+        (StatementStatus::Reproduced, vec![ObjectionKind::TestNewerThanRun])
+    );
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_each_kind_are_read_with_comments_blanks_and_line_ends_of_dos() {
+    fn entries_of_each_kind_are_read_with_comments_blanks_and_crlf() {
         let text = "# list\r\n\r\n 192.0.2.1 \r\n192.0.2.0/24;SBL1\n0.0.0.0/0\n\
                     192.0.2.1 - 192.0.2.3 # three\n;\n192.0.2.9";
         let ranges = parse_address_list(text, Family::V4).expect("entries");

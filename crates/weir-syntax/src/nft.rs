@@ -41,7 +41,7 @@ use crate::Diagnostic;
 pub use normal_form::{check_rulesets_equal, normalize_ruleset};
 pub use print::{
     family_keyword, print, print_effect, print_element_key, print_nat, print_reject,
-    sanitize_comment, statements_that_nft_leaves_apart, value_of_single_value_test,
+    sanitize_comment, statements_in_an_order_that_nft_does_not_merge, value_of_single_value_test,
 };
 
 /// Reads nft text that weir wrote, or a listing of it.

@@ -52,7 +52,7 @@ fn every_rule_that_is_changed_is_seen() {
 }
 
 #[test]
-fn ports_that_nft_would_merge_across_another_statement_are_left_apart() {
+fn port_tests_that_nft_would_merge_across_another_statement_are_printed_separately() {
     let printed = |rule: &str| {
         let text = format!("table ip weir_filter {{\n\tchain c {{\n\t\t{rule}\n\t}}\n}}\n");
         let ruleset = read("rule", &text);

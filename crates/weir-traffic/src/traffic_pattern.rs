@@ -115,7 +115,7 @@ pub enum PatternError {
     },
     /// No packet is decided where the pattern requires.
     #[error("{tries} packets were tried, and none of them {requirement}")]
-    NoneFound {
+    NoPacketFound {
         /// So many.
         tries: usize,
         /// What the pattern requires: `is decided by the last rule of FORWARD`.
@@ -129,7 +129,7 @@ pub enum PatternError {
     NoListedAddress,
     /// Every network is taken by a rule.
     #[error("rules list addresses in every /8 (IPv6: /32): no address is far from all of them")]
-    NothingFar,
+    NoFarAddress,
 }
 
 /// A packet of a pattern, with what decides it.
@@ -140,7 +140,7 @@ pub struct PatternPacket {
     /// What becomes of it.
     pub verdict: Verdict,
     /// The counter that it hit last.
-    pub decided_by: Option<DecidedBy>,
+    pub decided_by: Option<DecidingRuleOrPolicy>,
     /// Rules whose tests were begun.
     pub rules_tried: u32,
 }
@@ -159,7 +159,7 @@ impl PatternPacket {
 
 /// Where a packet is decided: the last counter that it hits in the filter table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DecidedBy {
+pub struct DecidingRuleOrPolicy {
     /// The chain.
     pub chain: String,
     /// The number of the rule in it, from 1; `None` for the policy of a built-in chain.
@@ -206,7 +206,7 @@ pub fn generate_pattern_packets(
         TrafficPattern::Far => maker.generate_unlisted_addr_packets(false)?,
     }
     if maker.generated_packets.is_empty() && options.max_packets > 0 {
-        return Err(PatternError::NoneFound {
+        return Err(PatternError::NoPacketFound {
             tries: options.max_packets * TRIES_PER_PACKET,
             requirement: format!("fits the pattern `{}`", options.pattern.as_str()),
         });
@@ -431,7 +431,7 @@ impl<'a> PatternPacketMaker<'a> {
             if near {
                 return Ok(Addr(random_routable_addr(family, &mut self.rng)));
             }
-            Err(PatternError::NothingFar)
+            Err(PatternError::NoFarAddress)
         };
         let ListedAddrs {
             source_slash16_or_48_nets: sources,
@@ -459,16 +459,20 @@ fn hits_credited_rule(outcome: &Outcome<'_>, credited_originals: &[OriginalRuleI
 }
 
 /// The last rule or policy of the filter table that counted the packet.
-fn find_last_filter_counter(outcome: &Outcome<'_>) -> Option<DecidedBy> {
+fn find_last_filter_counter(outcome: &Outcome<'_>) -> Option<DecidingRuleOrPolicy> {
     outcome.hits.iter().rev().find_map(|hit| match hit.counted_object {
-        CountedObject::Rule { table: TableName::Filter, chain, number } => Some(DecidedBy {
-            chain: chain.to_string(),
-            rule: Some(number),
-            is_user_chain: !BUILT_IN_FILTER_CHAINS.contains(&&**chain),
-        }),
-        CountedObject::Policy { table: TableName::Filter, chain } => {
-            Some(DecidedBy { chain: chain.to_string(), rule: None, is_user_chain: false })
+        CountedObject::Rule { table: TableName::Filter, chain, number } => {
+            Some(DecidingRuleOrPolicy {
+                chain: chain.to_string(),
+                rule: Some(number),
+                is_user_chain: !BUILT_IN_FILTER_CHAINS.contains(&&**chain),
+            })
         }
+        CountedObject::Policy { table: TableName::Filter, chain } => Some(DecidingRuleOrPolicy {
+            chain: chain.to_string(),
+            rule: None,
+            is_user_chain: false,
+        }),
         CountedObject::Rule { .. }
         | CountedObject::Policy { .. }
         | CountedObject::IpsetElement { .. } => None,

@@ -7,8 +7,8 @@ use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{
-    DecidedBy, PacketPatternOptions, PatternError, PatternPacket, TrafficOptions, TrafficPattern,
-    generate_pattern_packets, generate_rule_boundary_packets,
+    DecidingRuleOrPolicy, PacketPatternOptions, PatternError, PatternPacket, TrafficOptions,
+    TrafficPattern, generate_pattern_packets, generate_rule_boundary_packets,
 };
 
 fn firewall(text: &str) -> Firewall {
@@ -196,7 +196,8 @@ fn pattern_packets_end_at_the_expected_rule() {
         assert!(pattern(kind).iter().all(|p| p.rules_tried == tried(&p.packet)));
     }
     let ends = pattern(TrafficPattern::AllMatchAtEnd);
-    let last = DecidedBy { chain: "FORWARD".to_owned(), rule: Some(4), is_user_chain: false };
+    let last =
+        DecidingRuleOrPolicy { chain: "FORWARD".to_owned(), rule: Some(4), is_user_chain: false };
     assert!(ends.iter().all(|p| p.decided_by.as_ref() == Some(&last)));
 }
 
@@ -217,47 +218,60 @@ const CUSTOMERS: &str = "*filter\n:FORWARD ACCEPT [0:0]\n:a - [0:0]\n:b - [0:0]\
     -A FORWARD -s 10.1.0.1/32 -j a\n-A FORWARD -s 10.1.0.2/32 -j b\n\
     -A a -j ACCEPT\n-A b -j ACCEPT\nCOMMIT\n";
 
-fn pattern_of(text: &str, pattern: TrafficPattern) -> Result<Vec<PatternPacket>, PatternError> {
+fn generate_pattern_from_text(
+    text: &str,
+    pattern: TrafficPattern,
+) -> Result<Vec<PatternPacket>, PatternError> {
     let options =
         PacketPatternOptions { pattern, max_packets: 16, ..PacketPatternOptions::default() };
     generate_pattern_packets(&firewall(text), &options)
 }
 
 #[test]
-fn packets_of_strangers_do_not_stand_in_for_those_at_the_end() {
-    let within = pattern_of(CUSTOMERS, TrafficPattern::Uniform).unwrap();
+fn packets_matching_no_rule_do_not_replace_packets_matching_the_last_rule() {
+    let within = generate_pattern_from_text(CUSTOMERS, TrafficPattern::Uniform).unwrap();
     assert_eq!(within.len(), 16);
     assert!(within.iter().all(|p| p.decided_by.as_ref().unwrap().is_user_chain));
-    let error = pattern_of(CUSTOMERS, TrafficPattern::AllMatchAtEnd).unwrap_err();
+    let error = generate_pattern_from_text(CUSTOMERS, TrafficPattern::AllMatchAtEnd).unwrap_err();
     assert_eq!(error, PatternError::OnlyJumps { chain: "FORWARD".to_owned() });
 }
 
 #[test]
-fn a_policy_at_the_end_of_rules_without_chains_is_an_end() {
+fn a_policy_after_rules_without_jumps_is_the_end_of_the_chain() {
     let log = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.1.0.1/32 -j LOG\nCOMMIT\n";
-    let ends = pattern_of(log, TrafficPattern::AllMatchAtEnd).unwrap();
-    let policy = DecidedBy { chain: "FORWARD".to_owned(), rule: None, is_user_chain: false };
+    let ends = generate_pattern_from_text(log, TrafficPattern::AllMatchAtEnd).unwrap();
+    let policy =
+        DecidingRuleOrPolicy { chain: "FORWARD".to_owned(), rule: None, is_user_chain: false };
     assert!(!ends.is_empty() && ends.iter().all(|p| p.decided_by.as_ref() == Some(&policy)));
 }
 
 #[test]
-fn what_a_ruleset_does_not_have_is_an_error_and_not_another_pattern() {
+fn a_pattern_that_a_ruleset_does_not_have_is_an_error() {
     let no_rule = "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n";
-    assert_eq!(pattern_of(no_rule, TrafficPattern::Uniform), Err(PatternError::NoDecidingRule));
-    assert_eq!(pattern_of(no_rule, TrafficPattern::NearMiss), Err(PatternError::NoListedAddress));
+    assert_eq!(
+        generate_pattern_from_text(no_rule, TrafficPattern::Uniform),
+        Err(PatternError::NoDecidingRule)
+    );
+    assert_eq!(
+        generate_pattern_from_text(no_rule, TrafficPattern::NearMiss),
+        Err(PatternError::NoListedAddress)
+    );
     let hidden = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j ACCEPT\n\
                   -A FORWARD -s 10.1.0.1/32 -j ACCEPT\nCOMMIT\n";
-    let error = pattern_of(hidden, TrafficPattern::AllMatchAtEnd).unwrap_err();
-    assert!(matches!(error, PatternError::NoneFound { .. }), "{error}");
+    let error = generate_pattern_from_text(hidden, TrafficPattern::AllMatchAtEnd).unwrap_err();
+    assert!(matches!(error, PatternError::NoPacketFound { .. }), "{error}");
     let everywhere: String =
         (0..256).map(|net| format!("-A FORWARD -s {net}.0.0.1/32 -j ACCEPT\n")).collect();
     let all = format!("*filter\n:FORWARD ACCEPT [0:0]\n{everywhere}COMMIT\n");
-    assert_eq!(pattern_of(&all, TrafficPattern::Far), Err(PatternError::NothingFar));
-    assert!(pattern_of(&all, TrafficPattern::NearMiss).is_ok(), "positive control");
+    assert_eq!(
+        generate_pattern_from_text(&all, TrafficPattern::Far),
+        Err(PatternError::NoFarAddress)
+    );
+    assert!(generate_pattern_from_text(&all, TrafficPattern::NearMiss).is_ok(), "positive control");
 }
 
 #[test]
-fn packets_that_are_not_accepted_are_left_out_on_request() {
+fn packets_that_are_not_accepted_are_excluded_on_request() {
     let text = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.1.0.1/32 -j ACCEPT\n\
                 -A FORWARD -s 10.1.0.2/32 -j DROP\nCOMMIT\n";
     let pattern = |only_accepted| {

@@ -110,7 +110,7 @@ impl CreditCounters {
     /// Finds every counter that the map names in the firewall.
     ///
     /// # Errors
-    /// Where the map names a counter that is not there, or none for an original.
+    /// If the map names a counter that is not there, or none for an original.
     pub fn new(
         name: &str,
         firewall_namespace: &Namespace,
@@ -333,7 +333,7 @@ impl CreditCounters {
     /// [`OriginalRulesAndPolicies`], where only packets of these families were sent.
     ///
     /// # Errors
-    /// Where the counters cannot be read.
+    /// If the counters cannot be read.
     pub fn counts_since_last_read(
         &mut self,
         families: &[Family],

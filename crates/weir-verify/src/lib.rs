@@ -67,7 +67,7 @@ pub use verify_report::{
 /// `progress` gets the current activity and its progress (0.0 to 1.0).
 ///
 /// # Errors
-/// Where namespaces cannot be made or rulesets not loaded; differences are no error.
+/// If namespaces cannot be made or rulesets not loaded; differences are no error.
 pub fn verify(
     firewall: &Firewall,
     artefact_dirs: &[&Path],

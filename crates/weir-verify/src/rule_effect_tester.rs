@@ -197,7 +197,7 @@ impl RuleEffectTester {
     /// Sends a copy of the packet through every rule, and says what each did to it.
     ///
     /// # Errors
-    /// Where packets cannot be sent, or are lost.
+    /// If packets cannot be sent, or are lost.
     pub fn send_through_all_rules(
         &mut self,
         sample: &EffectTestPacket,

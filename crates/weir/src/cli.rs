@@ -38,7 +38,7 @@ pub use explain::{AssumedMatchResultArg, ExplainArgs};
 pub use fmt::FmtPrintArgs;
 pub use generations::{
     AppliedRulesetArgs, ApplyArgs, BootArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
-    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, RuleLabelArg, ServeArgs,
+    HistoryArgs, NamespaceAndStateArgs, PlanArgs, RollbackArgs, RuleLabelArg, ServeArgs,
     SuperviseArgs,
 };
 pub use lab::{
@@ -50,7 +50,7 @@ pub use operand::{IptablesVariantArg, SourcesBesidesFileArgs};
 pub use optimize::OptimizeArgs;
 pub use paper_tunings::TuneArgs;
 pub use policy_test::{PolicyTestArgs, PolicyTestFormatArg};
-pub use set::{ListedSetArgs, SetChangeArgs, SetCommand, SetListArgs, SetSwapArgs};
+pub use set::{NftTableOfSetArgs, SetChangeArgs, SetCommand, SetListArgs, SetSwapArgs};
 pub use status::StatusArgs;
 pub use traffic::{TrafficArgs, TrafficPatternArg};
 pub use verify::VerifyArgs;
@@ -219,28 +219,28 @@ Example:
         after_help = "Example:\n  weir traffic office.rules --pattern far --count 4096 -o far.pcap"
     )]
     Traffic(TrafficArgs),
-    /// Show what an apply would change, step by step, and what speaks against it.
+    /// Show the steps of an apply, what they change, and what prevents it.
     #[command(after_help = "\
-The ruleset is compiled and checked as by weir compile. Nothing is changed and nothing written.
-Steps are in the order in which they are carried out.
+The ruleset is compiled and checked as by weir compile. Nothing is changed or written. Steps
+are listed in the order of their execution.
 
-Exit status 0 it can be applied, 1 there are conflicts, 2 error.
+Exit status 0 it can be applied, 1 conflicts, 2 error.
 
 Example:
   sudo weir plan office.rules --to nft
   sudo weir plan office.rules --to tree --json | jq '.steps[].description'")]
     Plan(PlanArgs),
-    /// Put a ruleset in force as a new generation: all or nothing, with a way back.
+    /// Put a ruleset in force as a new generation: all or nothing, and reversible.
     #[command(after_help = "\
-The ruleset is compiled and checked as by weir compile. Everything is prepared next to what is in
-force, then changed in an order in which a packet traverses the old ruleset, the new one or both, and
-never none. If a step fails, or weir is killed, the old ruleset is restored. What was in force before
-the first apply becomes a generation that weir rollback can restore.
+The ruleset is compiled and checked as by weir compile. The ruleset in force is then replaced
+in steps, ordered so that every packet traverses the old ruleset, the new one or both. If a step
+fails, or weir is killed, the old ruleset is restored. The ruleset that was in force before the first
+apply is saved as a generation that weir rollback can restore.
 
-With --confirm, the old ruleset is restored after that time unless weir confirm is started from a TCP
-connection that was made since. The timer survives weir and its terminal.
+With --confirm, the old ruleset is restored after that time unless weir confirm is run over a TCP
+connection opened after the change. The timer does not depend on weir or its terminal.
 
-It is refused if other programs changed what the last generation put in force, if rules of
+An apply is refused if other programs changed the ruleset of the last generation, if rules of
 iptables-nft would be evaluated as well, and if chains of other programs would be lost.
 
 Example:
@@ -248,17 +248,17 @@ Example:
   sudo weir apply office.rules --ip6 office.rules6 --to ipset
   sudo weir apply --artefact office-nft --netns customer7")]
     Apply(ApplyArgs),
-    /// Keep the generation that waits for its confirmation.
+    /// Confirm the generation in force, so that it is not rolled back.
     #[command(after_help = "\
-Start it in a new session, which shows that one can still log in: an ancestor of the command must
+Run it in a new session, which shows that you can still log in: a parent process of the command must
 have a TCP connection from another host that was accepted after the ruleset was in force. At a
-console, give --console.
+console, use --console.
 
 Example:
   sudo weir confirm
   sudo weir confirm --console")]
     Confirm(ConfirmArgs),
-    /// Restore an earlier generation, with the counters that it had.
+    /// Restore an earlier generation; rules keep their counters.
     #[command(after_help = "\
 Without a number, the generation before the current one is restored.
 
@@ -277,15 +277,15 @@ Example:
   sudo weir boot
   sudo systemctl enable weir")]
     Boot(BootArgs),
-    /// List generations: what was applied when, from which files, in which form.
+    /// List generations with their time, form, files and outcome.
     #[command(
         after_help = "Example:\n  sudo weir history\n  sudo weir history --json | jq '.in_force'"
     )]
     History(HistoryArgs),
-    /// Print the original ruleset in force with its counters, whatever its form.
+    /// Print the original ruleset with the counters of the form in force.
     #[command(after_help = "\
-The counters of the form are added up for each rule of the files that were applied. Rules that a new
-generation has as well keep their counts.
+The counters of the form are summed for each rule of the files that were applied. Rules that are also
+in the next generation keep their counters.
 
 Example:
   sudo weir counters
@@ -305,7 +305,7 @@ Example:
   sudo weir serve --metrics 127.0.0.1:9640
   sudo weir serve --textfile /var/lib/prometheus/node-exporter/weir.prom --key content")]
     Serve(ServeArgs),
-    /// End changes that are interrupted; roll back what nobody confirms.
+    /// Recover interrupted changes; roll back unconfirmed generations.
     #[command(hide = true)]
     Supervise(SuperviseArgs),
     /// Run studies and show their results.
@@ -323,7 +323,7 @@ Example:
   sudo weir status
   sudo weir status --netns customer7 --json | jq '.firewalls_by_family'")]
     Status(StatusArgs),
-    /// List and change sets of addresses: block lists of ipset and nftables.
+    /// List sets of ipset and nftables, and update sets of addresses from lists.
     #[command(subcommand)]
     Set(SetCommand),
     /// Print the kernel settings that the studied papers tuned, as today's sysctls.

@@ -40,7 +40,7 @@ pub fn describe_iptables_nft_deviations() -> String {
 /// Reads what is in force. The programs only read.
 ///
 /// # Errors
-/// Where nothing can be read, and where a family has rules in both variants and none is chosen.
+/// If nothing can be read, and where a family has rules in both variants and none is chosen.
 pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRuleset> {
     let mut found = LiveRuleset::default();
     let mut tried = Vec::new();

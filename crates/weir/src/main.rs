@@ -35,7 +35,7 @@ use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command, LabCommand, SetCommand};
 use command::YesNoExitStatus;
 use terminal::ColoredStreams;
-use weir_apply::address_sets::change_plan::ListChange;
+use weir_apply::address_sets::element_diff::AddressListOperation;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -145,13 +145,13 @@ fn run_set_command(
     match subcommand {
         SetCommand::List(args) => command::set_list::print_sets(&args),
         SetCommand::Add(args) => {
-            command::set::change_set_and_print(&args, ListChange::Add, colors.stderr)
+            command::set::change_set_and_print(&args, AddressListOperation::Add, colors.stderr)
         }
         SetCommand::Del(args) => {
-            command::set::change_set_and_print(&args, ListChange::Delete, colors.stderr)
+            command::set::change_set_and_print(&args, AddressListOperation::Delete, colors.stderr)
         }
         SetCommand::Sync(args) => {
-            command::set::change_set_and_print(&args, ListChange::Sync, colors.stderr)
+            command::set::change_set_and_print(&args, AddressListOperation::Sync, colors.stderr)
         }
         SetCommand::Swap(args) => command::set::swap_sets(&args),
     }

@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result};
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
-use weir_apply::counter_listing::RuleCounterListing;
+use weir_apply::counter_listing::OriginalRuleCounterRow;
 use weir_apply::firewall_metrics::FirewallMetrics;
 use weir_model::Family;
 
@@ -79,11 +79,11 @@ pub fn render_metrics(metrics: &FirewallMetrics, key: RuleLabelArg) -> Result<St
 }
 
 fn add_counter_families(
-    counters: &[RuleCounterListing],
+    counters: &[OriginalRuleCounterRow],
     key: RuleLabelArg,
     families: &mut Vec<MetricFamily>,
 ) {
-    type ReadCounter = fn(&RuleCounterListing) -> u64;
+    type ReadCounter = fn(&OriginalRuleCounterRow) -> u64;
     let quantities: [(&str, ReadCounter); 2] =
         [("packets", |listing| listing.packets), ("bytes", |listing| listing.bytes)];
     for (quantity, read) in quantities {
@@ -106,7 +106,7 @@ fn add_counter_families(
     }
 }
 
-fn counter_sample(listing: &RuleCounterListing, key: RuleLabelArg, value: u64) -> Metric {
+fn counter_sample(listing: &OriginalRuleCounterRow, key: RuleLabelArg, value: u64) -> Metric {
     let id = &listing.rule;
     let family = match id.family {
         Family::V4 => "ipv4",

@@ -41,7 +41,7 @@ fn larger_size(shape: ScaleShape) -> usize {
 }
 
 #[test]
-fn commands_cost_as_the_rulesets_grow() {
+fn cost_of_commands_grows_at_most_with_the_stated_exponent() {
     let weir = Path::new(env!("CARGO_BIN_EXE_weir"));
     let (mut too_steep, mut measured) = (Vec::new(), 0);
     for shape in ScaleShape::ALL {
@@ -79,7 +79,7 @@ fn commands_cost_as_the_rulesets_grow() {
 }
 
 #[test]
-fn the_exponent_tells_linear_from_quadratic() {
+fn the_growth_exponent_distinguishes_linear_from_quadratic() {
     assert!((growth_exponent([100, 800], [1.0, 8.0]) - 1.0).abs() < 1e-9);
     assert!((growth_exponent([100, 800], [1.0, 64.0]) - 2.0).abs() < 1e-9);
 }

@@ -25,7 +25,7 @@ fn generate_set(type_name: &str, count: usize) -> String {
 }
 
 /// Loads a set of each type with so many elements in each round, and prints a row for each loader.
-pub fn compare_ipset_loads(tools: &Tools, count: usize) {
+pub fn compare_ipset_load_times(tools: &Tools, count: usize) {
     let mut socket =
         tools.namespace.call_inside(IpsetSocket::open).expect("inside").expect("ipset");
     for type_name in ["hash:ip", "hash:net"] {

@@ -25,11 +25,11 @@ fn main() {
     for argument in arguments {
         let count: usize = argument.parse().expect("a number");
         match kind.as_str() {
-            "tables" => tables::compare_table_loads(&tools, count),
-            "ipsets" => ipsets::compare_ipset_loads(&tools, count),
-            "nft-rules" => nft::compare_ruleset_loads(&tools, "rules", count),
-            "nft-map" => nft::compare_ruleset_loads(&tools, "map", count),
-            "nft-sets" => nft::compare_set_fills(&tools, count),
+            "tables" => tables::compare_legacy_table_load_times(&tools, count),
+            "ipsets" => ipsets::compare_ipset_load_times(&tools, count),
+            "nft-rules" => nft::compare_nft_ruleset_load_times(&tools, "rules", count),
+            "nft-map" => nft::compare_nft_ruleset_load_times(&tools, "map", count),
+            "nft-sets" => nft::compare_nft_set_fill_times(&tools, count),
             other => panic!("{other} is none of {KINDS}"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_apply::address_sets::change_plan::ListChange;
+use weir_apply::address_sets::element_diff::AddressListOperation;
 use weir_apply::address_sets::{AddressSetName, OpenAddressSet};
 use weir_apply::nftables::load_ruleset;
 use weir_kernel::nft_socket::{NftSetPlace, NftSocket};
@@ -45,19 +45,19 @@ fn generate_map(count: usize) -> String {
     out.push_str("\t\telements = {\n");
     for number in 0..count {
         let comma = if number + 1 < count { "," } else { "" };
-        let _ = writeln!(out, "\t\t\t{} : drop{comma}", spread_address(number));
+        let _ = writeln!(out, "\t\t\t{} : drop{comma}", distinct_address(number));
     }
     out.push_str("\t\t}\n\t}\n}\n");
     out
 }
 
 /// An odd factor: no two are equal.
-fn spread_address(number: usize) -> std::net::Ipv4Addr {
+fn distinct_address(number: usize) -> std::net::Ipv4Addr {
     (number as u32).wrapping_mul(2_654_435_761).wrapping_add(1 << 24).into()
 }
 
 /// Loads rules, or a map, in each round, and prints a row for each loader.
-pub fn compare_ruleset_loads(tools: &Tools, what: &str, count: usize) {
+pub fn compare_nft_ruleset_load_times(tools: &Tools, what: &str, count: usize) {
     let mut socket = tools.namespace.call_inside(NftSocket::open).expect("inside").expect("nft");
     let file = tools.folder.join("ruleset.nft");
     let text = if what == "rules" { generate_rules(count) } else { generate_map(count) };
@@ -91,23 +91,23 @@ pub fn compare_ruleset_loads(tools: &Tools, what: &str, count: usize) {
     let tool = print_row("nft -f", tool);
     let from_file = print_row("weir, file to kernel", from_file);
     let from_model = print_row("weir, model to kernel", from_model);
-    print_factors(tool, from_file, Some(from_model));
+    print_speedups(tool, from_file, Some(from_model));
 }
 
-fn print_factors(tool: f64, from_file: f64, from_model: Option<f64>) {
+fn print_speedups(tool: f64, from_file: f64, from_model: Option<f64>) {
     let model = from_model.map(|time| format!(", {:.2} from the model", tool / time));
     println!("  faster: {:.2} from the file{}", tool / from_file, model.unwrap_or_default());
 }
 
 /// Fills a set with a list in each round, and prints a row for each loader.
-pub fn compare_set_fills(tools: &Tools, count: usize) {
+pub fn compare_nft_set_fill_times(tools: &Tools, count: usize) {
     for flags in ["", "flags interval;"] {
         let declared = format!("table ip t {{\n set s {{ type ipv4_addr; {flags} }}\n}}\n");
         let (declaration, list) = (tools.folder.join("declared.nft"), tools.folder.join("list"));
         let file = tools.folder.join("elements.nft");
         std::fs::write(&declaration, declared).expect("a writable folder");
         let entry = |number| match flags {
-            "" => spread_address(number).to_string(),
+            "" => distinct_address(number).to_string(),
             // No two touch each other.
             _ => {
                 let base = u32::try_from(number).expect("a small number") * 1024 + (1 << 24);
@@ -132,7 +132,8 @@ pub fn compare_set_fills(tools: &Tools, count: usize) {
                 let text = std::fs::read_to_string(&list).expect("the file is there");
                 let ranges = parse_address_list(&text, Family::V4).expect("addresses");
                 let mut open = open_set(tools);
-                let planned = open.plan_change(ranges, ListChange::Sync).expect("it fits");
+                let planned =
+                    open.plan_change(ranges, AddressListOperation::Sync).expect("it fits");
                 open.commit(&planned).expect("the kernel takes it");
             });
             assert!(read_ranges(tools) == theirs, "both filled it alike");
@@ -141,7 +142,7 @@ pub fn compare_set_fills(tools: &Tools, count: usize) {
         println!("nft set, ipv4_addr {flags} {count} elements, {ROUNDS} rounds");
         let tool = print_row("nft -f, add element", tool);
         let from_list = print_row("weir set sync, list to kernel", from_list);
-        print_factors(tool, from_list, None);
+        print_speedups(tool, from_list, None);
     }
 }
 

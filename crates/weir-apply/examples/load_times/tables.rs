@@ -32,7 +32,7 @@ fn generate_rules(count: usize) -> String {
 }
 
 /// Loads a table of so many rules in each round, and prints a row for each loader.
-pub fn compare_table_loads(tools: &Tools, count: usize) {
+pub fn compare_legacy_table_load_times(tools: &Tools, count: usize) {
     let socket = XtablesSocket::open_in_namespace(&tools.namespace, Family::V4).expect("a socket");
     let file = tools.folder.join("rules");
     std::fs::write(&file, generate_rules(count)).expect("a writable folder");

@@ -1,9 +1,9 @@
-//! Ranges of addresses: merged, subtracted from one another, split into prefixes.
+//! Ranges of addresses: merging, subtracting, splitting into prefixes.
 
 use weir_model::Family;
 use weir_syntax::address_list::AddressRange;
 
-/// Sorts ranges and merges those that overlap or touch.
+/// Sorts ranges and merges those that overlap or are adjacent.
 pub fn merge_ranges(mut ranges: Vec<AddressRange>) -> Vec<AddressRange> {
     ranges.sort_unstable();
     let mut merged: Vec<AddressRange> = Vec::with_capacity(ranges.len());
@@ -19,7 +19,10 @@ pub fn merge_ranges(mut ranges: Vec<AddressRange>) -> Vec<AddressRange> {
 }
 
 /// The parts of a range that none of the merged ranges contains.
-pub(super) fn subtract_merged(range: AddressRange, merged: &[AddressRange]) -> Vec<AddressRange> {
+pub(super) fn subtract_merged_ranges(
+    range: AddressRange,
+    merged: &[AddressRange],
+) -> Vec<AddressRange> {
     let mut rest = Vec::new();
     let (mut first, last) = range;
     let from = merged.partition_point(|(_, end)| *end < first);
@@ -39,21 +42,21 @@ pub(super) fn subtract_merged(range: AddressRange, merged: &[AddressRange]) -> V
     rest
 }
 
-/// Appends the fewest prefixes that a range consists of, none of them shorter than `shortest`.
+/// Appends the fewest prefixes that a range consists of, none of them shorter than `min_prefix_len`.
 pub(super) fn push_prefixes_of_range(
     out: &mut Vec<AddressRange>,
     range: AddressRange,
     family: Family,
-    shortest: u32,
+    min_prefix_len: u32,
 ) {
     let (mut first, last) = range;
     let bits = family.addr_bits();
     loop {
         // The largest block that begins here: as aligned as its first address, within the range.
-        let aligned_bits = first.trailing_zeros().min(bits - shortest);
-        let fits = |size_bits: u32| last - first >= block_last_offset(size_bits);
+        let aligned_bits = first.trailing_zeros().min(bits - min_prefix_len);
+        let fits = |size_bits: u32| last - first >= last_offset_of_block(size_bits);
         let size_bits = (0..=aligned_bits).rev().find(|bits| fits(*bits)).unwrap_or(0);
-        let block_last = first + block_last_offset(size_bits);
+        let block_last = first + last_offset_of_block(size_bits);
         out.push((first, block_last));
         if block_last >= last {
             return;
@@ -62,22 +65,22 @@ pub(super) fn push_prefixes_of_range(
     }
 }
 
-/// The last address of a block of so many bits, counted from its first.
-const fn block_last_offset(size_bits: u32) -> u128 {
+/// The last address of a block of this size in bits, relative to its first address.
+const fn last_offset_of_block(size_bits: u32) -> u128 {
     match size_bits {
         128.. => u128::MAX,
         _ => (1 << size_bits) - 1,
     }
 }
 
-/// The length of the prefix that a range is, if it is one.
+/// The prefix length of a range, if it is a prefix.
 pub(super) fn prefix_len_of_range((first, last): AddressRange, family: Family) -> Option<u32> {
     let size_bits = match (last - first).checked_add(1) {
         None => 128,
         Some(count) if count.is_power_of_two() => count.trailing_zeros(),
         Some(_) => return None,
     };
-    (first & block_last_offset(size_bits) == 0).then(|| family.addr_bits() - size_bits)
+    (first & last_offset_of_block(size_bits) == 0).then(|| family.addr_bits() - size_bits)
 }
 
 #[cfg(test)]
@@ -86,9 +89,9 @@ mod tests {
 
     const V4_MAX: u128 = u32::MAX as u128;
 
-    fn prefixes(range: AddressRange, family: Family, shortest: u32) -> Vec<AddressRange> {
+    fn prefixes(range: AddressRange, family: Family, min_prefix_len: u32) -> Vec<AddressRange> {
         let mut out = Vec::new();
-        push_prefixes_of_range(&mut out, range, family, shortest);
+        push_prefixes_of_range(&mut out, range, family, min_prefix_len);
         out
     }
 
@@ -102,17 +105,17 @@ mod tests {
     }
 
     #[test]
-    fn parts_outside_of_merged_ranges_remain() {
+    fn subtraction_leaves_the_parts_outside_the_merged_ranges() {
         let merged = [(5, 9), (20, 29), (u128::MAX - 1, u128::MAX)];
-        assert_eq!(subtract_merged((0, 40), &merged), [(0, 4), (10, 19), (30, 40)]);
-        assert_eq!(subtract_merged((6, 8), &merged), []);
-        assert_eq!(subtract_merged((9, 20), &merged), [(10, 19)]);
-        assert_eq!(subtract_merged((30, 31), &merged), [(30, 31)]);
-        assert_eq!(subtract_merged((40, u128::MAX), &merged), [(40, u128::MAX - 2)]);
+        assert_eq!(subtract_merged_ranges((0, 40), &merged), [(0, 4), (10, 19), (30, 40)]);
+        assert_eq!(subtract_merged_ranges((6, 8), &merged), []);
+        assert_eq!(subtract_merged_ranges((9, 20), &merged), [(10, 19)]);
+        assert_eq!(subtract_merged_ranges((30, 31), &merged), [(30, 31)]);
+        assert_eq!(subtract_merged_ranges((40, u128::MAX), &merged), [(40, u128::MAX - 2)]);
     }
 
     #[test]
-    fn a_range_is_the_fewest_prefixes() {
+    fn a_range_is_split_into_the_fewest_prefixes() {
         assert_eq!(prefixes((0, 255), Family::V4, 0), [(0, 255)]);
         assert_eq!(prefixes((1, 6), Family::V4, 0), [(1, 1), (2, 3), (4, 5), (6, 6)]);
         assert_eq!(prefixes((0, V4_MAX), Family::V4, 0), [(0, V4_MAX)]);

@@ -5,7 +5,7 @@ use weir_model::{Addr, Family};
 use weir_syntax::address_list::AddressRange;
 
 use super::address_ranges::prefix_len_of_range;
-use super::change_plan::ElementShape;
+use super::element_diff::ElementShape;
 
 /// The name of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,11 +35,11 @@ pub struct AddressSet {
     pub type_name: String,
     /// The family of its addresses.
     pub family: Family,
-    /// What it can hold as one element.
+    /// What one element can contain.
     pub shape: ElementShape,
-    /// Number of elements that it may have.
+    /// Maximum number of elements.
     pub capacity: Option<usize>,
-    /// First and last address that it can hold, if not all.
+    /// First and last address of its range; `None` if it can hold all addresses.
     pub bounds: Option<AddressRange>,
 }
 
@@ -48,14 +48,14 @@ pub struct AddressSet {
 pub struct AddressSetElements {
     /// Their addresses, sorted.
     pub ranges: Vec<AddressRange>,
-    /// Those that have a timeout, a comment or other values besides their counters, sorted.
-    pub with_values: Vec<AddressRange>,
-    /// The first exception (`nomatch`).
-    pub exception: Option<AddressRange>,
+    /// Elements that have a timeout, a comment or other values besides counters, sorted.
+    pub ranges_with_metadata: Vec<AddressRange>,
+    /// The first element with `nomatch`.
+    pub first_nomatch_range: Option<AddressRange>,
 }
 
 impl AddressSet {
-    /// An element as a list has it: an address, a prefix or a range.
+    /// An element in the format of a list: an address, a prefix or a range.
     pub fn display_range(&self, range: AddressRange) -> String {
         let family = self.family;
         let (first, last) = range;

@@ -2,7 +2,7 @@
 
 use weir_kernel::ipset_error::IpsetError;
 use weir_kernel::ipset_protocol::*;
-use weir_kernel::ipset_socket::{ElementChange, IpsetIdentity, IpsetListPart, IpsetSocket};
+use weir_kernel::ipset_socket::{ElementChange, IpsetIdentity, IpsetListingItem, IpsetSocket};
 use weir_kernel::netlink::attribute::{AttributeWriter, MalformedNetlink, NetlinkAttributes};
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::{Addr, Family, SetOption};
@@ -10,21 +10,21 @@ use weir_syntax::address_list::AddressRange;
 
 use super::address_ranges::prefix_len_of_range;
 use super::address_set::{AddressSet, AddressSetElements, AddressSetName};
-use super::change_plan::{ChangePlan, ElementShape};
+use super::element_diff::{ElementShape, SetElementDiff};
 use crate::ApplyError;
 use crate::ipsets::ipset_decoder::{DecodedSet, decode_address};
 use crate::ipsets::ipset_encoder::put_address;
 
-/// Shortest prefix that a set takes: the kernel refuses one of length 0.
-const SHORTEST_PREFIX: u32 = 1;
+/// Shortest prefix of a set: the kernel refuses length 0.
+const MIN_PREFIX_LEN: u32 = 1;
 
 pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<AddressSet, ApplyError> {
     let header = socket.fold_set_headers(
         Some(name),
         || None,
-        |found: &mut Option<HeaderOfSet>, part| {
-            if let IpsetListPart::Header(identity, attributes) = part {
-                *found = Some(HeaderOfSet::decode(identity, attributes)?);
+        |found: &mut Option<DecodedIpsetHeader>, part| {
+            if let IpsetListingItem::Header(identity, attributes) = part {
+                *found = Some(DecodedIpsetHeader::decode(identity, attributes)?);
             }
             Ok(())
         },
@@ -36,7 +36,7 @@ pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<Addre
     let missing = || ApplyError::NoSuchSet {
         set: name.to_owned(),
         cure: format!(
-            "create it, e.g. with `ipset create {name} hash:net maxelem 1048576`, or name family \
+            "create it, e.g. with `ipset create {name} hash:net maxelem 1048576`, or give family \
              and table with --nft"
         ),
     };
@@ -44,20 +44,20 @@ pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<Addre
     header.describe()
 }
 
-/// What the kernel says about a set without its elements.
-struct HeaderOfSet {
+/// The header of a set, as listed by the kernel.
+struct DecodedIpsetHeader {
     identity: IpsetIdentity,
     /// `None` if weir does not know its type or an attribute of it.
     decoded: Option<weir_model::IpSet>,
 }
 
-impl HeaderOfSet {
+impl DecodedIpsetHeader {
     fn decode(
         identity: IpsetIdentity,
         attributes: NetlinkAttributes<'_>,
-    ) -> Result<HeaderOfSet, MalformedNetlink> {
+    ) -> Result<DecodedIpsetHeader, MalformedNetlink> {
         let decoded = DecodedSet::from_header(&identity, attributes)?;
-        Ok(HeaderOfSet { decoded: decoded.ok().map(DecodedSet::into_set), identity })
+        Ok(DecodedIpsetHeader { decoded: decoded.ok().map(DecodedSet::into_set), identity })
     }
 
     fn describe(self) -> Result<AddressSet, ApplyError> {
@@ -70,8 +70,8 @@ impl HeaderOfSet {
             self.decoded.ok_or_else(|| unmanaged(" has an option that weir does not know"))?;
         let shape = match set.kind.data_types[..] {
             [SetDataType::Ip] => ElementShape::Address,
-            [SetDataType::Net] => ElementShape::Prefix { shortest: SHORTEST_PREFIX },
-            _ => return Err(unmanaged(" has other elements than addresses or prefixes")),
+            [SetDataType::Net] => ElementShape::Prefix { min_prefix_len: MIN_PREFIX_LEN },
+            _ => return Err(unmanaged(" has elements other than addresses or prefixes")),
         };
         let mut bounds = None;
         for option in &set.options {
@@ -101,27 +101,29 @@ pub(super) fn read_elements(
 ) -> Result<AddressSetElements, ApplyError> {
     let elements =
         socket.fold_sets(Some(name), AddressSetElements::default, |elements, part| match part {
-            IpsetListPart::Header(..) => Ok(()),
-            IpsetListPart::Element(attributes) => add_element(elements, attributes, family),
+            IpsetListingItem::Header(..) => Ok(()),
+            IpsetListingItem::Element(attributes) => {
+                add_listed_element(elements, attributes, family)
+            }
         })?;
     Ok(elements)
 }
 
-fn add_element(
+fn add_listed_element(
     elements: &mut AddressSetElements,
     attributes: NetlinkAttributes<'_>,
     family: Family,
 ) -> Result<(), MalformedNetlink> {
-    let (mut addr, mut len, mut has_values) = (None, family.addr_bits(), false);
-    let mut is_exception = false;
+    let (mut addr, mut len, mut has_metadata) = (None, family.addr_bits(), false);
+    let mut is_nomatch = false;
     for attribute in attributes.iter() {
         match attribute.kind {
             IPSET_ATTR_IP => addr = Some(decode_address(attribute)?.0),
             IPSET_ATTR_CIDR => len = u32::from(attribute.u8()?),
-            IPSET_ATTR_TIMEOUT => has_values |= attribute.be32()? != 0,
-            IPSET_ATTR_CADT_FLAGS => is_exception = attribute.be32()? & IPSET_FLAG_NOMATCH != 0,
+            IPSET_ATTR_TIMEOUT => has_metadata |= attribute.be32()? != 0,
+            IPSET_ATTR_CADT_FLAGS => is_nomatch = attribute.be32()? & IPSET_FLAG_NOMATCH != 0,
             IPSET_ATTR_COMMENT | IPSET_ATTR_SKBMARK | IPSET_ATTR_SKBPRIO | IPSET_ATTR_SKBQUEUE => {
-                has_values = true;
+                has_metadata = true;
             }
             _ => {}
         }
@@ -130,24 +132,25 @@ fn add_element(
     let host_bits = !family.netmask(len.min(family.addr_bits())) & family.max_addr();
     let range = (addr & !host_bits, addr | host_bits);
     elements.ranges.push(range);
-    if has_values {
-        elements.with_values.push(range);
+    if has_metadata {
+        elements.ranges_with_metadata.push(range);
     }
-    if is_exception {
-        elements.exception.get_or_insert(range);
+    if is_nomatch {
+        elements.first_nomatch_range.get_or_insert(range);
     }
     Ok(())
 }
 
-/// Changes the elements: added ones first, if there is room for both.
+/// Changes the elements. They are added first if there is room for the old and the new ones.
 pub(super) fn commit(
     socket: &mut IpsetSocket,
     set: &AddressSet,
-    plan: &ChangePlan,
-    present_count: usize,
+    plan: &SetElementDiff,
+    present_element_count: usize,
 ) -> Result<(), ApplyError> {
-    let has_room = set.capacity.is_none_or(|capacity| present_count + plan.added.len() <= capacity);
-    // Other programs, and timeouts, may have come first: what is to be there may be there.
+    let has_room =
+        set.capacity.is_none_or(|capacity| present_element_count + plan.added.len() <= capacity);
+    // Because of other programs and timeouts, elements to add may exist, and elements to delete may not.
     let add = (ElementChange::AddOrReplace, &plan.added[..]);
     let delete = (ElementChange::DeleteIfPresent, &plan.removed[..]);
     let steps = if has_room { [add, delete] } else { [delete, add] };
@@ -157,7 +160,7 @@ pub(super) fn commit(
             IpsetError::Refused { element_index: Some(index), .. } => *index,
             _ => 0,
         };
-        undo(socket, set, &steps[..step_index], (change, &ranges[..done]));
+        undo_element_changes(socket, set, &steps[..step_index], (change, &ranges[..done]));
         return Err(match (ranges.get(done), error) {
             (Some(range), error @ IpsetError::Refused { .. }) => ApplyError::SetElement {
                 element: set.display_range(*range),
@@ -170,9 +173,9 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Undoes whole steps and a part of one. What the kernel refuses now is not reported: the error
-/// that led here is.
-fn undo(
+/// Undoes complete steps and a part of one. Errors are ignored: the caller reports the error that
+/// made this necessary.
+fn undo_element_changes(
     socket: &mut IpsetSocket,
     set: &AddressSet,
     whole_steps: &[(ElementChange, &[AddressRange])],
@@ -195,11 +198,11 @@ fn change_elements(
 ) -> Result<(), IpsetError> {
     let name = set.name.set_name();
     socket.change_elements(change, name, &set.type_name, ranges, |data, range| {
-        put_range(data, set, *range);
+        put_range_element(data, set, *range);
     })
 }
 
-fn put_range(data: &mut AttributeWriter, set: &AddressSet, range: AddressRange) {
+fn put_range_element(data: &mut AttributeWriter, set: &AddressSet, range: AddressRange) {
     put_address(data, IPSET_ATTR_IP, Addr(range.0), set.family);
     if matches!(set.shape, ElementShape::Prefix { .. })
         && let Some(len) = prefix_len_of_range(range, set.family)

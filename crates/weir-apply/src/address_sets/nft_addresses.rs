@@ -1,7 +1,8 @@
 //! Sets of nf_tables whose keys are addresses.
 //!
-//! An interval is two elements of the kernel: its first address, and the address after its last
-//! with the flag `NFT_SET_ELEM_INTERVAL_END`, unless the interval ends with the last address.
+//! In the kernel, an interval is two elements: its first address, and the address after its last one
+//! with the flag `NFT_SET_ELEM_INTERVAL_END`. The second is absent if the interval ends at the highest
+//! address.
 
 use weir_kernel::netlink::attribute::{AttributeWriter, MalformedNetlink, NetlinkAttributes};
 use weir_kernel::nft_protocol::*;
@@ -10,7 +11,7 @@ use weir_model::Family;
 use weir_syntax::address_list::AddressRange;
 
 use super::address_set::{AddressSet, AddressSetElements, AddressSetName};
-use super::change_plan::{ChangePlan, ElementShape};
+use super::element_diff::{ElementShape, SetElementDiff};
 use crate::ApplyError;
 
 /// nft's number of `ipv4_addr` (`TYPE_IPADDR` in nftables include/datatype.h).
@@ -52,7 +53,7 @@ pub(super) fn describe_set(
         }
     };
     if flags & (NFT_SET_MAP | NFT_SET_OBJECT | NFT_SET_ANONYMOUS | NFT_SET_CONSTANT) != 0 {
-        let reason = "it is a map, or a constant or unnamed set".to_owned();
+        let reason = "it is a map, a constant set or an unnamed set".to_owned();
         return Err(ApplyError::NotAnAddressSet { set: place.set.clone(), reason });
     }
     let shape = match flags & NFT_SET_INTERVAL {
@@ -71,10 +72,10 @@ pub(super) fn describe_set(
 
 /// Elements as the kernel lists them.
 #[derive(Default)]
-struct ListedElements {
-    /// Key, and whether it is the end of an interval; the end comes first.
+struct ListedNftElements {
+    /// Keys, and whether each starts or ends an interval; of equal keys, the end comes first.
     keys: Vec<(u128, IntervalSide)>,
-    with_values: Vec<u128>,
+    ranges_with_metadata: Vec<u128>,
     has_catchall: bool,
 }
 
@@ -90,11 +91,11 @@ pub(super) fn read_elements(
     set: &AddressSet,
 ) -> Result<AddressSetElements, ApplyError> {
     let mut listed =
-        socket.fold_set_elements(place, ListedElements::default, |listed, element| {
+        socket.fold_set_elements(place, ListedNftElements::default, |listed, element| {
             listed.add(element)
         })?;
     if listed.has_catchall {
-        let reason = "it has an element of all other keys (*)".to_owned();
+        let reason = "it has a catch-all element (*)".to_owned();
         return Err(ApplyError::NotAnAddressSet { set: place.set.clone(), reason });
     }
     let mut ranges = Vec::with_capacity(listed.keys.len());
@@ -114,13 +115,14 @@ pub(super) fn read_elements(
             ranges.push((*first, last));
         }
     }
-    listed.with_values.sort_unstable();
-    let has_values = |range: &&AddressRange| listed.with_values.binary_search(&range.0).is_ok();
-    let with_values = ranges.iter().filter(has_values).copied().collect();
-    Ok(AddressSetElements { with_values, ranges, exception: None })
+    listed.ranges_with_metadata.sort_unstable();
+    let has_metadata =
+        |range: &&AddressRange| listed.ranges_with_metadata.binary_search(&range.0).is_ok();
+    let ranges_with_metadata = ranges.iter().filter(has_metadata).copied().collect();
+    Ok(AddressSetElements { ranges_with_metadata, ranges, first_nomatch_range: None })
 }
 
-/// Whether the user data of an element has a comment: nft also keeps flags there, of intervals
+/// Whether the user data of an element has a comment: nft also stores flags there, for intervals
 /// without an end (`NFTNL_UDATA_SET_ELEM_FLAGS`).
 fn has_comment(mut userdata: &[u8]) -> bool {
     const NFTNL_UDATA_SET_ELEM_COMMENT: u8 = 0;
@@ -133,9 +135,9 @@ fn has_comment(mut userdata: &[u8]) -> bool {
     false
 }
 
-impl ListedElements {
+impl ListedNftElements {
     fn add(&mut self, element: NetlinkAttributes<'_>) -> Result<(), MalformedNetlink> {
-        let (mut key, mut flags, mut has_values) = (None, 0, false);
+        let (mut key, mut flags, mut has_metadata) = (None, 0, false);
         for attribute in element.iter() {
             match attribute.kind {
                 NFTA_SET_ELEM_KEY => {
@@ -143,8 +145,8 @@ impl ListedElements {
                     key = Some(value.iter().fold(0, |key, byte| key << 8 | u128::from(*byte)));
                 }
                 NFTA_SET_ELEM_FLAGS => flags = attribute.be32()?,
-                NFTA_SET_ELEM_TIMEOUT | NFTA_SET_ELEM_EXPIRATION => has_values = true,
-                NFTA_SET_ELEM_USERDATA => has_values |= has_comment(attribute.value),
+                NFTA_SET_ELEM_TIMEOUT | NFTA_SET_ELEM_EXPIRATION => has_metadata = true,
+                NFTA_SET_ELEM_USERDATA => has_metadata |= has_comment(attribute.value),
                 _ => {}
             }
         }
@@ -154,8 +156,8 @@ impl ListedElements {
             0 => self.keys.push((key, IntervalSide::Start)),
             _ => self.keys.push((key, IntervalSide::End)),
         }
-        if has_values {
-            self.with_values.push(key);
+        if has_metadata {
+            self.ranges_with_metadata.push(key);
         }
         Ok(())
     }
@@ -165,7 +167,7 @@ pub(super) fn commit(
     socket: &mut NftSocket,
     place: &NftSetPlace,
     set: &AddressSet,
-    plan: &ChangePlan,
+    plan: &SetElementDiff,
     generation: u32,
 ) -> Result<(), ApplyError> {
     let mut requests = Vec::new();
@@ -173,7 +175,7 @@ pub(super) fn commit(
     for (change, ranges) in changes {
         let edges = ranges.iter().flat_map(|range| interval_edges(set, *range));
         push_element_requests(&mut requests, change, place, None, edges, |attributes, edge| {
-            put_edge(attributes, set.family, edge);
+            put_interval_edge(attributes, set.family, edge);
         });
     }
     Ok(socket.commit(requests, generation)?)
@@ -188,7 +190,11 @@ fn interval_edges(
     std::iter::once((first, IntervalSide::Start)).chain(end)
 }
 
-fn put_edge(attributes: &mut AttributeWriter, family: Family, (key, edge): (u128, IntervalSide)) {
+fn put_interval_edge(
+    attributes: &mut AttributeWriter,
+    family: Family,
+    (key, edge): (u128, IntervalSide),
+) {
     if edge == IntervalSide::End {
         attributes.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     }

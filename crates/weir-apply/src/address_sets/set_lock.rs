@@ -1,4 +1,4 @@
-//! The lock by which changes of sets by lists exclude each other.
+//! The lock that updates of sets from lists take.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -23,9 +23,9 @@ impl SetLock {
     /// Takes the lock of the current network namespace, waiting for at most `limit`.
     ///
     /// # Errors
-    /// Where another process holds it for longer, or its file cannot be opened.
+    /// If another process holds it for longer, or the lock file cannot be opened.
     pub fn acquire(limit: Duration) -> Result<SetLock, ApplyError> {
-        let lock_error = |source| ApplyError::SetLockFile { source };
+        let lock_error = |source| ApplyError::SetLockNotOpened { source };
         let namespace = fs::metadata(NETWORK_NAMESPACE).map_err(lock_error)?.ino();
         let mut directory = fs::DirBuilder::new();
         directory.recursive(true).mode(0o755).create(LOCK_DIRECTORY).map_err(lock_error)?;

@@ -121,7 +121,7 @@ impl SimulatedKernel {
     }
 
     /// At each hook of each table, rules of some ruleset evaluate packets, policies included.
-    fn assert_never_none(&self, context: &str) {
+    fn assert_every_hook_has_rules(&self, context: &str) {
         let now = &self.present.ruleset;
         for table in TABLES {
             for hook in HOOKS {
@@ -140,7 +140,7 @@ impl SimulatedKernel {
     }
 }
 
-fn in_force(ruleset: KernelRuleset) -> SimulatedKernel {
+fn simulate_kernel_with(ruleset: KernelRuleset) -> SimulatedKernel {
     SimulatedKernel { present: RulesetInForce { ruleset, ..RulesetInForce::default() } }
 }
 
@@ -153,11 +153,11 @@ fn run_with_crashes(
     crashes: u32,
 ) {
     let mut kernel = start.clone();
-    let steps = plan_steps(&kernel.present, wanted);
+    let steps = plan_apply_steps(&kernel.present, wanted);
     let context = format!("{steps:?} from {:#?}", start.present);
     for step in &steps {
         for state in kernel.states_of_step(step, wanted) {
-            state.assert_never_none(&context);
+            state.assert_every_hook_has_rules(&context);
             if crashes > 0 {
                 run_with_crashes(&state, back, back, crashes - 1);
                 run_with_crashes(&state, wanted, wanted, crashes - 1);
@@ -171,29 +171,29 @@ fn run_with_crashes(
 }
 
 #[test]
-fn no_crash_leaves_a_hook_without_rules_and_every_plan_arrives() {
+fn no_crash_leaves_a_hook_without_rules_or_prevents_the_wanted_ruleset() {
     for from in 0..16 {
         for to in 0..16 {
             let (old, new) = (ruleset('1', from), ruleset('2', to));
             // A second crash, on the way back, for a third of the pairs.
             let crashes = if (from + to) % 3 == 0 { 2 } else { 1 };
-            run_with_crashes(&in_force(old.clone()), &new, &old, crashes);
+            run_with_crashes(&simulate_kernel_with(old.clone()), &new, &old, crashes);
         }
     }
 }
 
 #[test]
-fn what_is_in_force_needs_no_step() {
+fn a_ruleset_already_in_force_needs_no_steps() {
     for form in 0..16 {
-        let present = in_force(ruleset('1', form)).present;
-        assert_eq!(plan_steps(&present, &present.ruleset), []);
+        let present = simulate_kernel_with(ruleset('1', form)).present;
+        assert_eq!(plan_apply_steps(&present, &present.ruleset), []);
     }
 }
 
 #[test]
-fn from_nft_to_nft_is_one_transaction() {
-    let present = in_force(ruleset('1', 15)).present;
-    let steps = plan_steps(&present, &ruleset('2', 15));
+fn replacing_an_nft_ruleset_is_one_transaction() {
+    let present = simulate_kernel_with(ruleset('1', 15)).present;
+    let steps = plan_apply_steps(&present, &ruleset('2', 15));
     let is_nft = |step: &&ApplyStep| step.to_string().contains("nft");
     assert_eq!(steps.iter().filter(is_nft).count(), 1, "{steps:?}");
 }

@@ -1,4 +1,4 @@
-//! A new generation.
+//! Applying an artefact as a new generation.
 
 use std::time::{Duration, Instant};
 
@@ -7,67 +7,67 @@ use weir_kernel::boot_clock::{read_boot_id, time_since_boot};
 use weir_kernel::tcp_sockets::{TcpSocketState, read_tcp_sockets};
 use weir_model::Family;
 
-use super::foreign_changes::with_foreign_sets;
+use super::foreign_changes::add_foreign_sets;
 use super::{
-    LockedGenerations, StartSupervisor, family_of_source, load_originals, read_present,
-    refuse_changes_by_others, resolve_ruleset,
+    LockedGenerations, StartSupervisor, check_unchanged_by_others, family_of_source_file,
+    read_original_rules, read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
 };
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
-use crate::apply_steps::{ApplyStep, plan_steps};
+use crate::apply_steps::{ApplyStep, plan_apply_steps};
 use crate::artefact_ruleset::{build_artefact_ruleset, list_artefact_tables};
 use crate::firewall_status::read_firewall_status;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, RulesetInForce, artefact_mark_of_text, is_legacy_table_in_use,
+    FamilyTable, KernelRuleset, RulesetInForce, find_artefact_mark, is_legacy_table_in_use,
     list_set_names,
 };
-use crate::rule_counters::{CountedOriginals, add_late_counts, carry_counters};
-use crate::ruleset_tools::read_from_tool;
+use crate::rule_counters::{OriginalRules, add_counts_during_change, carry_counters};
+use crate::ruleset_tools::read_tool_output;
 use crate::state_store::{
     ConfirmationDeadline, GenerationKind, GenerationOutcome, GenerationRecord, Journal,
     JournalOperation, JournalStage, SourceFile,
 };
-use crate::step_execution::choose_load_path;
+use crate::step_execution::choose_legacy_load_method;
 
-/// What is to be applied.
+/// The artefact to apply, and how.
 #[derive(Clone, Debug)]
 pub struct ApplyRequest<'a> {
     /// The compiled form.
     pub artefact: &'a Artefact,
-    /// What it was compiled from, with its texts; none of a compiled folder.
+    /// The files that it was compiled from, with their texts; none for a compiled directory.
     pub sources: Vec<(SourceFile, &'a str)>,
-    /// The words of the command.
+    /// The command line.
     pub command: Vec<String>,
-    /// How long the confirmation may take, if one is required.
+    /// Time limit of the confirmation, if one is required.
     pub confirm: Option<Duration>,
-    /// Whether to go on if somebody else changed what is in force.
-    pub ignores_changes: bool,
+    /// Whether to proceed if another program changed the ruleset in force.
+    pub ignores_foreign_changes: bool,
 }
 
-/// What an apply did.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedGeneration {
     /// The new generation.
     pub generation: u32,
     /// The generation that was in force before.
     pub previous: u32,
-    /// The steps.
+    /// The executed steps.
     pub steps: Vec<ApplyStep>,
-    /// Seconds in which it must be confirmed.
+    /// Time limit of the confirmation in seconds.
     pub confirm_seconds: Option<u64>,
-    /// Rules of before that had counted packets and that the new ruleset does not have.
+    /// Number of previous rules with counted packets that are not in the new ruleset.
     pub dropped_counter_rules: usize,
 }
 
 impl ApplyRequest<'_> {
-    /// The rules that are applied, and where they will be counted.
-    fn counted_originals(&self) -> CountedOriginals {
+    /// The original rules of the artefact, and where they are counted.
+    fn original_rules(&self) -> OriginalRules {
         let texts: Vec<(Family, String)> = self
             .sources
             .iter()
-            .filter_map(|(source, text)| Some((family_of_source(source)?, (*text).to_owned())))
+            .filter_map(|(source, text)| Some((family_of_source_file(source)?, (*text).to_owned())))
             .collect();
-        CountedOriginals::of_sources(&texts, &self.artefact.manifest)
+        OriginalRules::of_sources(&texts, &self.artefact.manifest)
     }
 }
 
@@ -77,7 +77,7 @@ impl LockedGenerations {
     /// `start_supervisor` is called before the first change.
     ///
     /// # Errors
-    /// Where it is refused or fails: then the ruleset of before is in force.
+    /// If it is refused or fails; the previous ruleset is then in force.
     pub fn apply(
         &mut self,
         request: &ApplyRequest<'_>,
@@ -94,21 +94,21 @@ impl LockedGenerations {
             Some(generation) => self.store.read_ruleset(generation)?,
             None => KernelRuleset::default(),
         };
-        let present = read_units_in_force(request.artefact, &recorded)?;
+        let present = read_affected_ruleset_in_force(request.artefact, &recorded)?;
         refuse_conflicts(request, &present, current.generation.is_some())?;
         let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
         let old_originals = match current.generation {
-            // Rules that others added or removed have moved the places of the others.
+            // If another program added or removed rules, numbers no longer identify the original rules.
             Some(generation)
-                if refuse_changes_by_others(&recorded, &present.ruleset, generation).is_ok() =>
+                if check_unchanged_by_others(&recorded, &present.ruleset, generation).is_ok() =>
             {
-                load_originals(&self.store, generation)?
+                read_original_rules(&self.store, generation)?
             }
-            _ => CountedOriginals::of_legacy_tables(&present.ruleset),
+            _ => OriginalRules::of_legacy_tables(&present.ruleset),
         };
-        let steps = plan_steps(&present, &wanted);
-        require_tools(&steps, &wanted)?;
-        let previous = self.save_what_is_in_force(request, &recorded, &present)?;
+        let steps = plan_apply_steps(&present, &wanted);
+        check_required_tools(&steps, &wanted)?;
+        let previous = self.save_ruleset_in_force(request, &recorded, &present)?;
         let baseline = self.store.read_current()?.baseline.unwrap_or(previous);
         let generation = self.write_new_generation(request, &wanted, previous)?;
         let ids = [previous, generation, baseline];
@@ -128,10 +128,11 @@ impl LockedGenerations {
             return Err(error);
         }
         let begin = Instant::now();
-        let done = self.change_counting(request, &present, &old_originals, &mut wanted);
+        let done =
+            self.change_ruleset_and_carry_counters(request, &present, &old_originals, &mut wanted);
         let apply_time = begin.elapsed();
         let done = done.and_then(|dropped_counter_rules| {
-            self.record_in_force(request, &mut journal, &wanted, apply_time)?;
+            self.record_generation_in_force(request, &mut journal, &wanted, apply_time)?;
             Ok(dropped_counter_rules)
         });
         let dropped_counter_rules = match done {
@@ -152,25 +153,25 @@ impl LockedGenerations {
         })
     }
 
-    /// Changes the ruleset, and carries counters over that are read immediately before. Returns how
-    /// many rules that had counted packets are not in the new one.
-    fn change_counting(
+    /// Changes the ruleset and carries over counters, which are read immediately before. Returns the
+    /// number of rules with counted packets that are not in the new ruleset.
+    fn change_ruleset_and_carry_counters(
         &self,
         request: &ApplyRequest<'_>,
         present: &RulesetInForce,
-        old_originals: &CountedOriginals,
+        old_originals: &OriginalRules,
         wanted: &mut KernelRuleset,
     ) -> Result<usize, ApplyOperationError> {
-        let new_originals = request.counted_originals();
-        let counters = self.read_counters_now(&present.ruleset)?;
+        let new_originals = request.original_rules();
+        let counters = self.read_current_counters(&present.ruleset)?;
         let dropped = carry_counters(old_originals, &counters, &new_originals, wanted);
-        let replaced = self.change_to(present, wanted)?;
-        add_late_counts(old_originals, [&counters, &replaced], &new_originals)?;
+        let replaced = self.change_ruleset_to(present, wanted)?;
+        add_counts_during_change(old_originals, [&counters, &replaced], &new_originals)?;
         Ok(dropped)
     }
 
-    /// Saves what is in force: with the current generation, or as the first one.
-    fn save_what_is_in_force(
+    /// Saves the ruleset in force in the current generation, or as the first generation.
+    fn save_ruleset_in_force(
         &mut self,
         request: &ApplyRequest<'_>,
         recorded: &KernelRuleset,
@@ -179,7 +180,7 @@ impl LockedGenerations {
         let current = self.store.read_current()?;
         let Some(baseline) = current.baseline else {
             let generation = self.store.create_generation_folder()?;
-            self.store.write_ruleset(generation, &with_foreign_sets(present.ruleset.clone())?)?;
+            self.store.write_ruleset(generation, &add_foreign_sets(present.ruleset.clone())?)?;
             let kind = GenerationKind::Snapshot;
             let mut record = GenerationRecord::new(generation, kind, None, &request.command);
             record.outcome = GenerationOutcome::Applied;
@@ -187,7 +188,7 @@ impl LockedGenerations {
             self.store.write_current(generation, generation)?;
             return Ok(generation);
         };
-        // A table that no generation was about until now is as it was before weir.
+        // A table that no generation contained until now is unchanged since before weir.
         let mut before_weir = self.store.read_ruleset(baseline)?;
         let known = before_weir.legacy_tables.len();
         for (table, text) in &present.ruleset.legacy_tables {
@@ -195,22 +196,22 @@ impl LockedGenerations {
         }
         let is_baseline_current = current.generation == Some(baseline);
         if before_weir.legacy_tables.len() > known {
-            let named = with_foreign_sets(before_weir.clone())?.foreign_sets;
+            let named = add_foreign_sets(before_weir.clone())?.foreign_sets;
             for (set, text) in named {
                 before_weir.foreign_sets.entry(set).or_insert(text);
             }
             self.store.write_ruleset(baseline, &before_weir)?;
         }
         let recorded = if is_baseline_current { &before_weir } else { recorded };
-        self.save_leaving_generation(
+        self.save_outgoing_generation(
             recorded,
             &present.ruleset,
-            request.ignores_changes,
+            request.ignores_foreign_changes,
             &request.command,
         )
     }
 
-    /// Writes all that a new generation consists of. It is not in force yet.
+    /// Writes the files of a new generation, which is not in force yet.
     fn write_new_generation(
         &self,
         request: &ApplyRequest<'_>,
@@ -220,7 +221,7 @@ impl LockedGenerations {
         let generation = self.store.create_generation_folder()?;
         let written = self.write_generation_folder(request, wanted, generation, previous);
         if written.is_err() {
-            // Room on a disk that may be full.
+            // To free space on a disk that may be full.
             let _ = self.store.remove_generation(generation);
         }
         written.map(|()| generation)
@@ -249,8 +250,8 @@ impl LockedGenerations {
         self.store.write_generation(&record)
     }
 
-    /// Checks that the new ruleset is in force and records it as the kernel lists it.
-    fn record_in_force(
+    /// Checks that the new ruleset is in force, and records the kernel's listing of it.
+    fn record_generation_in_force(
         &self,
         request: &ApplyRequest<'_>,
         journal: &mut Journal,
@@ -258,21 +259,21 @@ impl LockedGenerations {
         apply_time: Duration,
     ) -> Result<(), ApplyOperationError> {
         let tables = wanted.tables();
-        let present = read_present(&tables, &[wanted])?.ruleset;
+        let present = read_tables_and_sets_in_force(&tables, &[wanted])?.ruleset;
         let id = request.artefact.manifest.id.as_str();
         for table in list_artefact_tables(request.artefact) {
             let is_expected = |ruleset: &KernelRuleset| {
                 let text = ruleset.legacy_tables.get(&table).map(String::as_str);
-                text.and_then(artefact_mark_of_text) == Some(id)
+                text.and_then(find_artefact_mark) == Some(id)
             };
             let is_in_nft = |ruleset: &KernelRuleset| ruleset.nft_tables.contains_key(&table);
             if is_expected(&present) != is_expected(wanted)
                 || is_in_nft(&present) != is_in_nft(wanted)
             {
-                return Err(ApplyOperationError::ChangedMeanwhile { table });
+                return Err(ApplyOperationError::TableChangedMeanwhile { table });
             }
         }
-        self.store.write_ruleset(journal.to, &with_foreign_sets(present)?)?;
+        self.store.write_ruleset(journal.to, &add_foreign_sets(present)?)?;
         let mut record = self.store.read_generation(journal.to)?;
         record.outcome = GenerationOutcome::Applied;
         record.apply_microseconds = Some(apply_time.as_micros() as u64);
@@ -287,7 +288,7 @@ impl LockedGenerations {
         self.store.write_journal(journal)
     }
 
-    /// Restores the ruleset of before after an error, and says which error it was.
+    /// Restores the previous ruleset after an error, and returns that error.
     fn undo_apply(
         &self,
         journal: &Journal,
@@ -295,17 +296,22 @@ impl LockedGenerations {
         cause: ApplyOperationError,
     ) -> ApplyOperationError {
         let tables = wanted.tables();
-        let undone = resolve_ruleset(&self.store, journal.from, journal.baseline, &tables)
-            .and_then(|back| self.go_back_to(&back, wanted));
+        let undone = read_ruleset_completed_from_baseline(
+            &self.store,
+            journal.from,
+            journal.baseline,
+            &tables,
+        )
+        .and_then(|back| self.restore_ruleset(&back, wanted));
         match undone {
-            Err(undo) => ApplyOperationError::NotUndone {
+            Err(undo) => ApplyOperationError::UndoFailed {
                 cause: Box::new(cause),
                 generation: journal.from,
                 undo: Box::new(undo),
             },
             Ok(()) => {
                 let forgotten = self.store.remove_journal();
-                // A generation that was never in force is of no use; the next one replaces it.
+                // A generation that was never in force is useless; the next one replaces it.
                 let _ = self.store.remove_generation(journal.to);
                 forgotten.err().unwrap_or(cause)
             }
@@ -313,8 +319,8 @@ impl LockedGenerations {
     }
 }
 
-/// What is in force of the tables of an artefact and of a generation, and of its sets.
-pub(crate) fn read_units_in_force(
+/// Reads the ruleset in force for the tables of an artefact and of a generation, and its sets.
+pub(crate) fn read_affected_ruleset_in_force(
     artefact: &Artefact,
     recorded: &KernelRuleset,
 ) -> Result<RulesetInForce, ApplyOperationError> {
@@ -322,11 +328,11 @@ pub(crate) fn read_units_in_force(
     tables.extend(recorded.tables());
     tables.sort();
     tables.dedup();
-    read_present(&tables, &[recorded])
+    read_tables_and_sets_in_force(&tables, &[recorded])
 }
 
-/// The ruleset that an artefact puts in force in the place of `present`, of which a generation has
-/// recorded `recorded`.
+/// The ruleset that replaces `present` when an artefact is applied. `recorded` is the record of the
+/// current generation.
 pub(crate) fn plan_wanted_ruleset(
     artefact: &Artefact,
     recorded: &KernelRuleset,
@@ -350,12 +356,12 @@ pub(crate) fn plan_wanted_ruleset(
 fn refuse_conflicts(
     request: &ApplyRequest<'_>,
     present: &RulesetInForce,
-    has_generation: bool,
+    has_current_generation: bool,
 ) -> Result<(), ApplyOperationError> {
     let status = read_firewall_status();
     let conflicts =
-        list_apply_conflicts(request.artefact, &present.ruleset, &status, has_generation);
-    let serious = |forceable: bool| !(forceable && request.ignores_changes);
+        list_apply_conflicts(request.artefact, &present.ruleset, &status, has_current_generation);
+    let serious = |forceable: bool| !(forceable && request.ignores_foreign_changes);
     let messages: Vec<String> = conflicts
         .into_iter()
         .filter(|conflict| serious(conflict.is_forceable))
@@ -367,13 +373,16 @@ fn refuse_conflicts(
     }
 }
 
-/// Refuses steps whose tool is missing, before the first of them.
-fn require_tools(steps: &[ApplyStep], wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
+/// Checks, before the first step, that the tools of all steps are installed.
+fn check_required_tools(
+    steps: &[ApplyStep],
+    wanted: &KernelRuleset,
+) -> Result<(), ApplyOperationError> {
     let mut tools: Vec<&str> = Vec::new();
     for step in steps {
         let tool = match step {
             ApplyStep::ReplaceLegacyTable { table } => {
-                choose_load_path(*table, &wanted.legacy_tables[table]).tool(table.family)
+                choose_legacy_load_method(*table, &wanted.legacy_tables[table]).tool(table.family)
             }
             ApplyStep::AddNftCopies { .. }
             | ApplyStep::ReplaceNftTables { .. }
@@ -385,7 +394,7 @@ fn require_tools(steps: &[ApplyStep], wanted: &KernelRuleset) -> Result<(), Appl
         tools.extend(tool.filter(|tool| !tools.contains(tool)));
     }
     for tool in tools {
-        read_from_tool(&[tool, "--version"])?;
+        read_tool_output(&[tool, "--version"])?;
     }
     Ok(())
 }

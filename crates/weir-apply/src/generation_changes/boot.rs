@@ -62,7 +62,7 @@ impl LockedGenerations {
             sources: sources.collect(),
             command,
             confirm: None,
-            ignores_changes: false,
+            ignores_foreign_changes: false,
         };
         let applied = self.apply(&request, start_supervisor)?;
         Ok(BootRestoration::Restored { generation: record.generation, applied })

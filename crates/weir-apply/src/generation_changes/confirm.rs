@@ -1,12 +1,12 @@
 //! The confirmation of a generation: a proof that the host can still be reached.
 //!
-//! A ruleset that lets established connections pass and blocks new ones does not disturb the session
-//! in which it was applied, and locks its administrator out. So a connection counts only if it was
-//! made after the ruleset was in force: the kernel's socket diagnostics list a cookie for every TCP
-//! socket, and those that were there then are recorded. It must belong to an ancestor of the
+//! A ruleset that accepts established connections and blocks new ones does not disturb the session
+//! in which it was applied, but locks its administrator out. A connection therefore counts only if it
+//! was opened after the ruleset was in force: the kernel's socket diagnostics list a cookie for every
+//! TCP socket, and the cookies that existed then are recorded. It must belong to an ancestor of the
 //! confirming process (sshd, typically), be accepted by a listening socket of this host, and come
-//! from an address that is not the host's own. Environment variables prove nothing: sudo and tmux remove or keep them at
-//! will.
+//! from an address that is not the host's own. Environment
+//! variables prove nothing, because sudo and tmux may remove or keep them.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -17,18 +17,18 @@ use super::LockedGenerations;
 use crate::ApplyOperationError;
 use crate::state_store::{GenerationOutcome, Journal};
 
-/// What shows that the host can still be reached.
+/// Proof that the host can still be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReachabilityProof {
     /// The connection of this session.
     SessionConnection,
-    /// The administrator says so, at a console.
+    /// The statement of an administrator at a console.
     Console,
 }
 
 impl LockedGenerations {
-    /// Confirms the generation that waits for it. Returns its number, and the connection that
-    /// showed that the host can be reached.
+    /// Confirms the generation that waits for it. Returns its number, and the peer of the connection
+    /// that proves that the host can be reached.
     ///
     /// # Errors
     /// [`ApplyOperationError::NothingToConfirm`], [`ApplyOperationError::NotReachable`].
@@ -39,7 +39,7 @@ impl LockedGenerations {
         let pending = self.store.read_journal()?.ok_or(ApplyOperationError::NothingToConfirm)?;
         let peer = match proof {
             ReachabilityProof::Console => None,
-            ReachabilityProof::SessionConnection => Some(find_new_connection(&pending)?),
+            ReachabilityProof::SessionConnection => Some(find_new_session_connection(&pending)?),
         };
         self.record_outcome(pending.to, &GenerationOutcome::Confirmed)?;
         self.store.remove_journal()?;
@@ -47,7 +47,7 @@ impl LockedGenerations {
     }
 }
 
-fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationError> {
+fn find_new_session_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationError> {
     let ancestors = list_process_and_ancestors(std::process::id());
     let inodes: Vec<u64> = ancestors.into_iter().flat_map(list_socket_inodes).collect();
     let sockets = read_tcp_sockets()?;
@@ -55,9 +55,9 @@ fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationEr
         Some(deadline) => &deadline.tcp_cookies_before[..],
         None => &[],
     };
-    // An address that a socket can be bound to is this host's own.
+    // A socket can only be bound to an address of this host.
     let is_own = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
-    judge_session_connections(&sockets, &inodes, before, is_own).map_err(|reason| {
+    choose_proving_connection(&sockets, &inodes, before, is_own).map_err(|reason| {
         ApplyOperationError::NotReachable {
             reason: reason.to_owned(),
             generation: pending.to,
@@ -66,10 +66,10 @@ fn find_new_connection(pending: &Journal) -> Result<SocketAddr, ApplyOperationEr
     })
 }
 
-/// The peer of a connection that shows that the host can be reached; else why there is none.
-fn judge_session_connections(
+/// The peer of a connection that proves that the host can be reached; else the reason why none does.
+fn choose_proving_connection(
     sockets: &[TcpSocketSummary],
-    session_inodes: &[u64],
+    session_socket_inodes: &[u64],
     cookies_before: &[u64],
     is_own_address: impl Fn(IpAddr) -> bool,
 ) -> Result<SocketAddr, &'static str> {
@@ -84,19 +84,19 @@ fn judge_session_connections(
     let accepted: Vec<&TcpSocketSummary> = sockets
         .iter()
         .filter(|socket| socket.state == TcpSocketState::Established)
-        .filter(|socket| socket.inode != 0 && session_inodes.contains(&socket.inode))
+        .filter(|socket| socket.inode != 0 && session_socket_inodes.contains(&socket.inode))
         .filter(|socket| listens_at(socket.local.port()) && is_remote(socket))
         .collect();
     if accepted.is_empty() {
         return Err(
             "this session has no TCP connection from another host: log in again in a second \
-                    session and confirm there, or give --console at a console",
+                    session and confirm there, or use --console at a console",
         );
     }
     let new = accepted.iter().find(|socket| !cookies_before.contains(&socket.cookie));
     new.map(|socket| socket.peer).ok_or(
-        "the connection of this session was made before the ruleset was in force, so it does not \
-         show that a new one is possible: log in again in a second session and confirm there",
+        "the connection of this session was opened before the ruleset was in force, so it does not \
+         prove that a new one is possible: log in again in a second session and confirm there",
     )
 }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_accepted_new_connection_from_elsewhere_counts() {
+    fn only_a_new_connection_accepted_from_another_host_confirms() {
         use TcpSocketState::{Established, Listening};
         let sockets = [
             socket("0.0.0.0:22", "0.0.0.0:0", Listening, 1),
@@ -125,11 +125,11 @@ mod tests {
         let before = [1002];
         let judge = |inodes: &[u64]| {
             let is_own = |address: IpAddr| address.to_string() == "192.0.2.9";
-            judge_session_connections(&sockets, inodes, &before, is_own)
+            choose_proving_connection(&sockets, inodes, &before, is_own)
         };
         assert_eq!(judge(&[1, 3]).map(|peer| peer.port()), Ok(5001));
         let old = judge(&[1, 2]).expect_err("an old connection");
-        assert!(old.contains("was made before"), "{old}");
+        assert!(old.contains("was opened before"), "{old}");
         for others in [&[][..], &[1], &[4], &[5], &[6], &[7]] {
             let none = judge(others).expect_err("no connection");
             assert!(none.contains("no TCP connection from another host"), "{others:?}: {none}");

@@ -1,16 +1,16 @@
-//! What others changed of the rulesets of weir: it is kept, as a generation of its own, and what they
-//! added to a table that is to stay as it was stays.
+//! Foreign changes: changes of weir's rulesets by other programs. They are saved as a generation of
+//! their own; rules that were only added to a table that is restored are kept.
 
 use super::LockedGenerations;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, artefact_mark_of_text, have_equal_rules, read_foreign_sets,
+    FamilyTable, KernelRuleset, find_artefact_mark, have_equal_rules, read_foreign_sets,
     remove_changing_numbers,
 };
 use crate::state_store::{GenerationKind, GenerationOutcome, GenerationRecord};
 
-/// A ruleset that is in force, with the sets of others that its rules name.
-pub(super) fn with_foreign_sets(
+/// Adds the foreign sets that the rules of a ruleset in force use.
+pub(super) fn add_foreign_sets(
     mut ruleset: KernelRuleset,
 ) -> Result<KernelRuleset, ApplyOperationError> {
     ruleset.foreign_sets = read_foreign_sets(&ruleset)?;
@@ -18,8 +18,8 @@ pub(super) fn with_foreign_sets(
 }
 
 impl LockedGenerations {
-    /// Saves what others made of a generation as a generation of its own; its number. A change that
-    /// is tried again finds the one that it saved before.
+    /// Saves a generation that another program changed as a generation of its own, and returns its
+    /// number. A retried change reuses the generation that it saved before.
     pub(super) fn save_changes_by_others(
         &self,
         changed: u32,
@@ -40,7 +40,7 @@ impl LockedGenerations {
         let kind = GenerationKind::Snapshot;
         let mut record = GenerationRecord::new(generation, kind, Some(changed), command);
         record.outcome = GenerationOutcome::Applied;
-        self.store.write_ruleset(generation, &with_foreign_sets(present)?)?;
+        self.store.write_ruleset(generation, &add_foreign_sets(present)?)?;
         self.store.write_generation(&record)?;
         Ok(generation)
     }
@@ -58,23 +58,23 @@ fn is_equal(a: &KernelRuleset, b: &KernelRuleset) -> bool {
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && have_equal_rules(&a.1, &b.1))
 }
 
-/// What an interrupted change between two rulesets finds of changes by others.
+/// Tables that another program changed during an interrupted change between two rulesets.
 #[derive(Debug, Default)]
-pub(super) struct ForeignTables {
-    /// Tables that are as before the change but for rules that were added: they stay.
-    pub extended: Vec<FamilyTable>,
-    /// Other tables that are neither as before nor as after: they are replaced.
-    pub replaced: Vec<FamilyTable>,
+pub(super) struct ForeignTableChanges {
+    /// Tables that differ from the ruleset before the change only by added rules: they are kept.
+    pub tables_with_added_rules: Vec<FamilyTable>,
+    /// Other tables that match neither ruleset: they are overwritten.
+    pub tables_to_overwrite: Vec<FamilyTable>,
 }
 
-/// Finds tables that neither of two generations put in force. The kernel prints what a generation
-/// loaded in other words than its artefact: then the mark of the artefact tells.
-pub(super) fn find_foreign_tables(
+/// Finds tables that match neither of two generations. The kernel's listing of a table may differ
+/// from the text of its artefact: such a table is recognized by its artefact mark.
+pub(super) fn find_foreign_table_changes(
     [wanted, other]: [&KernelRuleset; 2],
     other_artefact_id: Option<&str>,
     present: &KernelRuleset,
-) -> ForeignTables {
-    let mut found = ForeignTables::default();
+) -> ForeignTableChanges {
+    let mut found = ForeignTableChanges::default();
     for (table, text) in &present.legacy_tables {
         let [wanted, other] = [wanted, other].map(|ruleset| {
             ruleset.legacy_tables.get(table).map(String::as_str).unwrap_or_default()
@@ -82,25 +82,25 @@ pub(super) fn find_foreign_tables(
         if have_equal_rules(wanted, text) || have_equal_rules(other, text) {
             continue;
         }
-        let id = artefact_mark_of_text(text);
+        let id = find_artefact_mark(text);
         let is_of_other = id.is_some() && id == other_artefact_id;
-        if is_of_other && !is_extended(other, text) {
-            // The kernel's words for what the change loaded.
+        if is_of_other && !has_only_added_lines(other, text) {
+            // The kernel's listing of what the change loaded.
             continue;
         }
         let is_nearer_to_other =
-            is_extended(other, text) && other.lines().count() > wanted.lines().count();
-        if !is_of_other && is_extended(wanted, text) && !is_nearer_to_other {
-            found.extended.push(*table);
+            has_only_added_lines(other, text) && other.lines().count() > wanted.lines().count();
+        if !is_of_other && has_only_added_lines(wanted, text) && !is_nearer_to_other {
+            found.tables_with_added_rules.push(*table);
         } else {
-            found.replaced.push(*table);
+            found.tables_to_overwrite.push(*table);
         }
     }
     found
 }
 
-/// Whether a text has all lines of another in their order, and more.
-fn is_extended(base: &str, text: &str) -> bool {
+/// Whether a text has all lines of `base` in the same order, and more lines.
+fn has_only_added_lines(base: &str, text: &str) -> bool {
     let lines = |text: &str| -> Vec<String> { text.lines().map(remove_changing_numbers).collect() };
     let (base, text) = (lines(base), lines(text));
     let mut rest = text.iter();
@@ -124,8 +124,8 @@ mod tests {
         };
         let find = |wanted: &[&str], other: &[&str], present: &[&str]| {
             let (wanted, other) = (ruleset(wanted), ruleset(other));
-            let found = find_foreign_tables([&wanted, &other], None, &ruleset(present));
-            (found.extended.len(), found.replaced.len())
+            let found = find_foreign_table_changes([&wanted, &other], None, &ruleset(present));
+            (found.tables_with_added_rules.len(), found.tables_to_overwrite.len())
         };
         assert_eq!(find(&["-j a"], &[], &["-j a"]), (0, 0));
         assert_eq!(find(&["-j a"], &[], &[]), (0, 0));

@@ -1,71 +1,77 @@
-//! A change that was interrupted, and a confirmation that did not come.
+//! Recovery of interrupted changes and of missed confirmations.
 //!
-//! An apply that was interrupted is undone, a rollback is completed: both lead to a ruleset that was
-//! in force before. Of a table that is neither as the one nor as the other generation has it,
-//! somebody else is the author: what is in force of it is kept as a generation, and it is left as it
-//! is if rules were added to those that are restored.
+//! An interrupted apply is undone and an interrupted rollback is completed: both lead to a ruleset
+//! that was in force before. A table that matches neither of the two generations was changed by
+//! another program: it is saved as a generation, and it is left unchanged if it only has rules in
+//! addition to those that are restored.
 
-use super::foreign_changes::find_foreign_tables;
-use super::{LockedGenerations, read_present, resolve_ruleset};
+use super::foreign_changes::find_foreign_table_changes;
+use super::{
+    LockedGenerations, read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
+};
 use crate::ApplyOperationError;
 use crate::state_store::{GenerationOutcome, Journal, JournalOperation, JournalStage};
 
 impl LockedGenerations {
-    pub(super) fn end_interrupted_change(&mut self) -> Result<(), ApplyOperationError> {
+    pub(super) fn recover_interrupted_change(&mut self) -> Result<(), ApplyOperationError> {
         let Some(journal) = self.store.read_journal()? else { return Ok(()) };
         if journal.boot_id != weir_kernel::boot_clock::read_boot_id()? {
             if journal.operation == JournalOperation::Rollback {
-                self.record_outcome(journal.from, &rolled_back(&journal.reason))?;
+                self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
                 self.store.write_generation_before_boot(journal.to)?;
                 return self.store.remove_journal();
             }
             self.recovered.push(format!(
-                "generation {} was not confirmed before the machine was started again, and is not \
-                 in force",
+                "generation {} was not confirmed before the machine was rebooted, and is not in \
+                 force",
                 journal.to
             ));
-            self.record_outcome(journal.to, &rolled_back("the machine was started again"))?;
+            self.record_outcome(journal.to, &rolled_back_outcome("the machine was rebooted"))?;
             return self.store.remove_journal();
         }
         match (journal.stage, journal.operation) {
-            (JournalStage::InForce, _) if journal.is_overdue() => self.roll_back_overdue(&journal),
+            (JournalStage::InForce, _) if journal.is_overdue() => {
+                self.roll_back_unconfirmed(&journal)
+            }
             (JournalStage::InForce, operation) => {
                 self.store.write_current(journal.to, journal.baseline)?;
                 if operation == JournalOperation::Rollback {
-                    self.record_outcome(journal.from, &rolled_back(&journal.reason))?;
+                    self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
                 } else if journal.confirm_seconds.is_some() {
                     return Ok(());
                 }
                 self.store.remove_journal()
             }
             (JournalStage::Changing, JournalOperation::Apply) => {
-                let in_force = self.restore_interrupted(&journal, journal.from, journal.to)?;
+                let in_force =
+                    self.restore_after_interruption(&journal, journal.from, journal.to)?;
                 self.recovered.push(format!(
                     "the interrupted apply of generation {} was undone: generation {in_force} is in \
                      force",
                     journal.to
                 ));
-                self.record_outcome(journal.to, &rolled_back("its apply was interrupted"))?;
+                self.record_outcome(journal.to, &rolled_back_outcome("its apply was interrupted"))?;
                 self.store.write_current(in_force, journal.baseline)?;
                 self.store.remove_journal()
             }
             (JournalStage::Changing, JournalOperation::Rollback) => {
-                let in_force = self.restore_interrupted(&journal, journal.to, journal.from)?;
+                let in_force =
+                    self.restore_after_interruption(&journal, journal.to, journal.from)?;
                 self.recovered.push(format!(
                     "the interrupted rollback to generation {} was completed: generation {in_force} \
                      is in force",
                     journal.to
                 ));
-                self.record_outcome(journal.from, &rolled_back(&journal.reason))?;
+                self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
                 self.store.write_current(in_force, journal.baseline)?;
                 self.store.remove_journal()
             }
         }
     }
 
-    /// Puts a generation in force from anything between it and another one. Returns the generation
-    /// that is in force then: another one if a table stays that others changed.
-    fn restore_interrupted(
+    /// Restores a generation from any state between it and another one. Returns the generation that
+    /// is then in force: a new one if a table with foreign changes is kept.
+    fn restore_after_interruption(
         &self,
         journal: &Journal,
         wanted: u32,
@@ -76,34 +82,35 @@ impl LockedGenerations {
         tables.extend(store.read_ruleset(other)?.tables());
         tables.sort();
         tables.dedup();
-        let mut wanted_ruleset = resolve_ruleset(store, wanted, baseline, &tables)?;
-        let other_ruleset = resolve_ruleset(store, other, baseline, &tables)?;
-        let present = read_present(&tables, &[&wanted_ruleset, &other_ruleset])?;
+        let mut wanted_ruleset =
+            read_ruleset_completed_from_baseline(store, wanted, baseline, &tables)?;
+        let other_ruleset = read_ruleset_completed_from_baseline(store, other, baseline, &tables)?;
+        let present = read_tables_and_sets_in_force(&tables, &[&wanted_ruleset, &other_ruleset])?;
         let other_record = store.read_generation(other)?;
         let rulesets = [&wanted_ruleset, &other_ruleset];
         let mut foreign =
-            find_foreign_tables(rulesets, other_record.artefact_id(), &present.ruleset);
+            find_foreign_table_changes(rulesets, other_record.artefact_id(), &present.ruleset);
         if journal.operation == JournalOperation::Rollback && journal.confirm_seconds.is_some() {
-            // A deadline has passed: what others did may be what locks the administrator out.
-            foreign.replaced.append(&mut foreign.extended);
+            // A deadline has passed: foreign changes may be what locks the administrator out.
+            foreign.tables_to_overwrite.append(&mut foreign.tables_with_added_rules);
         }
         let command = ["weir".to_owned(), "supervise".to_owned()];
-        if !foreign.replaced.is_empty() {
+        if !foreign.tables_to_overwrite.is_empty() {
             let saved = self.save_changes_by_others(other, present.ruleset.clone(), &command);
-            // The way back of a deadline does not depend on room on the disk.
+            // A rollback at the deadline does not depend on free disk space.
             if journal.confirm_seconds.is_none() {
                 saved?;
             }
         }
-        for table in &foreign.extended {
+        for table in &foreign.tables_with_added_rules {
             let text = present.ruleset.legacy_tables[table].clone();
             wanted_ruleset.legacy_tables.insert(*table, text);
         }
-        self.change_to(&present, &wanted_ruleset)?;
-        if foreign.extended.is_empty() {
+        self.change_ruleset_to(&present, &wanted_ruleset)?;
+        if foreign.tables_with_added_rules.is_empty() {
             return Ok(wanted);
         }
-        let mut in_force = read_present(&tables, &[&wanted_ruleset])?.ruleset;
+        let mut in_force = read_tables_and_sets_in_force(&tables, &[&wanted_ruleset])?.ruleset;
         in_force.sets.retain(|set, _| wanted_ruleset.sets.contains_key(set));
         self.save_changes_by_others(wanted, in_force, &command)
     }
@@ -119,6 +126,6 @@ impl LockedGenerations {
     }
 }
 
-pub(super) fn rolled_back(reason: &str) -> GenerationOutcome {
+pub(super) fn rolled_back_outcome(reason: &str) -> GenerationOutcome {
     GenerationOutcome::RolledBack { reason: reason.to_owned() }
 }

@@ -1,23 +1,24 @@
-//! Back to an earlier generation.
+//! Restoring an earlier generation.
 
-use super::foreign_changes::with_foreign_sets;
-use super::interrupted::rolled_back;
+use super::foreign_changes::add_foreign_sets;
+use super::interrupted::rolled_back_outcome;
 use super::{
-    LockedGenerations, StartSupervisor, load_originals, read_present, refuse_changes_by_others,
-    require_current, resolve_ruleset,
+    LockedGenerations, StartSupervisor, check_unchanged_by_others, read_original_rules,
+    read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
+    require_generation_in_force,
 };
 use crate::ApplyOperationError;
-use crate::apply_steps::plan_steps;
+use crate::apply_steps::plan_apply_steps;
 use crate::kernel_ruleset::{KernelRuleset, have_equal_rules};
-use crate::rule_counters::{add_late_counts, carry_counters};
+use crate::rule_counters::{add_counts_during_change, carry_counters};
 use crate::state_store::{
     GenerationKind, GenerationOutcome, Journal, JournalOperation, JournalStage,
 };
 
-/// The reason of a rollback that an administrator asked for.
+/// The reason recorded for a rollback by command.
 const REQUESTED_ROLLBACK: &str = "weir rollback";
 
-/// What a rollback did.
+/// The result of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredGeneration {
     /// The generation that was in force.
@@ -30,42 +31,45 @@ impl LockedGenerations {
     /// Restores a generation, by default the one before the current one.
     ///
     /// # Errors
-    /// Where there is none, or somebody else changed the current one and `ignores_changes` is not
-    /// set: then what was changed is recorded as a generation of its own first.
+    /// If there is none, or another program changed the current one and `ignores_foreign_changes` is
+    /// not set. If it is set, the changed ruleset is saved as a generation of its own.
     pub fn roll_back(
         &mut self,
         generation: Option<u32>,
-        ignores_changes: bool,
+        ignores_foreign_changes: bool,
         start_supervisor: StartSupervisor<'_>,
     ) -> Result<RestoredGeneration, ApplyOperationError> {
-        let (current, _) = require_current(&self.store.read_current()?)?;
+        let (current, _) = require_generation_in_force(&self.store.read_current()?)?;
         let to = match generation {
             Some(generation) => generation,
             None => {
                 if let Some(done) = self.recovered.last() {
                     return Err(ApplyOperationError::Refused(format!(
-                        "{done}; to go back further, name the generation: weir rollback NUMBER"
+                        "{done}; to go back further, give the generation: weir rollback NUMBER"
                     )));
                 }
-                self.refuse_second_rollback(current)?;
+                self.refuse_rollback_after_automatic_rollback(current)?;
                 self.store.read_generation(current)?.previous.ok_or_else(|| {
-                    ApplyOperationError::Refused(format!(
-                        "generation {current} is the first: there is none before it"
-                    ))
+                    ApplyOperationError::Refused(format!("generation {current} is the first one"))
                 })?
             }
         };
         if to == current {
-            return Err(ApplyOperationError::Refused(format!("generation {to} is in force")));
+            return Err(ApplyOperationError::Refused(format!(
+                "generation {to} is already in force"
+            )));
         }
-        self.restore_generation(to, REQUESTED_ROLLBACK, ignores_changes, start_supervisor)?;
+        self.restore_generation(to, REQUESTED_ROLLBACK, ignores_foreign_changes, start_supervisor)?;
         Ok(RestoredGeneration { from: current, to })
     }
 
-    /// Refuses to go back from the generation to which weir itself went back: whoever asks for the
-    /// one before means the one that was rolled back.
-    fn refuse_second_rollback(&self, current: u32) -> Result<(), ApplyOperationError> {
-        // Snapshots after it are of what others changed.
+    /// Refuses a rollback without a number after an automatic rollback: the generation that the user
+    /// wants to leave has already been rolled back.
+    fn refuse_rollback_after_automatic_rollback(
+        &self,
+        current: u32,
+    ) -> Result<(), ApplyOperationError> {
+        // Later snapshots contain foreign changes.
         let mut in_force = current;
         let mut records = Vec::new();
         for generation in self.store.list_generations()?.into_iter().rev() {
@@ -84,8 +88,8 @@ impl LockedGenerations {
             return Ok(());
         }
         Err(ApplyOperationError::Refused(format!(
-            "generation {newest} was rolled back already, since {reason}: generation {current} is \
-             in force; to go back further, name the generation: weir rollback NUMBER"
+            "generation {newest} was already rolled back because {reason}: generation {current} is in \
+             force; to go back further, give the generation: weir rollback NUMBER"
         )))
     }
 
@@ -94,14 +98,14 @@ impl LockedGenerations {
         &mut self,
         to: u32,
         reason: &str,
-        ignores_changes: bool,
+        ignores_foreign_changes: bool,
         start_supervisor: StartSupervisor<'_>,
     ) -> Result<(), ApplyOperationError> {
-        let (current, baseline) = require_current(&self.store.read_current()?)?;
+        let (current, baseline) = require_generation_in_force(&self.store.read_current()?)?;
         let target = self.store.read_generation(to)?;
         if target.outcome == GenerationOutcome::Prepared {
             return Err(ApplyOperationError::Refused(format!(
-                "generation {to} was never in force: apply its file"
+                "generation {to} was never in force: apply its files instead"
             )));
         }
         let recorded = self.store.read_ruleset(current)?;
@@ -109,34 +113,35 @@ impl LockedGenerations {
         tables.extend(self.store.read_ruleset(to)?.tables());
         tables.sort();
         tables.dedup();
-        let mut wanted = resolve_ruleset(&self.store, to, baseline, &tables)?;
-        let present = read_present(&tables, &[&recorded, &wanted])?;
-        let from = self.save_leaving_generation(
+        let mut wanted = read_ruleset_completed_from_baseline(&self.store, to, baseline, &tables)?;
+        let present = read_tables_and_sets_in_force(&tables, &[&recorded, &wanted])?;
+        let from = self.save_outgoing_generation(
             &recorded,
             &present.ruleset,
-            ignores_changes,
+            ignores_foreign_changes,
             &["weir".to_owned(), "rollback".to_owned()],
         )?;
-        let originals = [load_originals(&self.store, from)?, load_originals(&self.store, to)?];
+        let originals =
+            [read_original_rules(&self.store, from)?, read_original_rules(&self.store, to)?];
         let pending = self.store.read_journal()?;
         let boot_id = weir_kernel::boot_clock::read_boot_id()?;
         let ids = [from, to, baseline];
         let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
         reason.clone_into(&mut journal.reason);
-        journal.steps = plan_steps(&present, &wanted);
+        journal.steps = plan_apply_steps(&present, &wanted);
         journal.supervisor = Some(start_supervisor()?);
         self.store.write_journal(&journal)?;
         let mut change = || {
-            let counters = self.read_counters_now(&present.ruleset)?;
+            let counters = self.read_current_counters(&present.ruleset)?;
             carry_counters(&originals[0], &counters, &originals[1], &mut wanted);
-            let replaced = self.change_to(&present, &wanted)?;
-            add_late_counts(&originals[0], [&counters, &replaced], &originals[1])
+            let replaced = self.change_ruleset_to(&present, &wanted)?;
+            add_counts_during_change(&originals[0], [&counters, &replaced], &originals[1])
         };
         if let Err(cause) = change() {
-            let back = resolve_ruleset(&self.store, from, baseline, &tables)?;
-            if let Err(undo) = self.go_back_to(&back, &wanted) {
+            let back = read_ruleset_completed_from_baseline(&self.store, from, baseline, &tables)?;
+            if let Err(undo) = self.restore_ruleset(&back, &wanted) {
                 let (cause, undo) = (Box::new(cause), Box::new(undo));
-                return Err(ApplyOperationError::NotUndone { cause, generation: from, undo });
+                return Err(ApplyOperationError::UndoFailed { cause, generation: from, undo });
             }
             match pending {
                 Some(pending) => self.store.write_journal(&pending)?,
@@ -148,46 +153,46 @@ impl LockedGenerations {
         self.store.write_journal(&journal)?;
         self.store.write_current(to, baseline)?;
         if current == from {
-            self.record_outcome(from, &rolled_back(reason))?;
+            self.record_outcome(from, &rolled_back_outcome(reason))?;
         }
         self.store.remove_journal()?;
-        self.check_restored(&wanted)
+        self.check_restored_tables(&wanted)
     }
 
-    /// Compares what is in force with what was restored.
-    fn check_restored(&self, wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
+    /// Compares the ruleset in force with the restored one.
+    fn check_restored_tables(&self, wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
         let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
-        let present = read_present(&tables, &[wanted])?.ruleset;
+        let present = read_tables_and_sets_in_force(&tables, &[wanted])?.ruleset;
         for (table, text) in &wanted.legacy_tables {
             if !have_equal_rules(text, &present.legacy_tables[table]) {
                 return Err(ApplyOperationError::Refused(format!(
-                    "table {table} was restored, but the kernel lists other rules now"
+                    "table {table} was restored, but the kernel now lists other rules"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Saves what is in force with the current generation, counters included. What others changed
-    /// becomes a generation of its own if it is to be ignored. Returns the generation that is in
-    /// force.
-    pub(super) fn save_leaving_generation(
+    /// Saves the ruleset in force, with counters, in the current generation. With
+    /// `ignores_foreign_changes`, a changed ruleset is saved as a generation of its own. Returns the
+    /// generation that is in force.
+    pub(super) fn save_outgoing_generation(
         &mut self,
         recorded: &KernelRuleset,
         present: &KernelRuleset,
-        ignores_changes: bool,
+        ignores_foreign_changes: bool,
         command: &[String],
     ) -> Result<u32, ApplyOperationError> {
-        let (current, baseline) = require_current(&self.store.read_current()?)?;
+        let (current, baseline) = require_generation_in_force(&self.store.read_current()?)?;
         let mut leaving = present.clone();
         leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
         leaving.sets.retain(|set, _| recorded.sets.contains_key(set));
-        match refuse_changes_by_others(recorded, &leaving, current) {
+        match check_unchanged_by_others(recorded, &leaving, current) {
             Ok(()) => {
-                self.store.write_ruleset(current, &with_foreign_sets(leaving)?)?;
+                self.store.write_ruleset(current, &add_foreign_sets(leaving)?)?;
                 Ok(current)
             }
-            Err(_) if ignores_changes => {
+            Err(_) if ignores_foreign_changes => {
                 let generation = self.save_changes_by_others(current, leaving, command)?;
                 self.store.write_current(generation, baseline)?;
                 Ok(generation)

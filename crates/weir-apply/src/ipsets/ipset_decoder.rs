@@ -1,4 +1,4 @@
-//! Sets and elements of the kernel as the model of what `ipset save` prints.
+//! Decodes sets and elements of the kernel into the model, like the output of `ipset save`.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ pub(crate) struct DecodedSet {
     elements: Vec<Element>,
 }
 
-/// Something of a set that weir does not know.
-pub(crate) struct UndecodedIpset {
+/// A type or attribute of a set that weir does not know.
+pub(crate) struct UnknownIpsetPart {
     pub set: SharedName,
     /// Its type, or the number of the attribute.
     pub attribute: String,
 }
 
-/// Malformed bytes, or something that weir does not know.
-type Decoded<T> = Result<Result<T, UndecodedIpset>, MalformedNetlink>;
+/// A decoded part; the inner error is an unknown part, the outer one malformed bytes.
+type DecodingResult<T> = Result<Result<T, UnknownIpsetPart>, MalformedNetlink>;
 
 impl DecodedSet {
     /// A set without elements.
     pub(crate) fn from_header(
         identity: &IpsetIdentity,
         attributes: NetlinkAttributes<'_>,
-    ) -> Decoded<DecodedSet> {
+    ) -> DecodingResult<DecodedSet> {
         let name = SharedName::from(&*identity.name);
-        let undecoded = |attribute| UndecodedIpset { set: name.clone(), attribute };
+        let undecoded = |attribute| UnknownIpsetPart { set: name.clone(), attribute };
         let Some(kind) = parse_ipset_type_name(&identity.type_name) else {
             return Ok(Err(undecoded(format!("the type {}", identity.type_name))));
         };
@@ -63,12 +63,12 @@ impl DecodedSet {
         Ok(Ok(DecodedSet { set, elements: Vec::new() }))
     }
 
-    pub(crate) fn add_element(&mut self, attributes: NetlinkAttributes<'_>) -> Decoded<()> {
+    pub(crate) fn add_element(&mut self, attributes: NetlinkAttributes<'_>) -> DecodingResult<()> {
         match decode_element(&self.set, attributes)? {
             Ok(element) => self.elements.push(element),
             Err(attribute) => {
                 let attribute = format!("attribute {attribute} of an element");
-                return Ok(Err(UndecodedIpset { set: self.set.name.clone(), attribute }));
+                return Ok(Err(UnknownIpsetPart { set: self.set.name.clone(), attribute }));
             }
         }
         Ok(Ok(()))
@@ -120,7 +120,7 @@ fn decode_set_options(
             | IPSET_ATTR_ELEMENTS
             | IPSET_ATTR_REFERENCES
             | IPSET_ATTR_MEMSIZE => {}
-            // A netmask that is a bit mask (Linux 6.2); its other attributes are unknown, too.
+            // For example a bit mask as netmask (Linux 6.2).
             unknown => return Ok(Err(unknown)),
         }
     }
@@ -142,18 +142,18 @@ pub(crate) fn decode_address(attribute: NetlinkAttribute<'_>) -> Result<Addr, Ma
 
 /// Attributes of an element by their number.
 struct ElementAttributes<'a> {
-    by_number: [Option<NetlinkAttribute<'a>>; ELEMENT_ATTRIBUTES],
+    by_number: [Option<NetlinkAttribute<'a>>; ELEMENT_ATTRIBUTE_COUNT],
 }
 
-/// One more than the largest number that is known.
-const ELEMENT_ATTRIBUTES: usize = IPSET_ATTR_SKBQUEUE as usize + 1;
-/// What pads numbers of eight bytes to their alignment (`IPSET_ATTR_PAD`).
+/// One more than the largest known number.
+const ELEMENT_ATTRIBUTE_COUNT: usize = IPSET_ATTR_SKBQUEUE as usize + 1;
+/// Padding that aligns numbers of eight bytes.
 const IPSET_ATTR_PAD: u16 = 30;
 
 impl<'a> ElementAttributes<'a> {
-    /// The error is the number of an unknown one.
+    /// The error is the number of an unknown attribute.
     fn index(attributes: NetlinkAttributes<'a>) -> Result<ElementAttributes<'a>, u16> {
-        let mut by_number = [None; ELEMENT_ATTRIBUTES];
+        let mut by_number = [None; ELEMENT_ATTRIBUTE_COUNT];
         for attribute in attributes.iter() {
             match by_number.get_mut(usize::from(attribute.kind)) {
                 Some(place) => *place = Some(attribute),

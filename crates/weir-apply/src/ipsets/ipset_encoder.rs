@@ -1,4 +1,4 @@
-//! Sets and elements of the model as attributes of the kernel
+//! Encodes sets and elements of the model as netlink attributes
 //! (net/netfilter/ipset/ip_set_hash_*.c, ip_set_bitmap_*.c, ip_set_list_set.c).
 
 use weir_kernel::ipset_protocol::*;
@@ -10,8 +10,7 @@ use weir_syntax::ipset::ipset_type_name;
 
 use crate::ApplyError;
 
-/// The last revision of each type that ipset 7.17 knows: a set of a later one could not be listed
-/// by it.
+/// The latest revision of each type that ipset 7.17 knows: it could not list a set of a later one.
 pub(crate) const KNOWN_TYPE_REVISIONS: [(&str, u8); 16] = [
     ("bitmap:ip", 3),
     ("bitmap:ip,mac", 3),
@@ -43,8 +42,8 @@ pub(crate) fn choose_identity(
 ) -> Result<IpsetIdentity, ApplyError> {
     let type_name = type_name(set);
     let address_family = match set.family {
-        Some(Family::V4) => libc_family(Family::V4),
-        Some(Family::V6) => libc_family(Family::V6),
+        Some(Family::V4) => address_family_number(Family::V4),
+        Some(Family::V6) => address_family_number(Family::V6),
         None => AF_UNSPEC,
     };
     let kernel = socket.read_type_revisions(&type_name, address_family)?;
@@ -57,7 +56,7 @@ const AF_UNSPEC: u8 = 0;
 const AF_INET: u8 = 2;
 pub(super) const AF_INET6: u8 = 10;
 
-const fn libc_family(family: Family) -> u8 {
+const fn address_family_number(family: Family) -> u8 {
     match family {
         Family::V4 => AF_INET,
         Family::V6 => AF_INET6,
@@ -74,19 +73,19 @@ pub(crate) fn put_set_options(data: &mut AttributeWriter, set: &IpSet) {
                 put_address(data, IPSET_ATTR_IP_TO, *last, Family::V4);
             }
             SetOption::PortRange(first, last) => {
-                data.put_marked_network_order(IPSET_ATTR_PORT, &first.to_be_bytes());
-                data.put_marked_network_order(IPSET_ATTR_PORT_TO, &last.to_be_bytes());
+                data.put_with_network_order_flag(IPSET_ATTR_PORT, &first.to_be_bytes());
+                data.put_with_network_order_flag(IPSET_ATTR_PORT_TO, &last.to_be_bytes());
             }
             SetOption::Netmask(len) => data.put(IPSET_ATTR_NETMASK, &[*len]),
-            SetOption::HashSize(size) => put_number(data, IPSET_ATTR_HASHSIZE, *size),
+            SetOption::HashSize(size) => put_network_order_u32(data, IPSET_ATTR_HASHSIZE, *size),
             SetOption::BucketSize(size) => data.put(IPSET_ATTR_BUCKETSIZE, &[*size]),
-            SetOption::InitVal(value) => put_number(data, IPSET_ATTR_INITVAL, *value),
-            SetOption::MaxElem(count) => put_number(data, IPSET_ATTR_MAXELEM, *count),
+            SetOption::InitVal(value) => put_network_order_u32(data, IPSET_ATTR_INITVAL, *value),
+            SetOption::MaxElem(count) => put_network_order_u32(data, IPSET_ATTR_MAXELEM, *count),
             SetOption::DefaultElementTimeout(seconds) => {
-                put_number(data, IPSET_ATTR_TIMEOUT, *seconds);
+                put_network_order_u32(data, IPSET_ATTR_TIMEOUT, *seconds);
             }
-            SetOption::ListSize(size) => put_number(data, IPSET_ATTR_SIZE, *size),
-            SetOption::MarkMask(mask) => put_number(data, IPSET_ATTR_MARKMASK, *mask),
+            SetOption::ListSize(size) => put_network_order_u32(data, IPSET_ATTR_SIZE, *size),
+            SetOption::MarkMask(mask) => put_network_order_u32(data, IPSET_ATTR_MARKMASK, *mask),
             SetOption::Counters => flags |= IPSET_FLAG_WITH_COUNTERS,
             SetOption::Comment => flags |= IPSET_FLAG_WITH_COMMENT,
             SetOption::SkbInfo => flags |= IPSET_FLAG_WITH_SKBINFO,
@@ -94,12 +93,12 @@ pub(crate) fn put_set_options(data: &mut AttributeWriter, set: &IpSet) {
         }
     }
     if flags != 0 {
-        put_number(data, IPSET_ATTR_CADT_FLAGS, flags);
+        put_network_order_u32(data, IPSET_ATTR_CADT_FLAGS, flags);
     }
 }
 
-fn put_number(data: &mut AttributeWriter, attribute: u16, number: u32) {
-    data.put_marked_network_order(attribute, &number.to_be_bytes());
+fn put_network_order_u32(data: &mut AttributeWriter, attribute: u16, number: u32) {
+    data.put_with_network_order_flag(attribute, &number.to_be_bytes());
 }
 
 /// Writes an address as `nla_put_ipaddr4` and `nla_put_ipaddr6` do.
@@ -107,10 +106,10 @@ pub(crate) fn put_address(data: &mut AttributeWriter, attribute: u16, addr: Addr
     data.put_nested(attribute, |address| match family {
         Family::V4 => {
             let bytes = (addr.0 as u32).to_be_bytes();
-            address.put_marked_network_order(IPSET_ATTR_IPADDR_IPV4, &bytes);
+            address.put_with_network_order_flag(IPSET_ATTR_IPADDR_IPV4, &bytes);
         }
         Family::V6 => {
-            address.put_marked_network_order(IPSET_ATTR_IPADDR_IPV6, &addr.0.to_be_bytes());
+            address.put_with_network_order_flag(IPSET_ATTR_IPADDR_IPV6, &addr.0.to_be_bytes());
         }
     });
 }
@@ -180,7 +179,7 @@ fn parse_skbprio(text: &str) -> Option<u32> {
     Some(number(major)? << 16 | number(minor)?)
 }
 
-/// Writes the attributes of an element that [`find_unencodable_word`] has nothing against.
+/// Writes the attributes of an element in which [`find_unencodable_word`] finds nothing.
 pub(crate) fn put_element(data: &mut AttributeWriter, encodable: EncodableElement<'_>) {
     let EncodableElement { set, element } = encodable;
     let family = set.family.unwrap_or(Family::V4);
@@ -198,7 +197,7 @@ pub(crate) fn put_element(data: &mut AttributeWriter, encodable: EncodableElemen
                 }
             }
             ElementPart::ProtoAndPort { proto, port_or_icmp_type_and_code } => {
-                data.put_marked_network_order(
+                data.put_with_network_order_flag(
                     IPSET_ATTR_PORT,
                     &port_or_icmp_type_and_code.to_be_bytes(),
                 );
@@ -207,7 +206,7 @@ pub(crate) fn put_element(data: &mut AttributeWriter, encodable: EncodableElemen
                 }
             }
             ElementPart::Mac(mac) => data.put(IPSET_ATTR_ETHER, mac),
-            ElementPart::Mark(mark) => put_number(data, IPSET_ATTR_MARK, *mark),
+            ElementPart::Mark(mark) => put_network_order_u32(data, IPSET_ATTR_MARK, *mark),
             ElementPart::Iface { physdev, name } => {
                 data.put_text(IPSET_ATTR_IFACE, name);
                 flags |= if *physdev { IPSET_FLAG_PHYSDEV } else { 0 };
@@ -216,22 +215,22 @@ pub(crate) fn put_element(data: &mut AttributeWriter, encodable: EncodableElemen
         }
     }
     if let Some(seconds) = element.timeout {
-        put_number(data, IPSET_ATTR_TIMEOUT, seconds);
+        put_network_order_u32(data, IPSET_ATTR_TIMEOUT, seconds);
     }
     if let Some(counters) = element.counters {
-        data.put_marked_network_order(IPSET_ATTR_PACKETS, &counters.packets.to_be_bytes());
-        data.put_marked_network_order(IPSET_ATTR_BYTES, &counters.bytes.to_be_bytes());
+        data.put_with_network_order_flag(IPSET_ATTR_PACKETS, &counters.packets.to_be_bytes());
+        data.put_with_network_order_flag(IPSET_ATTR_BYTES, &counters.bytes.to_be_bytes());
     }
     if let Some(comment) = &element.comment {
         data.put_text(IPSET_ATTR_COMMENT, comment);
     }
     flags |= put_other_words(data, element);
     if flags != 0 {
-        put_number(data, IPSET_ATTR_CADT_FLAGS, flags);
+        put_network_order_u32(data, IPSET_ATTR_CADT_FLAGS, flags);
     }
 }
 
-/// Writes what `skbinfo` gives; returns the flags of other words.
+/// Writes the `skbinfo` attributes; returns the flags of other words.
 fn put_other_words(data: &mut AttributeWriter, element: &Element) -> u32 {
     let mut flags = 0;
     let mut words = element.other_words.iter();
@@ -244,14 +243,18 @@ fn put_other_words(data: &mut AttributeWriter, element: &Element) -> u32 {
         match word.as_str() {
             "skbmark" => {
                 let mark = parse_skbmark(value).unwrap_or_default();
-                data.put_marked_network_order(IPSET_ATTR_SKBMARK, &mark.to_be_bytes());
+                data.put_with_network_order_flag(IPSET_ATTR_SKBMARK, &mark.to_be_bytes());
             }
             "skbprio" => {
-                put_number(data, IPSET_ATTR_SKBPRIO, parse_skbprio(value).unwrap_or_default());
+                put_network_order_u32(
+                    data,
+                    IPSET_ATTR_SKBPRIO,
+                    parse_skbprio(value).unwrap_or_default(),
+                );
             }
             _ => {
                 let queue: u16 = value.parse().unwrap_or_default();
-                data.put_marked_network_order(IPSET_ATTR_SKBQUEUE, &queue.to_be_bytes());
+                data.put_with_network_order_flag(IPSET_ATTR_SKBQUEUE, &queue.to_be_bytes());
             }
         }
     }

@@ -50,7 +50,7 @@ impl<'s> Transaction<'s> {
     /// Reads a table. One that is not in use is put in use, empty.
     ///
     /// # Errors
-    /// Where the kernel has no such table.
+    /// If the kernel has no such table.
     pub fn init(
         socket: &'s XtablesSocket,
         table: TableName,
@@ -89,7 +89,7 @@ impl<'s> Transaction<'s> {
     /// Creates a chain.
     ///
     /// # Errors
-    /// Where there is one of that name, or the name is none that iptables takes.
+    /// If there is one of that name, or the name is none that iptables takes.
     pub fn create_chain(&mut self, chain: &str) -> Result<(), ApplyError> {
         let invalid = chain.is_empty()
             || chain.len() > CHAIN_NAME_MAX_BYTES
@@ -110,7 +110,7 @@ impl<'s> Transaction<'s> {
     /// Deletes a chain that is empty and that no rule jumps to.
     ///
     /// # Errors
-    /// Where there is no such chain, or it is built in, in use or not empty.
+    /// If there is no such chain, or it is built in, in use or not empty.
     pub fn delete_chain(&mut self, chain: &str) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
         let found = &self.draft.chains[index];
@@ -139,7 +139,7 @@ impl<'s> Transaction<'s> {
     /// Appends a rule. Its counts, if it has any, are what it begins with.
     ///
     /// # Errors
-    /// Where there is no such chain, or a chain or set that the rule names, or weir does not know a
+    /// If there is no such chain, or a chain or set that the rule names, or weir does not know a
     /// match or target of it.
     pub fn append_rule(&mut self, chain: &str, rule: &Rule) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
@@ -167,7 +167,7 @@ impl<'s> Transaction<'s> {
     /// Deletes the first rule that says the same, whatever it has counted.
     ///
     /// # Errors
-    /// Where there is no such chain or no such rule.
+    /// If there is no such chain or no such rule.
     pub fn delete_rule(&mut self, chain: &str, rule: &Rule) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
         let verdict = self.encode_rule(index, usize::MAX, rule)?;
@@ -193,7 +193,7 @@ impl<'s> Transaction<'s> {
     /// Deletes the rule of a number, from 1.
     ///
     /// # Errors
-    /// Where there is no such chain or no rule of that number.
+    /// If there is no such chain or no rule of that number.
     pub fn delete_rule_of_number(&mut self, chain: &str, number: usize) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
         let length = self.draft.chains[index].rules.len();
@@ -210,7 +210,7 @@ impl<'s> Transaction<'s> {
     /// Deletes all rules of a chain.
     ///
     /// # Errors
-    /// Where there is no such chain.
+    /// If there is no such chain.
     pub fn flush_entries(&mut self, chain: &str) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
         self.is_changed |= !self.draft.chains[index].rules.is_empty();
@@ -221,7 +221,7 @@ impl<'s> Transaction<'s> {
     /// The policy of a built-in chain; none for another chain.
     ///
     /// # Errors
-    /// Where there is no such chain.
+    /// If there is no such chain.
     pub fn find_policy(&self, chain: &str) -> Result<Option<Policy>, ApplyError> {
         let found = &self.draft.chains[self.find_chain(chain)?];
         let policy = if found.policy_drops { Policy::Drop } else { Policy::Accept };
@@ -231,7 +231,7 @@ impl<'s> Transaction<'s> {
     /// Sets the policy of a built-in chain. Its counts begin at zero if that changes the policy.
     ///
     /// # Errors
-    /// Where there is no such chain, or it is not built in.
+    /// If there is no such chain, or it is not built in.
     pub fn set_policy(&mut self, chain: &str, policy: Policy) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
         let found = &mut self.draft.chains[index];
@@ -252,7 +252,7 @@ impl<'s> Transaction<'s> {
     /// The rules of a chain, in order.
     ///
     /// # Errors
-    /// Where there is no such chain.
+    /// If there is no such chain.
     pub fn list_rules(&mut self, chain: &str) -> Result<Vec<ListedRule>, ApplyError> {
         let index = self.find_chain(chain)?;
         let (draft, decoder, sets) = (&self.draft, &mut self.decoder, &self.sets);

@@ -1,5 +1,5 @@
-//! Reading what is in force in the current network namespace. Reading changes nothing: a table of
-//! legacy iptables that is not in use is not put in use, and no module is loaded.
+//! Reading the ruleset in force in the current network namespace. Reading changes nothing: no table
+//! of legacy iptables is created, and no module is loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,37 +11,37 @@ use weir_kernel::xtables::XtablesSocket;
 use weir_model::{Family, Ruleset, TableName};
 
 use super::{FamilyTable, KernelRuleset, empty_table_text};
-use crate::ruleset_tools::read_from_tool;
+use crate::ruleset_tools::read_tool_output;
 use crate::xtables::{KernelTable, SetIndices, decode_table};
 use crate::{ApplyError, ApplyOperationError};
 
 /// Prefix of the nft tables that replace iptables tables.
 const NFT_TABLE_PREFIX: &str = "weir_";
-/// Prefix of their copies, which are in force for a moment next to them.
-pub const NFT_COPY_PREFIX: &str = "weir_new_";
-/// A set that is filled to be swapped with another has a name with this prefix.
+/// Prefix of their copies, which are temporarily in force in addition to them.
+pub const NFT_COPY_TABLE_PREFIX: &str = "weir_new_";
+/// Prefix of spare sets, which are filled and then swapped with another set.
 const SPARE_SET_PREFIX: &str = "weir-spare-";
 
-/// What is in force of a ruleset, and what an interrupted change left.
+/// A ruleset in force, and leftovers of an interrupted change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesetInForce {
-    /// The units that were asked for, and all tables of the nft form.
+    /// The requested tables and sets, and all tables of the nft form.
     pub ruleset: KernelRuleset,
-    /// Copies of tables of the nft form that an interrupted change left, with the names of the
-    /// tables themselves.
+    /// Copies of tables of the nft form left by an interrupted change, with the names of the tables
+    /// themselves.
     pub nft_copies: BTreeMap<FamilyTable, String>,
-    /// Sets that an interrupted change filled, to be swapped with the sets of these names.
+    /// Names of the sets that have a spare set left by an interrupted change.
     pub spare_sets: Vec<String>,
 }
 
-/// Names of the sets to read; others are not looked at.
+/// Names of the sets to read.
 #[derive(Clone, Copy, Debug)]
 pub struct SetSelection<'n>(pub &'n [String]);
 
 /// Reads tables of legacy iptables, all tables of the nft form, and sets.
 ///
 /// # Errors
-/// Where weir is not root, a tool is missing or fails, or the kernel refuses.
+/// If weir is not root, a tool is missing or fails, or the kernel refuses.
 pub fn read_ruleset_in_force(
     tables: &[FamilyTable],
     sets: SetSelection<'_>,
@@ -53,9 +53,9 @@ pub fn read_ruleset_in_force(
     }
     for (table, is_copy) in list_nft_form_tables()? {
         if is_copy {
-            let name = format!("{NFT_COPY_PREFIX}{}", table.table);
-            let listing = read_from_tool(&["nft", "list", "table", table.nft_family(), &name])?;
-            let text = listing.replacen(NFT_COPY_PREFIX, NFT_TABLE_PREFIX, 1);
+            let name = format!("{NFT_COPY_TABLE_PREFIX}{}", table.table);
+            let listing = read_tool_output(&["nft", "list", "table", table.nft_family(), &name])?;
+            let text = listing.replacen(NFT_COPY_TABLE_PREFIX, NFT_TABLE_PREFIX, 1);
             found.nft_copies.insert(table, text);
         } else {
             found.ruleset.nft_tables.insert(table, read_nft_table_text(table)?);
@@ -76,8 +76,8 @@ pub fn read_ruleset_in_force(
     Ok(found)
 }
 
-/// Reads the sets that rules of legacy iptables name and that are not the ruleset's own, and the sets
-/// that these list.
+/// Reads the foreign sets that rules of legacy iptables use: sets that weir did not create, and the
+/// members of lists among them.
 pub(crate) fn read_foreign_sets(
     ruleset: &KernelRuleset,
 ) -> Result<BTreeMap<String, String>, ApplyOperationError> {
@@ -105,9 +105,9 @@ pub(crate) fn read_foreign_sets(
     Ok(found)
 }
 
-/// The name under which a set is filled that is to be swapped with another.
+/// The name of the spare set of a set.
 pub(crate) fn spare_set_name(set: &str) -> String {
-    // Names of sets have 31 bytes at most.
+    // Names of sets have at most 31 bytes.
     let digest = weir_artefact::sha256_hex(set.as_bytes());
     format!("{SPARE_SET_PREFIX}{}", &digest[..16])
 }
@@ -115,7 +115,7 @@ pub(crate) fn spare_set_name(set: &str) -> String {
 /// Whether the kernel has a table of legacy iptables in this namespace.
 ///
 /// # Errors
-/// Where weir is not root.
+/// If weir is not root.
 pub fn is_legacy_table_in_use(table: FamilyTable) -> Result<bool, ApplyOperationError> {
     let file = match table.family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
@@ -128,11 +128,11 @@ pub fn is_legacy_table_in_use(table: FamilyTable) -> Result<bool, ApplyOperation
     }
 }
 
-/// The text of a table of legacy iptables, with counters and without comment lines; that of a table
-/// that is not in use is empty.
+/// The text of a table of legacy iptables, with counters and without comment lines; an empty table if
+/// it is not in use.
 ///
 /// # Errors
-/// Where weir is not root, or neither weir nor the tool can read the table.
+/// If weir is not root, or neither weir nor the tool can read the table.
 pub fn read_legacy_table_text(table: FamilyTable) -> Result<String, ApplyOperationError> {
     if !is_legacy_table_in_use(table)? {
         return Ok(empty_table_text(table.table));
@@ -148,7 +148,7 @@ pub fn read_legacy_table_text(table: FamilyTable) -> Result<String, ApplyOperati
         Family::V4 => "iptables-legacy-save",
         Family::V6 => "ip6tables-legacy-save",
     };
-    let text = read_from_tool(&[tool, "-c", "-t", table.table.as_str()])?;
+    let text = read_tool_output(&[tool, "-c", "-t", table.table.as_str()])?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     Ok(lines.flat_map(|line| [line, "\n"]).collect())
 }
@@ -165,7 +165,7 @@ fn list_nft_form_tables() -> Result<Vec<(FamilyTable, bool)>, ApplyOperationErro
             "ip6" => Family::V6,
             _ => return None,
         };
-        let (name, is_copy) = match name.strip_prefix(NFT_COPY_PREFIX) {
+        let (name, is_copy) = match name.strip_prefix(NFT_COPY_TABLE_PREFIX) {
             Some(rest) => (rest, true),
             None => (name.strip_prefix(NFT_TABLE_PREFIX)?, false),
         };
@@ -177,16 +177,16 @@ fn list_nft_form_tables() -> Result<Vec<(FamilyTable, bool)>, ApplyOperationErro
 /// The listing of an nft table, which loads it again.
 ///
 /// # Errors
-/// Where there is no such table.
+/// If there is no such table.
 pub fn read_nft_table_text(table: FamilyTable) -> Result<String, ApplyOperationError> {
     let name = format!("{NFT_TABLE_PREFIX}{}", table.table);
-    read_from_tool(&["nft", "list", "table", table.nft_family(), &name])
+    read_tool_output(&["nft", "list", "table", table.nft_family(), &name])
 }
 
 /// The names of all sets of ipset; none if the kernel has no ipset loaded.
 ///
 /// # Errors
-/// Where weir is not root.
+/// If weir is not root.
 pub fn list_set_names() -> Result<Vec<String>, ApplyOperationError> {
     if !KernelFeature::Ipset.is_loaded() {
         return Ok(Vec::new());
@@ -196,7 +196,7 @@ pub fn list_set_names() -> Result<Vec<String>, ApplyOperationError> {
         Err(error) if error.kind() == Some(std::io::ErrorKind::PermissionDenied) => {
             return Err(ApplyError::from(error).into());
         }
-        // Built into the netlink of the kernel, but not there.
+        // The netlink part of ipset is built into the kernel, but ipset itself is missing.
         Err(_) => Vec::new(),
     };
     Ok(sets.into_iter().map(|set| set.name).collect())
@@ -205,7 +205,7 @@ pub fn list_set_names() -> Result<Vec<String>, ApplyOperationError> {
 /// The text of a set.
 ///
 /// # Errors
-/// Where there is no such set, or the tool is missing.
+/// If there is no such set, or the tool is missing.
 pub fn read_set_text(set: &str) -> Result<String, ApplyOperationError> {
-    read_from_tool(&["ipset", "save", set])
+    read_tool_output(&["ipset", "save", set])
 }

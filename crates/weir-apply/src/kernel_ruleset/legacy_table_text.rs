@@ -6,10 +6,10 @@ use weir_model::{Family, TableName};
 
 use super::FamilyTable;
 
-/// Prefix of the empty chain that says which artefact a table is of.
+/// Prefix of the empty chain that names the artefact of a table.
 const ARTEFACT_MARK_PREFIX: &str = ":weir:";
 
-/// The tables of a text of `iptables-save`, each by itself. Lines outside of tables are dropped.
+/// Splits a text of `iptables-save` into its tables. Lines outside of tables are dropped.
 pub fn split_tables(text: &str, family: Family) -> BTreeMap<FamilyTable, String> {
     let mut tables = BTreeMap::new();
     let mut open: Option<(FamilyTable, String)> = None;
@@ -27,15 +27,15 @@ pub fn split_tables(text: &str, family: Family) -> BTreeMap<FamilyTable, String>
     tables
 }
 
-/// A table without rules, which lets everything pass.
+/// A table without rules, which accepts everything.
 pub fn empty_table_text(table: TableName) -> String {
     let chains = table.hooks().iter().map(|hook| format!(":{} ACCEPT [0:0]\n", hook.chain_name()));
     format!("*{table}\n{}COMMIT\n", chains.collect::<String>())
 }
 
-/// The text with the empty chain that names an artefact, unless it has one.
-pub fn mark_table_text(text: &str, artefact_id: &str) -> String {
-    if artefact_mark_of_text(text).is_some() {
+/// Adds the empty chain that names the artefact, unless the text has one.
+pub fn add_artefact_mark(text: &str, artefact_id: &str) -> String {
+    if find_artefact_mark(text).is_some() {
         return text.to_owned();
     }
     let (mut marked, mut is_marked) = (String::with_capacity(text.len() + 32), false);
@@ -50,15 +50,15 @@ pub fn mark_table_text(text: &str, artefact_id: &str) -> String {
     marked
 }
 
-/// The artefact that a table is of, by the empty chain that names it.
-pub fn artefact_mark_of_text(text: &str) -> Option<&str> {
+/// The artefact of a table, according to the empty chain that names it.
+pub fn find_artefact_mark(text: &str) -> Option<&str> {
     let mut chains = text.lines().take_while(|line| line.starts_with(['*', ':']));
     chains.find_map(|line| line.strip_prefix(ARTEFACT_MARK_PREFIX)?.split(' ').next())
 }
 
-/// The first line that ends inside of quotes: a comment or name with a line break, which no tool
-/// reads again.
-pub fn find_broken_line(text: &str) -> Option<&str> {
+/// The first line that ends inside quotes, because of a comment or name with a line break, which no
+/// tool can read.
+pub fn find_line_with_unclosed_quote(text: &str) -> Option<&str> {
     let is_broken = |line: &&str| {
         let mut quotes = 0;
         let mut is_escaped = false;
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn a_mark_names_the_artefact_of_a_table() {
         let text = empty_table_text(TableName::Raw);
-        assert_eq!(artefact_mark_of_text(&text), None);
-        let marked = mark_table_text(&text, "0a1b2c3d");
-        assert_eq!(artefact_mark_of_text(&marked), Some("0a1b2c3d"));
-        assert_eq!(mark_table_text(&marked, "ffffffff"), marked);
+        assert_eq!(find_artefact_mark(&text), None);
+        let marked = add_artefact_mark(&text, "0a1b2c3d");
+        assert_eq!(find_artefact_mark(&marked), Some("0a1b2c3d"));
+        assert_eq!(add_artefact_mark(&marked, "ffffffff"), marked);
         assert_eq!(list_chain_names(&marked), ["PREROUTING", "OUTPUT", "weir:0a1b2c3d"]);
         let rule =
             "*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -m comment --comment \":weir:1 \"\nCOMMIT\n";
-        assert_eq!(artefact_mark_of_text(rule), None);
+        assert_eq!(find_artefact_mark(rule), None);
     }
 }

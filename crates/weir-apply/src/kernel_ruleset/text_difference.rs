@@ -1,12 +1,12 @@
-//! Whether two texts of a table or set say the same, apart from what changes from one moment to the
-//! next: counters, what is used up of a quota, the time that an element has left.
+//! Comparison of two texts of a table or set, ignoring values that change with traffic or time:
+//! counters, the used part of a quota, the remaining lifetime of an element.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// A line without the numbers that change while packets pass.
+/// A line without the numbers that change with traffic or time.
 ///
-/// Numbers inside of quotes are a comment's.
+/// Numbers inside quotes belong to a comment and are kept.
 pub fn remove_changing_numbers(line: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut words = line.split(' ');
@@ -54,14 +54,13 @@ fn is_counter_pair(word: &str) -> bool {
     inner.and_then(|pair| pair.split_once(':')).is_some_and(|(a, b)| is_number(a) && is_number(b))
 }
 
-/// Whether two texts have the same lines, apart from the numbers that change and from empty and
-/// comment lines. The order counts among the rules of a chain; elements of sets, chains and tables
-/// have none.
+/// Whether two texts have the same lines, ignoring changing numbers, empty lines and comment lines.
+/// The order matters for the rules of a chain, but not for elements of sets, chains and tables.
 pub fn have_equal_rules(a: &str, b: &str) -> bool {
     find_text_difference(a, b).is_none()
 }
 
-/// How two texts differ.
+/// The difference of two texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextDifference {
     /// Lines that only the first text has.
@@ -70,17 +69,17 @@ pub struct TextDifference {
     pub added_lines: Vec<String>,
 }
 
-/// The lines that only one of two texts has; none if the texts say the same.
+/// The lines that only one of two texts has; `None` if the texts are equal.
 pub fn find_text_difference(before: &str, after: &str) -> Option<TextDifference> {
-    let (old, new) = (list_placed_lines(before), list_placed_lines(after));
-    let mut balance: HashMap<&PlacedLine, isize> = HashMap::new();
+    let (old, new) = (list_lines_in_blocks(before), list_lines_in_blocks(after));
+    let mut balance: HashMap<&LineInBlock, isize> = HashMap::new();
     for line in &old {
         *balance.entry(line).or_default() -= 1;
     }
     for line in &new {
         *balance.entry(line).or_default() += 1;
     }
-    let mut take = |lines: &[PlacedLine], sign: isize| -> Vec<String> {
+    let mut take = |lines: &[LineInBlock], sign: isize| -> Vec<String> {
         let mut taken = Vec::new();
         for line in lines {
             if let Some(count) = balance.get_mut(line).filter(|count| **count * sign > 0) {
@@ -97,12 +96,12 @@ pub fn find_text_difference(before: &str, after: &str) -> Option<TextDifference>
 
 /// A line, with the chain or set that it is in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct PlacedLine {
+struct LineInBlock {
     block: String,
     text: String,
 }
 
-fn list_placed_lines(text: &str) -> Vec<PlacedLine> {
+fn list_lines_in_blocks(text: &str) -> Vec<LineInBlock> {
     let mut block = String::new();
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -122,16 +121,16 @@ fn list_placed_lines(text: &str) -> Vec<PlacedLine> {
         {
             let text = remove_changing_numbers(part.trim());
             if !text.is_empty() {
-                lines.push(PlacedLine { block: block.clone(), text });
+                lines.push(LineInBlock { block: block.clone(), text });
             }
         }
     }
     lines
 }
 
-/// The first rule whose place in its chain differs, in texts that have the same lines.
-fn find_order_difference(old: &[PlacedLine], new: &[PlacedLine]) -> Option<TextDifference> {
-    let is_ordered = |line: &&PlacedLine| {
+/// The first rule whose position in its chain differs, in texts that have the same lines.
+fn find_order_difference(old: &[LineInBlock], new: &[LineInBlock]) -> Option<TextDifference> {
+    let is_ordered = |line: &&LineInBlock| {
         !line.block.is_empty() && !line.block.starts_with("map ") && !line.block.starts_with("set ")
     };
     let mut by_block: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -156,14 +155,14 @@ fn find_order_difference(old: &[PlacedLine], new: &[PlacedLine]) -> Option<TextD
 /// As many lines as fit in a message.
 impl fmt::Display for TextDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN_MAX: usize = 5;
+        const SHOWN_LINES_MAX: usize = 5;
         let removed = self.removed_lines.iter().map(|line| ('-', line));
         let all: Vec<(char, &String)> =
             removed.chain(self.added_lines.iter().map(|line| ('+', line))).collect();
-        for (sign, line) in all.iter().take(SHOWN_MAX) {
+        for (sign, line) in all.iter().take(SHOWN_LINES_MAX) {
             write!(f, "\n  {sign} {line}")?;
         }
-        match all.len().saturating_sub(SHOWN_MAX) {
+        match all.len().saturating_sub(SHOWN_LINES_MAX) {
             0 => Ok(()),
             more => write!(f, "\n  … and {more} more lines"),
         }
@@ -175,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_do_not_make_a_difference_and_comments_do() {
+    fn different_comments_are_a_difference_and_counters_are_not() {
         let text = |n: u32, comment: &str| {
             format!(
                 "*filter\n:INPUT DROP [{n}:7]\n[{n}:8] -A INPUT -m comment --comment \"{comment}\" \
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_stand_for_numbers_elsewhere_hide_nothing() {
+    fn words_that_precede_counters_elsewhere_hide_no_difference() {
         let rule = |words: &str| format!("*raw\n[0:0] -A OUTPUT {words}\nCOMMIT\n");
         for word in ["used", "packets", "bytes", "expires", "[1:2]"] {
             let comment = |target: &str| rule(&format!("-m comment --comment {word} -j {target}"));
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_rules_makes_a_difference_and_that_of_elements_does_not() {
+    fn the_order_of_rules_is_a_difference_and_that_of_elements_is_not() {
         let rules = |a: &str, b: &str| {
             format!("*raw\n[0:0] -A OUTPUT -j {a}\n[0:0] -A OUTPUT -j {b}\nCOMMIT\n")
         };

@@ -1,4 +1,4 @@
-//! Actions of rules: effects, rejects and translations.
+//! Encodes actions of rules: effects, rejects and translations.
 
 use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
@@ -11,14 +11,14 @@ use super::loaded_value::{LoadDependency, NFT_CT_MARK, NFT_META_MARK, NFT_META_P
 use super::nft_table_name::nft_family_number;
 use super::rule_context::RuleContext;
 
-/// The first two bytes of an IP header have the type of service in them.
+/// The first two bytes of an IP header, which contain the type of service.
 const TYPE_OF_SERVICE_WORD: PayloadPlace =
     PayloadPlace { base: PayloadBase::Network, offset: 0, len: 2 };
 
 /// Adds the expressions of an effect.
 ///
 /// # Errors
-/// What cannot be encoded, as iptables names it.
+/// The effect that cannot be encoded, as an iptables option.
 pub(super) fn push_effect(
     expressions: &mut ExpressionList<'_>,
     family: Family,
@@ -43,11 +43,11 @@ pub(super) fn push_effect(
             push_dscp(expressions, family, xor_value >> 2);
         }
         Effect::Tos { clear_mask, .. } => {
-            return Err(format!("-j TOS under the mask {clear_mask:#04x}"));
+            return Err(format!("-j TOS with the mask {clear_mask:#04x}"));
         }
         Effect::Dscp(dscp) => push_dscp(expressions, family, *dscp),
         Effect::Ttl { op: TtlOperation::Set, value } => push_ttl(expressions, family, *value),
-        Effect::Ttl { .. } => return Err("-j TTL by a difference".to_owned()),
+        Effect::Ttl { .. } => return Err("-j TTL with an increment or decrement".to_owned()),
         Effect::Other(target) => match target.module {
             "LOG" => push_log(expressions, target)?,
             "NFLOG" => push_nflog(expressions, target)?,
@@ -58,7 +58,7 @@ pub(super) fn push_effect(
     Ok(())
 }
 
-/// Where a mark is.
+/// The object that a mark belongs to.
 #[derive(Clone, Copy)]
 enum MarkPlace {
     Packet,
@@ -74,7 +74,7 @@ impl MarkPlace {
     }
 }
 
-/// Puts a new mark into the first register.
+/// Computes a new mark in the first register.
 fn push_mark_value(
     expressions: &mut ExpressionList<'_>,
     old: MarkPlace,
@@ -89,8 +89,8 @@ fn push_mark_value(
     expressions.push_bitwise(FIRST_REGISTER, &mask, &xor);
 }
 
-/// Changes bits of two bytes of the header.
-fn push_word_change(
+/// Changes bits in two bytes of a header.
+fn push_header_word_change(
     expressions: &mut ExpressionList<'_>,
     place: PayloadPlace,
     kept_mask: u16,
@@ -106,12 +106,24 @@ fn push_word_change(
 fn push_dscp(expressions: &mut ExpressionList<'_>, family: Family, dscp: u8) {
     let is_v4 = family == Family::V4;
     let (kept, shift) = if is_v4 { (0xff03, 2) } else { (0xf03f, 6) };
-    push_word_change(expressions, TYPE_OF_SERVICE_WORD, kept, u16::from(dscp) << shift, is_v4);
+    push_header_word_change(
+        expressions,
+        TYPE_OF_SERVICE_WORD,
+        kept,
+        u16::from(dscp) << shift,
+        is_v4,
+    );
 }
 
 fn push_ecn(expressions: &mut ExpressionList<'_>, family: Family, ecn: u8) {
     if family == Family::V4 {
-        return push_word_change(expressions, TYPE_OF_SERVICE_WORD, 0xfffc, ecn.into(), true);
+        return push_header_word_change(
+            expressions,
+            TYPE_OF_SERVICE_WORD,
+            0xfffc,
+            ecn.into(),
+            true,
+        );
     }
     // Bits 4 and 5 of the second byte.
     let place = PayloadPlace { base: PayloadBase::Network, offset: 1, len: 1 };
@@ -124,7 +136,7 @@ fn push_ttl(expressions: &mut ExpressionList<'_>, family: Family, ttl: u8) {
     match family {
         Family::V4 => {
             let place = PayloadPlace { base: PayloadBase::Network, offset: 8, len: 2 };
-            push_word_change(expressions, place, 0x00ff, u16::from(ttl) << 8, true);
+            push_header_word_change(expressions, place, 0x00ff, u16::from(ttl) << 8, true);
         }
         Family::V6 => {
             let place = PayloadPlace { base: PayloadBase::Network, offset: 7, len: 1 };
@@ -214,7 +226,7 @@ fn push_nflog(
     Ok(())
 }
 
-/// The same cases that can be printed (`print_effect` of weir-syntax).
+/// Encodes the cases that can be printed as nft text (`print_effect` of weir-syntax).
 fn push_connmark(
     expressions: &mut ExpressionList<'_>,
     target: &ExtensionTarget,
@@ -228,7 +240,7 @@ fn push_connmark(
         })
     };
     if has("left-shift-mark") || has("right-shift-mark") {
-        return Err("-j CONNMARK of a shifted mark".to_owned());
+        return Err("-j CONNMARK with a shifted mark".to_owned());
     }
     let (nfmask, ctmask) = (mask("nfmask"), mask("ctmask"));
     let mut push_masked = |mark: MarkPlace, mask: u32| {
@@ -257,14 +269,14 @@ fn push_connmark(
             expressions.push_ct_set(NFT_CT_MARK);
             Ok(())
         }
-        _ => Err("-j CONNMARK of some bits of one mark into another".to_owned()),
+        _ => Err("-j CONNMARK that copies some bits into another mark".to_owned()),
     }
 }
 
-/// Adds a reject, by the word of iptables.
+/// Adds a reject, given as the argument of `--reject-with`.
 ///
 /// # Errors
-/// A word that is not known.
+/// If the argument is unknown.
 pub(super) fn push_reject(
     expressions: &mut ExpressionList<'_>,
     context: &mut RuleContext<'_>,
@@ -302,10 +314,10 @@ pub(super) fn push_reject(
     Ok(())
 }
 
-/// Adds a translation.
+/// Adds an address translation.
 ///
 /// # Errors
-/// What cannot be encoded, as iptables names it.
+/// The effect that cannot be encoded, as an iptables option.
 pub(super) fn push_nat(
     expressions: &mut ExpressionList<'_>,
     family: Family,
@@ -324,18 +336,8 @@ pub(super) fn push_nat(
     let registers = push_nat_values(expressions, family, range);
     let flags = nat_flags(range);
     let mut masquerade_or_redirect = |name: &str, attributes: [u16; 3]| {
-        let [flags_attribute, min_attribute, max_attribute] = attributes;
-        expressions.push(name, |nat| {
-            if flags != 0 {
-                nat.put_be32(flags_attribute, flags);
-            }
-            if let Some(register) = registers.port_min {
-                nat.put_be32(min_attribute, register);
-            }
-            if let Some(register) = registers.port_max {
-                nat.put_be32(max_attribute, register);
-            }
-        });
+        let values = [flags, registers.port_min, registers.port_max];
+        expressions.push_with_numbers(name, &list_given_numbers(attributes, values));
     };
     match target {
         // `NFTA_MASQ_…` and `NFTA_REDIR_…`.
@@ -349,7 +351,7 @@ pub(super) fn push_nat(
     Ok(())
 }
 
-/// The registers that the values of a translation are in.
+/// The registers with the values of an address translation.
 #[derive(Default)]
 struct NatRegisters {
     addr_min: Option<u32>,
@@ -387,7 +389,8 @@ fn push_nat_values(
     registers
 }
 
-fn nat_flags(range: &NatRange) -> u32 {
+/// The flags of a translation; `None` if there are none.
+fn nat_flags(range: &NatRange) -> Option<u32> {
     const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 1 << 1;
     const NF_NAT_RANGE_PROTO_RANDOM: u32 = 1 << 2;
     const NF_NAT_RANGE_PERSISTENT: u32 = 1 << 3;
@@ -398,7 +401,15 @@ fn nat_flags(range: &NatRange) -> u32 {
         (range.persistent, NF_NAT_RANGE_PERSISTENT),
         (range.random_fully, NF_NAT_RANGE_PROTO_RANDOM_FULLY),
     ];
-    flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
+    flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).reduce(|a, b| a | b)
+}
+
+/// Attributes with the values that are given.
+fn list_given_numbers<const N: usize>(
+    attributes: [u16; N],
+    values: [Option<u32>; N],
+) -> Vec<(u16, u32)> {
+    attributes.into_iter().zip(values).filter_map(|(kind, value)| Some((kind, value?))).collect()
 }
 
 fn push_snat_or_dnat(
@@ -406,7 +417,7 @@ fn push_snat_or_dnat(
     family: Family,
     is_dnat: bool,
     registers: &NatRegisters,
-    flags: u32,
+    flags: Option<u32>,
 ) {
     const NFTA_NAT_TYPE: u16 = 1;
     const NFTA_NAT_FAMILY: u16 = 2;
@@ -415,22 +426,23 @@ fn push_snat_or_dnat(
     const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
     const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
     const NFTA_NAT_FLAGS: u16 = 7;
-    expressions.push("nat", |nat| {
-        nat.put_be32(NFTA_NAT_TYPE, is_dnat.into());
-        nat.put_be32(NFTA_NAT_FAMILY, nft_family_number(family).into());
-        let values = [
-            (NFTA_NAT_REG_ADDR_MIN, registers.addr_min),
-            (NFTA_NAT_REG_ADDR_MAX, registers.addr_max),
-            (NFTA_NAT_REG_PROTO_MIN, registers.port_min),
-            (NFTA_NAT_REG_PROTO_MAX, registers.port_max),
-        ];
-        for (attribute, register) in values {
-            if let Some(register) = register {
-                nat.put_be32(attribute, register);
-            }
-        }
-        if flags != 0 {
-            nat.put_be32(NFTA_NAT_FLAGS, flags);
-        }
-    });
+    let attributes = [
+        NFTA_NAT_TYPE,
+        NFTA_NAT_FAMILY,
+        NFTA_NAT_REG_ADDR_MIN,
+        NFTA_NAT_REG_ADDR_MAX,
+        NFTA_NAT_REG_PROTO_MIN,
+        NFTA_NAT_REG_PROTO_MAX,
+        NFTA_NAT_FLAGS,
+    ];
+    let values = [
+        Some(is_dnat.into()),
+        Some(nft_family_number(family).into()),
+        registers.addr_min,
+        registers.addr_max,
+        registers.port_min,
+        registers.port_max,
+        flags,
+    ];
+    expressions.push_with_numbers("nat", &list_given_numbers(attributes, values));
 }

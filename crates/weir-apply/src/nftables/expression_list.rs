@@ -1,8 +1,8 @@
-//! Expressions of a rule, as the kernel takes them: each has a name and attributes
+//! Expressions of a rule in netlink: each has a name and attributes
 //! (include/uapi/linux/netfilter/nf_tables.h, `NFTA_META_…` and so on).
 //!
 //! nft loads every value into the first register and compares it there. Only the key of a look-up
-//! and the values of a translation take several. Registers of 16 bytes have the numbers 1 to 4; the
+//! and the values of a translation use several registers. Registers of 16 bytes have the numbers 1 to 4; the
 //! parts of four bytes that they consist of have the numbers from 8.
 
 use weir_kernel::netlink::attribute::AttributeWriter;
@@ -21,7 +21,7 @@ const FIRST_SHORT_REGISTER: u32 = 8;
 /// Parts of four bytes that a register of 16 bytes consists of.
 const SHORT_REGISTERS_PER_REGISTER: u32 = 4;
 
-/// The number of the register that begins after so many parts of four bytes.
+/// The number of the register that begins after `parts` parts of four bytes.
 pub(super) const fn register_at(parts: u32) -> u32 {
     match parts % SHORT_REGISTERS_PER_REGISTER {
         0 => FIRST_REGISTER + parts / SHORT_REGISTERS_PER_REGISTER,
@@ -29,11 +29,11 @@ pub(super) const fn register_at(parts: u32) -> u32 {
     }
 }
 
-/// Where bytes of a packet are.
+/// The place of bytes in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PayloadPlace {
     pub base: PayloadBase,
-    /// Bytes from the begin of the header.
+    /// Bytes from the beginning of the header.
     pub offset: u32,
     /// Bytes.
     pub len: u32,
@@ -63,7 +63,7 @@ impl RegisterComparison {
     }
 }
 
-/// A set that a rule looks a value up in.
+/// A set in which a rule looks up a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LookedUpSet<'a> {
     pub name: &'a str,
@@ -86,32 +86,27 @@ impl<'w> ExpressionList<'w> {
         self.list.put_nested(NFTA_LIST_ELEM, |expression| put_expression(expression, name, fill));
     }
 
+    /// Adds an expression whose attributes are numbers.
+    pub(super) fn push_with_numbers(&mut self, name: &str, numbers: &[(u16, u32)]) {
+        self.push(name, |attributes| put_numbers(attributes, numbers));
+    }
+
     pub(super) fn push_meta_load(&mut self, key: u32, register: u32) {
         const NFTA_META_DREG: u16 = 1;
-        const NFTA_META_KEY: u16 = 2;
-        self.push("meta", |meta| {
-            meta.put_be32(NFTA_META_KEY, key);
-            meta.put_be32(NFTA_META_DREG, register);
-        });
+        self.push_with_numbers("meta", &[(NFTA_META_KEY, key), (NFTA_META_DREG, register)]);
     }
 
     pub(super) fn push_meta_set(&mut self, key: u32) {
-        const NFTA_META_KEY: u16 = 2;
         const NFTA_META_SREG: u16 = 3;
-        self.push("meta", |meta| {
-            meta.put_be32(NFTA_META_KEY, key);
-            meta.put_be32(NFTA_META_SREG, FIRST_REGISTER);
-        });
+        self.push_with_numbers("meta", &[(NFTA_META_KEY, key), (NFTA_META_SREG, FIRST_REGISTER)]);
     }
 
-    /// `direction`: 0 of the original packets, 1 of replies.
+    /// `direction`: 0 for the original direction, 1 for replies.
     pub(super) fn push_ct_load(&mut self, key: u32, direction: Option<u8>, register: u32) {
         const NFTA_CT_DREG: u16 = 1;
-        const NFTA_CT_KEY: u16 = 2;
         const NFTA_CT_DIRECTION: u16 = 3;
         self.push("ct", |ct| {
-            ct.put_be32(NFTA_CT_KEY, key);
-            ct.put_be32(NFTA_CT_DREG, register);
+            put_numbers(ct, &[(NFTA_CT_KEY, key), (NFTA_CT_DREG, register)]);
             if let Some(direction) = direction {
                 ct.put(NFTA_CT_DIRECTION, &[direction]);
             }
@@ -119,12 +114,8 @@ impl<'w> ExpressionList<'w> {
     }
 
     pub(super) fn push_ct_set(&mut self, key: u32) {
-        const NFTA_CT_KEY: u16 = 2;
         const NFTA_CT_SREG: u16 = 4;
-        self.push("ct", |ct| {
-            ct.put_be32(NFTA_CT_KEY, key);
-            ct.put_be32(NFTA_CT_SREG, FIRST_REGISTER);
-        });
+        self.push_with_numbers("ct", &[(NFTA_CT_KEY, key), (NFTA_CT_SREG, FIRST_REGISTER)]);
     }
 
     pub(super) fn push_payload_load(&mut self, place: PayloadPlace, register: u32) {
@@ -158,22 +149,23 @@ impl<'w> ExpressionList<'w> {
         const NFTA_CMP_OP: u16 = 2;
         const NFTA_CMP_DATA: u16 = 3;
         self.push("cmp", |cmp| {
-            cmp.put_be32(NFTA_CMP_SREG, FIRST_REGISTER);
-            cmp.put_be32(NFTA_CMP_OP, comparison as u32);
+            put_numbers(cmp, &[(NFTA_CMP_SREG, FIRST_REGISTER), (NFTA_CMP_OP, comparison as u32)]);
             put_value(cmp, NFTA_CMP_DATA, value);
         });
     }
 
-    /// The rule continues only if the first register is outside of a range.
-    pub(super) fn push_outside_of_range(&mut self, first: &[u8], last: &[u8]) {
+    /// Continues the rule only if the first register is outside the range.
+    pub(super) fn push_outside_range(&mut self, first: &[u8], last: &[u8]) {
         const NFTA_RANGE_SREG: u16 = 1;
         const NFTA_RANGE_OP: u16 = 2;
         const NFTA_RANGE_FROM_DATA: u16 = 3;
         const NFTA_RANGE_TO_DATA: u16 = 4;
         const NFT_RANGE_NEQ: u32 = 1;
         self.push("range", |range| {
-            range.put_be32(NFTA_RANGE_SREG, FIRST_REGISTER);
-            range.put_be32(NFTA_RANGE_OP, NFT_RANGE_NEQ);
+            put_numbers(
+                range,
+                &[(NFTA_RANGE_SREG, FIRST_REGISTER), (NFTA_RANGE_OP, NFT_RANGE_NEQ)],
+            );
             put_value(range, NFTA_RANGE_FROM_DATA, first);
             put_value(range, NFTA_RANGE_TO_DATA, last);
         });
@@ -186,10 +178,13 @@ impl<'w> ExpressionList<'w> {
         const NFTA_BITWISE_LEN: u16 = 3;
         const NFTA_BITWISE_MASK: u16 = 4;
         const NFTA_BITWISE_XOR: u16 = 5;
+        let numbers = [
+            (NFTA_BITWISE_SREG, register),
+            (NFTA_BITWISE_DREG, register),
+            (NFTA_BITWISE_LEN, mask.len() as u32),
+        ];
         self.push("bitwise", |bitwise| {
-            bitwise.put_be32(NFTA_BITWISE_SREG, register);
-            bitwise.put_be32(NFTA_BITWISE_DREG, register);
-            bitwise.put_be32(NFTA_BITWISE_LEN, mask.len() as u32);
+            put_numbers(bitwise, &numbers);
             put_value(bitwise, NFTA_BITWISE_MASK, mask);
             put_value(bitwise, NFTA_BITWISE_XOR, xor);
         });
@@ -203,16 +198,17 @@ impl<'w> ExpressionList<'w> {
         const NFTA_BYTEORDER_LEN: u16 = 4;
         const NFTA_BYTEORDER_SIZE: u16 = 5;
         const NFT_BYTEORDER_HTON: u32 = 1;
-        self.push("byteorder", |byteorder| {
-            byteorder.put_be32(NFTA_BYTEORDER_SREG, FIRST_REGISTER);
-            byteorder.put_be32(NFTA_BYTEORDER_DREG, FIRST_REGISTER);
-            byteorder.put_be32(NFTA_BYTEORDER_OP, NFT_BYTEORDER_HTON);
-            byteorder.put_be32(NFTA_BYTEORDER_LEN, 4);
-            byteorder.put_be32(NFTA_BYTEORDER_SIZE, 4);
-        });
+        let numbers = [
+            (NFTA_BYTEORDER_SREG, FIRST_REGISTER),
+            (NFTA_BYTEORDER_DREG, FIRST_REGISTER),
+            (NFTA_BYTEORDER_OP, NFT_BYTEORDER_HTON),
+            (NFTA_BYTEORDER_LEN, 4),
+            (NFTA_BYTEORDER_SIZE, 4),
+        ];
+        self.push_with_numbers("byteorder", &numbers);
     }
 
-    /// The rule continues only if the first register is in the set, or is not.
+    /// Continues the rule only if the first register is in the set, or is not, if negated.
     pub(super) fn push_set_test(&mut self, set: LookedUpSet<'_>, negated: bool) {
         const NFTA_LOOKUP_FLAGS: u16 = 5;
         const NFT_LOOKUP_F_INV: u32 = 1;
@@ -224,7 +220,7 @@ impl<'w> ExpressionList<'w> {
         });
     }
 
-    /// Takes the verdict of the element that the first register is the key of.
+    /// Looks up the verdict with the first register as key.
     pub(super) fn push_verdict_lookup(&mut self, set: LookedUpSet<'_>) {
         const NFTA_LOOKUP_DREG: u16 = 3;
         self.push("lookup", |lookup| {
@@ -252,8 +248,17 @@ impl<'w> ExpressionList<'w> {
     }
 }
 
+const NFTA_META_KEY: u16 = 2;
+const NFTA_CT_KEY: u16 = 2;
 const NFTA_IMMEDIATE_DREG: u16 = 1;
 const NFTA_IMMEDIATE_DATA: u16 = 2;
+
+/// Writes numbers of four bytes.
+pub(super) fn put_numbers(attributes: &mut AttributeWriter, numbers: &[(u16, u32)]) {
+    for (kind, number) in numbers {
+        attributes.put_be32(*kind, *number);
+    }
+}
 
 /// Writes the name and the attributes of an expression.
 pub(super) fn put_expression(
@@ -265,7 +270,7 @@ pub(super) fn put_expression(
     expression.put_nested(NFTA_EXPR_DATA, fill);
 }
 
-/// Writes a counter that has counted nothing.
+/// Writes a counter that starts at zero.
 pub(super) fn put_new_counter(counter: &mut AttributeWriter) {
     counter.put_be64(NFTA_COUNTER_BYTES, 0);
     counter.put_be64(NFTA_COUNTER_PACKETS, 0);
@@ -275,9 +280,12 @@ fn put_payload_place(payload: &mut AttributeWriter, place: PayloadPlace) {
     const NFTA_PAYLOAD_BASE: u16 = 2;
     const NFTA_PAYLOAD_OFFSET: u16 = 3;
     const NFTA_PAYLOAD_LEN: u16 = 4;
-    payload.put_be32(NFTA_PAYLOAD_BASE, place.base as u32);
-    payload.put_be32(NFTA_PAYLOAD_OFFSET, place.offset);
-    payload.put_be32(NFTA_PAYLOAD_LEN, place.len);
+    let numbers = [
+        (NFTA_PAYLOAD_BASE, place.base as u32),
+        (NFTA_PAYLOAD_OFFSET, place.offset),
+        (NFTA_PAYLOAD_LEN, place.len),
+    ];
+    put_numbers(payload, &numbers);
 }
 
 fn put_looked_up_set(lookup: &mut AttributeWriter, set: LookedUpSet<'_>) {

@@ -1,4 +1,4 @@
-//! How nft loads a value, and in which form it compares it.
+//! How nft loads and compares a value.
 //!
 //! A row for each [`LoadExpression`]: the expression that loads it, the number of its data type in
 //! nft (`enum datatypes` in nftables include/datatype.h), its byte order in the register, and how
@@ -64,7 +64,7 @@ pub(super) enum ValueSource {
     Payload(PayloadPlace),
 }
 
-/// What must hold before a value can be loaded; nft inserts its test if the rule has none.
+/// A condition for loading a value; nft inserts its test if the rule has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadDependency {
     /// The transport protocol.
@@ -83,15 +83,15 @@ pub(super) struct LoadedValue {
     /// nft's number of its data type.
     pub data_type: u32,
     pub dependency: Option<LoadDependency>,
-    /// Bits that are left after loading, if not all.
+    /// Mask applied after loading, if any.
     pub mask: Option<u128>,
-    template: ValueTemplate,
+    typeof_description: TypeofDescription,
 }
 
-/// What nft calls the value in `typeof`.
+/// The description of a value in `typeof`.
 #[derive(Clone, Copy, Debug)]
-enum ValueTemplate {
-    /// A field of a header, by nft's numbers of both; `len_bits` if its type is no own one.
+enum TypeofDescription {
+    /// A field of a header, by nft's numbers of both; `len_bits` if it has no data type of its own.
     HeaderField {
         header: u32,
         field: u32,
@@ -101,7 +101,7 @@ enum ValueTemplate {
     RawPayload(PayloadPlace),
     Meta(u32),
     Ct(u32),
-    /// The type of a route, of what these flags select.
+    /// The type of the route selected by these flags.
     RouteType(u32),
     /// No `typeof`: an expression with an operator.
     Unnamed,
@@ -139,7 +139,7 @@ impl LoadedValue {
             LoadExpression::Daddr => address(16, 12, 24, 9),
             LoadExpression::Sport => field(transport(0, 2), TYPE_INET_SERVICE, HEADER_TH, 1),
             LoadExpression::Dport => field(transport(2, 2), TYPE_INET_SERVICE, HEADER_TH, 2),
-            // nft takes the first two bytes for a source port.
+            // nft lists the first two bytes as a source port.
             LoadExpression::IcmpTypeCode => field(transport(0, 2), TYPE_INET_SERVICE, HEADER_TH, 1),
             LoadExpression::TcpFlags => field(transport(13, 1), TYPE_TCP_FLAG, HEADER_TCP, 7)
                 .with_dependency(LoadDependency::L4Proto(6)),
@@ -158,7 +158,7 @@ impl LoadedValue {
             LoadExpression::Tos => raw(network(0, 2)),
             LoadExpression::Ipv4FragmentOffset => LoadedValue {
                 mask: Some(0x1fff),
-                template: ValueTemplate::Unnamed,
+                typeof_description: TypeofDescription::Unnamed,
                 ..raw(network(6, 2))
             },
         }
@@ -175,14 +175,17 @@ impl LoadedValue {
             source: ValueSource::Ct { key, direction: Some(direction) },
             len,
             byte_order: RegisterByteOrder::Network,
-            template: ValueTemplate::Unnamed,
+            typeof_description: TypeofDescription::Unnamed,
             ..meta(key, len, TYPE_INTEGER)
         }
     }
 
     /// The type of the route that `fib` finds; its expression loads it.
     pub(super) fn fib_type(flags: u32) -> LoadedValue {
-        LoadedValue { template: ValueTemplate::RouteType(flags), ..meta(0, 4, TYPE_FIB_ADDR) }
+        LoadedValue {
+            typeof_description: TypeofDescription::RouteType(flags),
+            ..meta(0, 4, TYPE_FIB_ADDR)
+        }
     }
 
     fn with_dependency(self, dependency: LoadDependency) -> LoadedValue {
@@ -225,32 +228,32 @@ impl LoadedValue {
     /// Writes what nft calls the value (`NFTNL_UDATA_SET_KEY_TYPEOF`): a kind of expression, and
     /// its own description.
     pub(super) fn put_typeof(&self, userdata: &mut UserdataWriter) {
-        const KEY_TYPEOF: u8 = 3;
-        const EXPRESSION_KIND: u8 = 0;
-        const EXPRESSION_DESCRIPTION: u8 = 1;
+        const NFTNL_UDATA_SET_KEY_TYPEOF: u8 = 3;
+        const NFTNL_UDATA_SET_TYPEOF_EXPR: u8 = 0;
+        const NFTNL_UDATA_SET_TYPEOF_DATA: u8 = 1;
         const KIND_PAYLOAD: u32 = 7;
         const KIND_META: u32 = 9;
         const KIND_CT: u32 = 12;
         const KIND_FIB: u32 = 26;
         let mut description = UserdataWriter::default();
-        let kind = match self.template {
-            ValueTemplate::Unnamed => return,
-            ValueTemplate::Meta(key) => {
+        let kind = match self.typeof_description {
+            TypeofDescription::Unnamed => return,
+            TypeofDescription::Meta(key) => {
                 description.put_number(0, key);
                 KIND_META
             }
-            ValueTemplate::Ct(key) => {
+            TypeofDescription::Ct(key) => {
                 const NO_DIRECTION: u32 = u32::MAX;
                 description.put_number(0, key);
                 description.put_number(1, NO_DIRECTION);
                 KIND_CT
             }
-            ValueTemplate::RouteType(flags) => {
+            TypeofDescription::RouteType(flags) => {
                 description.put_number(0, NFT_FIB_RESULT_ADDRTYPE);
                 description.put_number(1, flags);
                 KIND_FIB
             }
-            ValueTemplate::HeaderField { header, field, len_bits } => {
+            TypeofDescription::HeaderField { header, field, len_bits } => {
                 description.put_number(0, header);
                 description.put_number(1, field);
                 if let Some(len_bits) = len_bits {
@@ -258,7 +261,7 @@ impl LoadedValue {
                 }
                 KIND_PAYLOAD
             }
-            ValueTemplate::RawPayload(place) => {
+            TypeofDescription::RawPayload(place) => {
                 // Headers are counted from 1 here; offset and length in bits.
                 description.put_number(0, 0);
                 description.put_number(1, 0);
@@ -269,9 +272,9 @@ impl LoadedValue {
             }
         };
         let mut expression = UserdataWriter::default();
-        expression.put_number(EXPRESSION_KIND, kind);
-        expression.put_nested(EXPRESSION_DESCRIPTION, &description);
-        userdata.put_nested(KEY_TYPEOF, &expression);
+        expression.put_number(NFTNL_UDATA_SET_TYPEOF_EXPR, kind);
+        expression.put_nested(NFTNL_UDATA_SET_TYPEOF_DATA, &description);
+        userdata.put_nested(NFTNL_UDATA_SET_KEY_TYPEOF, &expression);
     }
 }
 
@@ -291,13 +294,14 @@ fn meta(key: u32, len: usize, data_type: u32) -> LoadedValue {
         data_type,
         dependency: None,
         mask: None,
-        template: ValueTemplate::Meta(key),
+        typeof_description: TypeofDescription::Meta(key),
     }
 }
 
 fn ct(key: u32, data_type: u32) -> LoadedValue {
-    let (source, template) = (ValueSource::Ct { key, direction: None }, ValueTemplate::Ct(key));
-    LoadedValue { source, template, ..meta(key, 4, data_type) }
+    let (source, typeof_description) =
+        (ValueSource::Ct { key, direction: None }, TypeofDescription::Ct(key));
+    LoadedValue { source, typeof_description, ..meta(key, 4, data_type) }
 }
 
 fn field(place: PayloadPlace, data_type: u32, header: u32, field: u32) -> LoadedValue {
@@ -308,17 +312,21 @@ fn field(place: PayloadPlace, data_type: u32, header: u32, field: u32) -> Loaded
         data_type,
         dependency: None,
         mask: None,
-        template: ValueTemplate::HeaderField { header, field, len_bits: None },
+        typeof_description: TypeofDescription::HeaderField { header, field, len_bits: None },
     }
 }
 
 /// A field that has no data type of its own.
 fn number(place: PayloadPlace, header: u32, header_field: u32) -> LoadedValue {
     let len_bits = Some(place.len * 8);
-    let template = ValueTemplate::HeaderField { header, field: header_field, len_bits };
-    LoadedValue { template, ..field(place, TYPE_INTEGER, header, header_field) }
+    let typeof_description =
+        TypeofDescription::HeaderField { header, field: header_field, len_bits };
+    LoadedValue { typeof_description, ..field(place, TYPE_INTEGER, header, header_field) }
 }
 
 fn raw(place: PayloadPlace) -> LoadedValue {
-    LoadedValue { template: ValueTemplate::RawPayload(place), ..field(place, TYPE_INTEGER, 0, 0) }
+    LoadedValue {
+        typeof_description: TypeofDescription::RawPayload(place),
+        ..field(place, TYPE_INTEGER, 0, 0)
+    }
 }

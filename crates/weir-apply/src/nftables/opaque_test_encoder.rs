@@ -1,4 +1,4 @@
-//! Tests that the field table does not model, by their text.
+//! Encodes tests that the field table does not model, from their text.
 
 use weir_model::nft::ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES;
 use weir_model::{Addr, Family};
@@ -11,7 +11,7 @@ use super::test_encoder::{push_prefix_test, push_range_test};
 /// Adds the expressions of a test.
 ///
 /// # Errors
-/// A text that is not known.
+/// If the text is unknown.
 pub(super) fn push_opaque_test(
     expressions: &mut ExpressionList<'_>,
     context: &mut RuleContext<'_>,
@@ -43,7 +43,7 @@ fn parse_number_range(word: &str) -> Option<(u128, u128)> {
     Some((parse_number(first)?.into(), parse_number(last)?.into()))
 }
 
-/// Takes `!=` or `==` off.
+/// Splits off `!=` or `==`.
 fn split_negation<'w, 't>(words: &'w [&'t str]) -> (bool, &'w [&'t str]) {
     match words {
         ["!=", rest @ ..] => (true, rest),
@@ -96,7 +96,7 @@ fn push_numgen(
         "random" => NFT_NG_RANDOM,
         _ => return None,
     };
-    let (comparison, is_by_size) = match comparison {
+    let (comparison, is_ordering) = match comparison {
         "==" => (RegisterComparison::Equal, false),
         "!=" => (RegisterComparison::NotEqual, false),
         "<" => (RegisterComparison::Less, true),
@@ -104,13 +104,14 @@ fn push_numgen(
         _ => return None,
     };
     let (modulus, number) = (parse_number(modulus)?, parse_number(number)?);
-    expressions.push("numgen", |numgen| {
-        numgen.put_be32(NFTA_NG_DREG, FIRST_REGISTER);
-        numgen.put_be32(NFTA_NG_MODULUS, modulus);
-        numgen.put_be32(NFTA_NG_TYPE, kind);
-        numgen.put_be32(NFTA_NG_OFFSET, 0);
-    });
-    if is_by_size {
+    let numbers = [
+        (NFTA_NG_DREG, FIRST_REGISTER),
+        (NFTA_NG_MODULUS, modulus),
+        (NFTA_NG_TYPE, kind),
+        (NFTA_NG_OFFSET, 0),
+    ];
+    expressions.push_with_numbers("numgen", &numbers);
+    if is_ordering {
         expressions.push_to_network_order();
         expressions.push_cmp(comparison, &number.to_be_bytes());
     } else {
@@ -146,7 +147,7 @@ fn push_fib_type(
     };
     let (negated, rest) = split_negation(rest);
     let ["{", names @ .., "}"] = rest else { return None };
-    // Numbers of route types are those of their order (`RTN_UNICAST` is 1).
+    // Route types are numbered in this order (`RTN_UNICAST` is 1).
     let number = |name: &&str| {
         let name = name.trim_end_matches(',');
         let known =
@@ -156,11 +157,12 @@ fn push_fib_type(
     let mut types: Vec<u128> = names.iter().map(number).collect::<Option<_>>()?;
     types.sort_unstable();
     types.dedup();
-    expressions.push("fib", |fib| {
-        fib.put_be32(NFTA_FIB_DREG, FIRST_REGISTER);
-        fib.put_be32(NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
-        fib.put_be32(NFTA_FIB_FLAGS, flags);
-    });
+    let numbers = [
+        (NFTA_FIB_DREG, FIRST_REGISTER),
+        (NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE),
+        (NFTA_FIB_FLAGS, flags),
+    ];
+    expressions.push_with_numbers("fib", &numbers);
     match types[..] {
         [] => return None,
         [one] => {

@@ -1,5 +1,5 @@
-//! What encoding a rule needs to know of what came before: the transport protocol that it tested,
-//! and the sets of its transaction.
+//! State for encoding a rule: the transport protocol that it has tested so far, and the sets of its
+//! transaction.
 
 use weir_kernel::netlink::NetlinkRequest;
 use weir_kernel::nft_socket::NftSetPlace;
@@ -10,17 +10,17 @@ use super::expression_list::{ExpressionList, FIRST_REGISTER, RegisterComparison}
 use super::loaded_value::{LoadDependency, LoadedValue, NFT_META_IIFTYPE, NFT_META_L4PROTO};
 use super::set_encoder::push_unnamed_set;
 
-/// The name of an unnamed set: the kernel puts a number in its place.
+/// The name of an unnamed set, in which the kernel replaces `%d` by a number.
 pub(super) const UNNAMED_SET: &str = "__set%d";
 /// `ARPHRD_ETHER`: the type of Ethernet devices, in the byte order of the host.
 const ARPHRD_ETHER: u16 = 1;
 
-/// The rule that is encoded.
+/// The state of the rule that is being encoded.
 pub(super) struct RuleContext<'r> {
     pub family: Family,
     /// Its table; the name of the set is that of unnamed sets.
     place: NftSetPlace,
-    /// Requests that come before the rule's.
+    /// Requests that precede that of the rule.
     set_requests: &'r mut Vec<NetlinkRequest>,
     next_set_id: &'r mut u32,
     tested_l4proto: Option<u128>,
@@ -73,8 +73,8 @@ impl<'r> RuleContext<'r> {
         Ok(())
     }
 
-    /// Remembers what a test says about the transport protocol.
-    pub(super) fn note_test(&mut self, test: &Test) {
+    /// Records the transport protocol if the test is for one.
+    pub(super) fn record_tested_protocol(&mut self, test: &Test) {
         if let (LoadExpression::L4proto, Comparand::InSpans(spans), false) =
             (test.expression, &test.comparand, test.negated)
             && let [(first, last)] = spans[..]

@@ -1,4 +1,4 @@
-//! A rule as the kernel takes it: its statements as expressions, and its comment.
+//! Encodes a rule: its statements as expressions, and its comment.
 
 use weir_kernel::netlink::NetlinkRequest;
 use weir_kernel::netlink::netfilter::NetfilterSubsystem;
@@ -7,7 +7,9 @@ use weir_kernel::nft_protocol::*;
 use weir_kernel::nft_socket::NftSetPlace;
 use weir_model::Family;
 use weir_model::nft::{LoadExpression, MapKeyExpression, Rule, Statement, Test};
-use weir_syntax::nft::{statements_that_nft_leaves_apart, value_of_single_value_test};
+use weir_syntax::nft::{
+    statements_in_an_order_that_nft_does_not_merge, value_of_single_value_test,
+};
 
 use super::action_encoder::{push_effect, push_nat, push_reject};
 use super::expression_list::{
@@ -48,7 +50,7 @@ pub(super) fn push_rule(
     let mut encoded = Ok(());
     request.attributes.put_nested(NFTA_RULE_EXPRESSIONS, |list| {
         let mut expressions = ExpressionList::new(list);
-        let (map_ids, next_set_id) = sets.split();
+        let (map_ids, next_set_id) = sets.borrow_map_ids_and_next_id();
         let mut context = RuleContext::new(place.family, place.table, requests, next_set_id);
         encoded = push_statements(&mut expressions, &mut context, map_ids, rule);
     });
@@ -67,7 +69,7 @@ fn push_statements(
     rule: &Rule,
 ) -> Result<(), String> {
     let family = context.family;
-    let statements: Vec<_> = statements_that_nft_leaves_apart(rule).collect();
+    let statements: Vec<_> = statements_in_an_order_that_nft_does_not_merge(rule).collect();
     let port_pair = find_port_pair(statements.iter().map(|statement| &**statement));
     for (index, statement) in statements.iter().enumerate() {
         match &**statement {
@@ -133,7 +135,7 @@ fn push_map_lookup(
     Ok(())
 }
 
-/// A test of both ports, which nft makes one comparison of.
+/// A test of both ports, which nft merges into one comparison.
 #[derive(Clone, Copy)]
 struct PortPair {
     sport_index: usize,
@@ -142,7 +144,7 @@ struct PortPair {
     dport: u16,
 }
 
-/// The two tests for one port each, if the rule has one of either.
+/// The tests of a single source port and a single destination port, if the rule has one of each.
 fn find_port_pair<'s>(statements: impl Iterator<Item = &'s Statement>) -> Option<PortPair> {
     let (mut sports, mut dports) = (Vec::new(), Vec::new());
     for (index, statement) in statements.enumerate() {

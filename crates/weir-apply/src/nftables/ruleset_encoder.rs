@@ -1,4 +1,4 @@
-//! A ruleset as the requests of one transaction, and what each request is about.
+//! Encodes a ruleset as the requests of one transaction, and records the object of each request.
 //!
 //! The order is that of nft: a table, its chains, its maps with their elements, which may name
 //! chains, then the rules.
@@ -22,11 +22,11 @@ use crate::ApplyError;
 pub struct EncodedNftRuleset {
     /// The requests, in their order.
     pub requests: Vec<NetlinkRequest>,
-    /// Where requests of another object begin, and what it is.
+    /// The index of the first request of each object.
     objects: Vec<(usize, RequestedObject)>,
 }
 
-/// What a request is about.
+/// The object of a request.
 #[derive(Clone, Copy, Debug)]
 enum RequestedObject {
     Table { table: u32 },
@@ -36,7 +36,7 @@ enum RequestedObject {
 }
 
 impl EncodedNftRuleset {
-    /// What the request of an index is about, in words.
+    /// Describes the object of the request with this index.
     pub fn describe_request(&self, index: usize, ruleset: &Ruleset) -> String {
         let after = self.objects.partition_point(|(begin, _)| *begin <= index);
         let Some((_, object)) = after.checked_sub(1).and_then(|at| self.objects.get(at)) else {
@@ -75,7 +75,7 @@ fn describe_rule(table: &Table, chain: &Chain, number: usize) -> String {
 /// Encodes the tables of a ruleset.
 ///
 /// # Errors
-/// [`ApplyError::UnencodableNft`] names what the encoder does not know.
+/// [`ApplyError::UnencodableNft`] names a statement that the encoder does not know.
 pub fn encode_ruleset(ruleset: &Ruleset) -> Result<EncodedNftRuleset, ApplyError> {
     let mut encoded = EncodedNftRuleset::default();
     let mut next_set_id = 1;
@@ -108,7 +108,7 @@ fn push_table(
     for (index, map) in table.maps.iter().enumerate() {
         encoded.begin_object(RequestedObject::Map { table: table_index, map: index as u32 });
         let map_place = NftSetPlace { set: map.name.clone(), ..place.clone() };
-        let id = sets.number_map(&map.name, map.has_intervals);
+        let id = sets.assign_map_id(&map.name, map.has_intervals);
         let requests = &mut encoded.requests;
         push_map(requests, &map_place, id, map, table.family)
             .and_then(|()| push_map_elements(requests, &map_place, id, map, table.family))

@@ -1,9 +1,9 @@
 //! Sets: the unnamed ones of rules, and named verdict maps.
 //!
-//! An interval is two elements: its first value, and the value after its last with a flag. nft
-//! begins a set with the end of "nothing" at 0, and marks an interval that has no end because it
-//! reaches the last value; both are done here, too. weir writes no map of concatenated intervals;
-//! such a map is refused.
+//! An interval is two elements: its first value, and the value after its last one with a flag. Like
+//! nft, the encoder starts a set with an interval end at 0 unless 0 is in the set, and marks an
+//! interval without an end, which reaches the highest value. weir writes no map of concatenated
+//! intervals; such a map is refused.
 
 use weir_kernel::netlink::attribute::AttributeWriter;
 use weir_kernel::netlink::netfilter::NetfilterSubsystem;
@@ -17,17 +17,18 @@ use super::expression_list::{put_expression, put_new_counter, put_value, put_ver
 use super::loaded_value::{DEVICE_NAME_BYTES, LoadedValue, RegisterByteOrder};
 use super::userdata::UserdataWriter;
 
-/// Key type of a concatenation: types of its parts, this many bits each (`TYPE_BITS`).
+/// The key type of a concatenation consists of the types of its parts, with this many bits each
+/// (`TYPE_BITS`).
 const CONCATENATED_TYPE_BITS: u32 = 6;
 /// The data of a verdict map (`NFT_DATA_VERDICT`).
 const NFT_DATA_VERDICT: u32 = 0xffff_ff00;
 
-// What nft keeps of a set (`enum nftnl_udata_set_types`).
-const KEY_BYTE_ORDER: u8 = 0;
-const DATA_BYTE_ORDER: u8 = 1;
-const MERGE_ELEMENTS: u8 = 2;
-const KEY_TYPEOF: u8 = 3;
-const DATA_INTERVAL: u8 = 6;
+// User data of a set (`enum nftnl_udata_set_types`).
+const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
+const NFTNL_UDATA_SET_DATABYTEORDER: u8 = 1;
+const NFTNL_UDATA_SET_MERGE_ELEMENTS: u8 = 2;
+const NFTNL_UDATA_SET_KEY_TYPEOF: u8 = 3;
+const NFTNL_UDATA_SET_DATA_INTERVAL: u8 = 6;
 /// `enum byteorder`.
 const fn byte_order_number(byte_order: RegisterByteOrder) -> u32 {
     match byte_order {
@@ -36,9 +37,9 @@ const fn byte_order_number(byte_order: RegisterByteOrder) -> u32 {
     }
 }
 
-/// Userdata of the last element, whose interval has no end (`NFTNL_UDATA_SET_ELEM_FLAGS` with
+/// User data of the last element, whose interval has no end (`NFTNL_UDATA_SET_ELEM_FLAGS` with
 /// `SET_ELEM_F_INTERVAL_OPEN`).
-fn open_interval_userdata() -> UserdataWriter {
+fn endless_interval_userdata() -> UserdataWriter {
     let mut userdata = UserdataWriter::default();
     userdata.put_number(1, 1);
     userdata
@@ -65,10 +66,10 @@ pub(super) fn push_unnamed_set(
     }
     let mut flags = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT;
     let mut userdata = UserdataWriter::default();
-    userdata.put_number(KEY_BYTE_ORDER, byte_order_number(value.byte_order));
+    userdata.put_number(NFTNL_UDATA_SET_KEYBYTEORDER, byte_order_number(value.byte_order));
     if has_intervals {
         flags |= NFT_SET_INTERVAL;
-        userdata.put_number(MERGE_ELEMENTS, 1);
+        userdata.put_number(NFTNL_UDATA_SET_MERGE_ELEMENTS, 1);
     }
     value.put_typeof(&mut userdata);
     let begins_later = merged.first().is_some_and(|(first, _)| *first != 0);
@@ -81,14 +82,11 @@ pub(super) fn push_unnamed_set(
         set.put_nested(NFTA_SET_DESC, |desc| desc.put_be32(NFTA_SET_DESC_SIZE, size as u32));
         set.put(NFTA_SET_USERDATA, userdata.bytes());
     }));
-    let change = NftElementChange::Add;
     if has_intervals {
-        let max = max_value(value.len);
-        let edges = interval_edges(&merged, max, |_| None::<&Verdict>);
-        push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
-            put_edge(element, &edge, value.len);
-        });
+        let edges = interval_edges(&merged, max_value(value.len), |_| None::<&Verdict>);
+        push_interval_edges(requests, place, set_id, edges, value.len);
     } else {
+        let change = NftElementChange::Add;
         let values = merged.iter().map(|(value, _)| *value);
         push_element_requests(requests, change, place, Some(set_id), values, |element, key| {
             put_value(element, NFTA_SET_ELEM_KEY, &value.bytes_of(key));
@@ -121,8 +119,8 @@ const fn max_value(len: usize) -> u128 {
 struct IntervalEdge<'v> {
     key: u128,
     is_end: bool,
-    /// The interval that begins here has no end.
-    is_open: bool,
+    /// Whether the interval that starts here has no end.
+    has_no_end: bool,
     verdict: Option<&'v Verdict>,
 }
 
@@ -134,21 +132,21 @@ fn interval_edges<'v, I>(
 where
     I: AsInterval,
 {
-    let end = |key| IntervalEdge { key, is_end: true, is_open: false, verdict: None };
+    let end = |key| IntervalEdge { key, is_end: true, has_no_end: false, verdict: None };
     let starts_later = intervals.first().is_some_and(|interval| interval.as_interval().0 != 0);
     let nothing = starts_later.then(|| end(0));
     let edges = intervals.iter().flat_map(move |interval| {
         let (first, last) = interval.as_interval();
-        let is_open = last == max;
+        let has_no_end = last == max;
         let verdict = verdict(interval);
-        let start = IntervalEdge { key: first, is_end: false, is_open, verdict };
-        let end = (!is_open).then(|| end(last + 1));
+        let start = IntervalEdge { key: first, is_end: false, has_no_end, verdict };
+        let end = (!has_no_end).then(|| end(last + 1));
         std::iter::once(start).chain(end)
     });
     nothing.into_iter().chain(edges)
 }
 
-/// Something that is an interval of values.
+/// A value that is or has an interval.
 trait AsInterval {
     fn as_interval(&self) -> (u128, u128);
 }
@@ -165,8 +163,22 @@ impl AsInterval for ((u128, u128), &Verdict) {
     }
 }
 
+/// Adds the elements of a set of intervals.
+fn push_interval_edges<'v>(
+    requests: &mut Vec<NetlinkRequest>,
+    place: &NftSetPlace,
+    set_id: u32,
+    edges: impl Iterator<Item = IntervalEdge<'v>>,
+    key_len: usize,
+) {
+    let change = NftElementChange::Add;
+    push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
+        put_interval_edge(element, &edge, key_len);
+    });
+}
+
 /// Keys of intervals are compared byte by byte: they are in network byte order.
-fn put_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usize) {
+fn put_interval_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usize) {
     put_value(element, NFTA_SET_ELEM_KEY, &edge.key.to_be_bytes()[16 - key_len..]);
     if edge.is_end {
         element.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
@@ -174,15 +186,15 @@ fn put_edge(element: &mut AttributeWriter, edge: &IntervalEdge<'_>, key_len: usi
     if let Some(verdict) = edge.verdict {
         put_verdict(element, NFTA_SET_ELEM_DATA, verdict);
     }
-    if edge.is_open {
-        element.put(NFTA_SET_ELEM_USERDATA, open_interval_userdata().bytes());
+    if edge.has_no_end {
+        element.put(NFTA_SET_ELEM_USERDATA, endless_interval_userdata().bytes());
     }
 }
 
 /// Adds a verdict map without its elements.
 ///
 /// # Errors
-/// A key that cannot be encoded.
+/// If a key cannot be encoded.
 pub(super) fn push_map(
     requests: &mut Vec<NetlinkRequest>,
     place: &NftSetPlace,
@@ -190,7 +202,7 @@ pub(super) fn push_map(
     map: &VerdictMap,
     family: Family,
 ) -> Result<(), String> {
-    let values = loaded_key(&map.key, family);
+    let values = values_of_map_key(&map.key, family);
     let is_concatenated = values.len() > 1;
     let mut flags = NFT_SET_MAP;
     if map.has_intervals {
@@ -227,32 +239,34 @@ fn map_userdata(values: &[LoadedValue]) -> UserdataWriter {
     const NO_BYTE_ORDER: u32 = 0;
     let mut userdata = UserdataWriter::default();
     match values {
-        [value] => userdata.put_number(KEY_BYTE_ORDER, byte_order_number(value.byte_order)),
-        _ => userdata.put_number(KEY_BYTE_ORDER, NO_BYTE_ORDER),
+        [value] => {
+            userdata.put_number(NFTNL_UDATA_SET_KEYBYTEORDER, byte_order_number(value.byte_order))
+        }
+        _ => userdata.put_number(NFTNL_UDATA_SET_KEYBYTEORDER, NO_BYTE_ORDER),
     }
-    userdata.put_number(DATA_BYTE_ORDER, NO_BYTE_ORDER);
+    userdata.put_number(NFTNL_UDATA_SET_DATABYTEORDER, NO_BYTE_ORDER);
     if values.len() > 1 {
-        // The kind of expression that a concatenation is, without a description of its parts.
-        const EXPRESSION_KIND: u8 = 0;
-        const EXPRESSION_DESCRIPTION: u8 = 1;
+        // The expression kind of a concatenation, without a description of its parts.
+        const NFTNL_UDATA_SET_TYPEOF_EXPR: u8 = 0;
+        const NFTNL_UDATA_SET_TYPEOF_DATA: u8 = 1;
         const KIND_CONCATENATION: u32 = 13;
         let mut expression = UserdataWriter::default();
-        expression.put_number(EXPRESSION_KIND, KIND_CONCATENATION);
-        expression.put_nested(EXPRESSION_DESCRIPTION, &UserdataWriter::default());
-        userdata.put_nested(KEY_TYPEOF, &expression);
+        expression.put_number(NFTNL_UDATA_SET_TYPEOF_EXPR, KIND_CONCATENATION);
+        expression.put_nested(NFTNL_UDATA_SET_TYPEOF_DATA, &UserdataWriter::default());
+        userdata.put_nested(NFTNL_UDATA_SET_KEY_TYPEOF, &expression);
     }
-    userdata.put_number(DATA_INTERVAL, 0);
+    userdata.put_number(NFTNL_UDATA_SET_DATA_INTERVAL, 0);
     userdata
 }
 
-fn loaded_key(key: &[MapKeyExpression], family: Family) -> Vec<LoadedValue> {
+fn values_of_map_key(key: &[MapKeyExpression], family: Family) -> Vec<LoadedValue> {
     key.iter().map(|part| LoadedValue::of(part.expression, family)).collect()
 }
 
-/// Adds the elements of a verdict map. The chains that they name exist.
+/// Adds the elements of a verdict map. Their chains must exist.
 ///
 /// # Errors
-/// A key that cannot be encoded.
+/// If a key cannot be encoded.
 pub(super) fn push_map_elements(
     requests: &mut Vec<NetlinkRequest>,
     place: &NftSetPlace,
@@ -260,8 +274,7 @@ pub(super) fn push_map_elements(
     map: &VerdictMap,
     family: Family,
 ) -> Result<(), String> {
-    let values = loaded_key(&map.key, family);
-    let change = NftElementChange::Add;
+    let values = values_of_map_key(&map.key, family);
     if let ([value], true) = (&values[..], map.has_intervals) {
         let mut intervals = Vec::with_capacity(map.elements.len());
         for element in &map.elements {
@@ -272,14 +285,13 @@ pub(super) fn push_map_elements(
         }
         intervals.sort_by_key(|(interval, _)| *interval);
         let edges = interval_edges(&intervals, max_value(value.len), |(_, verdict)| Some(*verdict));
-        push_element_requests(requests, change, place, Some(set_id), edges, |element, edge| {
-            put_edge(element, &edge, value.len);
-        });
+        push_interval_edges(requests, place, set_id, edges, value.len);
         return Ok(());
     }
     if map.elements.iter().flat_map(|element| &element.key).any(is_range) {
         return Err("a range in a map without intervals".to_owned());
     }
+    let change = NftElementChange::Add;
     push_element_requests(requests, change, place, Some(set_id), &map.elements, |data, element| {
         let mut key = Vec::new();
         for (value, part) in values.iter().zip(&element.key) {

@@ -1,4 +1,4 @@
-//! Tests of values as expressions: the value is loaded, masked if need be, and compared.
+//! Encodes tests of values: the value is loaded, masked if necessary, and compared.
 
 use weir_model::Family;
 use weir_model::mask::interval_to_prefix_mask;
@@ -31,7 +31,7 @@ pub(super) fn push_test(
             }
         }
         Comparand::Masked { mask, wanted } => {
-            // The octet crosses the nibbles of the first two bytes of IPv6.
+            // In IPv6, the octet spans the second nibble of the first byte and the first of the second byte.
             let shift = if is_tos6 { 4 } else { 0 };
             let [mask, wanted] = [mask, wanted].map(|bits| value.bytes_of(bits << shift));
             push_masked_load(expressions, &value, &mask);
@@ -50,7 +50,7 @@ pub(super) fn push_test(
             push_span_test(expressions, context, test, &value, spans);
         }
     }
-    context.note_test(test);
+    context.record_tested_protocol(test);
     Ok(())
 }
 
@@ -98,7 +98,7 @@ fn push_span_test(
     }
 }
 
-/// Loads a value so that it can be compared by size.
+/// Loads a value in network byte order, so that it can be compared with a range.
 pub(super) fn push_load_for_ranges(expressions: &mut ExpressionList<'_>, value: &LoadedValue) {
     value.push_load(expressions, FIRST_REGISTER);
     if value.is_converted_for_ranges() {
@@ -116,7 +116,7 @@ pub(super) fn push_range_test(
     push_load_for_ranges(expressions, value);
     let [first, last] = [span.0, span.1].map(|end| value.network_bytes_of(end));
     if negated {
-        expressions.push_outside_of_range(&first, &last);
+        expressions.push_outside_range(&first, &last);
     } else {
         expressions.push_cmp(RegisterComparison::GreaterOrEqual, &first);
         expressions.push_cmp(RegisterComparison::LessOrEqual, &last);
@@ -129,7 +129,7 @@ fn prefix_len_of_address_test(test: &Test, span: (u128, u128), family: Family) -
     family.prefix_len_of_mask(mask)
 }
 
-/// Compares a prefix: whole bytes of it are loaded and compared alone.
+/// Compares a prefix. If it consists of whole bytes, only these are loaded and compared.
 pub(super) fn push_prefix_test(
     expressions: &mut ExpressionList<'_>,
     value: &LoadedValue,

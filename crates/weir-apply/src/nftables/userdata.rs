@@ -1,7 +1,7 @@
-//! What nft keeps of an object in the kernel, for its listing: a type, a length and a value each
-//! (libnftnl include/udata.h). The kernel does not read it.
+//! User data of nft: information for its listing that nft stores with an object in the kernel, each
+//! with a type, a length and a value (libnftnl include/udata.h). The kernel does not interpret it.
 
-/// Longest userdata of one entry.
+/// Maximum length of one value.
 const VALUE_MAX_BYTES: usize = u8::MAX as usize;
 
 /// Userdata under construction.

@@ -1,14 +1,14 @@
-//! Counters in the texts that the tools print.
+//! Reading counters from the output of the tools.
 
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
 use super::counters_by_location::CountersByLocation;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
-use crate::ruleset_tools::read_from_tool;
+use crate::ruleset_tools::read_tool_output;
 
-/// The counters of a ruleset that was just read. Tables of nft are listed again, with numbers for
-/// names, as manifests have them.
+/// The counters of a ruleset that was just read. Tables of nft are listed again with numbers instead
+/// of names, as in manifests.
 pub(crate) fn read_counters_in_force(
     present: &KernelRuleset,
 ) -> Result<CountersByLocation, ApplyOperationError> {
@@ -18,7 +18,8 @@ pub(crate) fn read_counters_in_force(
     }
     for table in present.nft_tables.keys() {
         let name = format!("weir_{}", table.table);
-        let listing = read_from_tool(&["nft", "-nn", "list", "table", table.nft_family(), &name])?;
+        let listing =
+            read_tool_output(&["nft", "-nn", "list", "table", table.nft_family(), &name])?;
         read_nft_counters(*table, &listing, &mut counters);
     }
     Ok(counters)
@@ -51,7 +52,7 @@ pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRuleset) -> Counter
     counters
 }
 
-/// The chain of a line that appends a rule, with counters before it or without.
+/// The chain of a line that appends a rule, with or without counters.
 pub(super) fn chain_of_rule_line(line: &str) -> Option<&str> {
     let rule = match line.strip_prefix('[') {
         Some(counted) => counted.split_once("] ")?.1,
@@ -79,7 +80,7 @@ fn read_set_counters(text: &str, counters: &mut CountersByLocation) {
     }
 }
 
-/// A text without ` packets N bytes M`, and these numbers.
+/// Splits ` packets N bytes M` off a text.
 pub(super) fn split_counters(text: &str) -> (String, Option<Counters>) {
     let none = || (text.to_owned(), None);
     let Some((before, after)) = text.split_once(" packets ") else { return none() };
@@ -97,7 +98,7 @@ fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByLo
     let mut block = NftBlock::None;
     for line in listing.lines().map(str::trim) {
         let (family, table) = (family.clone(), table.clone());
-        block = match NftBlock::begin_or_end(line) {
+        block = match NftBlock::from_begin_or_end_line(line) {
             Some(entered) => entered,
             None => match block {
                 NftBlock::Chain(chain, number) if is_rule_line(line) => {
@@ -125,11 +126,11 @@ fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByLo
     }
 }
 
-/// What a line of an nft table is in.
+/// The block of an nft table that contains a line.
 pub(super) enum NftBlock {
     /// The table itself.
     None,
-    /// A chain, and how many of its rules were seen.
+    /// A chain, and the number of its rules so far.
     Chain(String, u32),
     /// A set or map.
     Set(String),
@@ -137,7 +138,7 @@ pub(super) enum NftBlock {
 
 impl NftBlock {
     /// The block that a line begins or ends.
-    pub(super) fn begin_or_end(line: &str) -> Option<NftBlock> {
+    pub(super) fn from_begin_or_end_line(line: &str) -> Option<NftBlock> {
         let named = |word: &str| line.strip_prefix(word)?.strip_suffix(" {").map(str::to_owned);
         if let Some(chain) = named("chain ") {
             return Some(NftBlock::Chain(chain, 0));

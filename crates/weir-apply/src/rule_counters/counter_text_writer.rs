@@ -1,4 +1,4 @@
-//! Counters written into the texts that the tools load.
+//! Writing counters into texts that the tools load.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::counter_text_reader::{
 use super::counters_by_location::CountersByLocation;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 
-/// Writes counters into the texts of a ruleset. Places that it does not have are left out.
+/// Writes counters into the texts of a ruleset. Counters for places that it does not have are ignored.
 pub(super) fn write_counters(ruleset: &mut KernelRuleset, counters: &CountersByLocation) {
     if counters.is_empty() {
         return;
@@ -80,7 +80,7 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
     for raw in text.lines() {
         let line = raw.trim();
         let mut written = None;
-        block = match NftBlock::begin_or_end(line) {
+        block = match NftBlock::from_begin_or_end_line(line) {
             Some(entered) => entered,
             None => match block {
                 NftBlock::Chain(chain, number) if is_rule_line(line) => {
@@ -88,7 +88,8 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
                     let (family, table) = (family.to_owned(), table.clone());
                     let location =
                         CounterLocation::NftRule { family, table, chain: chain.clone(), number };
-                    written = counters.get(&location).and_then(|count| set_counter(line, *count));
+                    written =
+                        counters.get(&location).and_then(|count| write_rule_counter(line, *count));
                     NftBlock::Chain(chain, number)
                 }
                 NftBlock::Set(set) => {
@@ -109,8 +110,8 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
     out
 }
 
-/// A rule with a counter statement, with these numbers in it.
-fn set_counter(line: &str, count: Counters) -> Option<String> {
+/// The line of a rule with these numbers in its counter statement.
+fn write_rule_counter(line: &str, count: Counters) -> Option<String> {
     let (line, _) = split_counters(line);
     let words: Vec<&str> = line.split(' ').collect();
     let at = words.iter().position(|word| *word == "counter")?;
@@ -120,7 +121,7 @@ fn set_counter(line: &str, count: Counters) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// A line of elements with counts for those that have some; none if no element has.
+/// A line of elements with their counters; `None` if no element has a counter.
 fn write_element_counters(line: &str, find: impl Fn(&str) -> Option<Counters>) -> Option<String> {
     let mut is_changed = false;
     let elements: Vec<String> = elements_of_line(line)

@@ -1,4 +1,4 @@
-//! The original rules of a ruleset, with their content and the places where they are counted.
+//! The original rules of a ruleset, with their content and the places of their counters.
 
 use weir_artefact::Manifest;
 use weir_model::{CounterLocation, Family, RuleId, Ruleset, compute_rule_content_keys};
@@ -8,27 +8,27 @@ use crate::kernel_ruleset::KernelRuleset;
 
 /// The rules and policies of an original ruleset.
 #[derive(Clone, Debug, Default)]
-pub struct CountedOriginals {
-    /// The rulesets as they were given, of each family that has one.
+pub struct OriginalRules {
+    /// The original ruleset of each family that has one.
     pub rulesets: Vec<Ruleset>,
     /// Their rules and policies.
-    pub rules: Vec<CountedRule>,
+    pub rules: Vec<OriginalRuleCounters>,
 }
 
-/// A rule or policy, and where it is counted.
+/// A rule or policy, and the places of its counters.
 #[derive(Clone, Debug)]
-pub struct CountedRule {
-    /// Where it stands.
+pub struct OriginalRuleCounters {
+    /// Its place.
     pub id: RuleId,
-    /// What it says, wherever it stands in its chain.
+    /// Its content, independent of its position in the chain.
     pub content_key: String,
-    /// The counters whose sum is its own.
+    /// The counters whose sum is its counter.
     pub locations: Vec<CounterLocation>,
 }
 
-impl CountedOriginals {
-    /// Those of texts that were compiled, counted as a manifest says.
-    pub fn of_sources(sources: &[(Family, String)], manifest: &Manifest) -> CountedOriginals {
+impl OriginalRules {
+    /// The rules of texts that were compiled, with the counters listed in the manifest.
+    pub fn of_sources(sources: &[(Family, String)], manifest: &Manifest) -> OriginalRules {
         let locations = |id: &RuleId| {
             let name = id.to_string();
             let of_sum = || {
@@ -38,11 +38,11 @@ impl CountedOriginals {
             };
             manifest.counters.0.get(&name).cloned().or_else(of_sum).unwrap_or_default()
         };
-        CountedOriginals::of_texts(sources, locations)
+        OriginalRules::of_texts(sources, locations)
     }
 
-    /// Those of tables of legacy iptables, each counted by itself.
-    pub fn of_legacy_tables(ruleset: &KernelRuleset) -> CountedOriginals {
+    /// The rules of tables of legacy iptables, each with its own counter.
+    pub fn of_legacy_tables(ruleset: &KernelRuleset) -> OriginalRules {
         let texts: Vec<(Family, String)> = [Family::V4, Family::V6]
             .into_iter()
             .map(|family| {
@@ -51,29 +51,32 @@ impl CountedOriginals {
             })
             .filter(|(_, text)| !text.is_empty())
             .collect();
-        CountedOriginals::of_texts(&texts, |id| vec![CounterLocation::from(id)])
+        OriginalRules::of_texts(&texts, |id| vec![CounterLocation::from(id)])
     }
 
-    /// A text that weir cannot read has no rules that it could count: they are then counted from
-    /// zero.
+    /// A text that weir cannot read contributes no rules: their counters then start at zero.
     fn of_texts(
         texts: &[(Family, String)],
         locations: impl Fn(&RuleId) -> Vec<CounterLocation>,
-    ) -> CountedOriginals {
-        let mut originals = CountedOriginals::default();
+    ) -> OriginalRules {
+        let mut originals = OriginalRules::default();
         for (family, text) in texts {
             let settings = ParserSettings { family: Some(*family), ..ParserSettings::default() };
             let Ok(ruleset) = iptables::parse(text, &settings) else { continue };
             let keys = compute_rule_content_keys(&ruleset, |rule| print_rule(rule, *family));
             for (key, id, _) in keys {
                 let locations = locations(&id);
-                originals.rules.push(CountedRule { content_key: key.to_string(), id, locations });
+                originals.rules.push(OriginalRuleCounters {
+                    content_key: key.to_string(),
+                    id,
+                    locations,
+                });
             }
             for table in &ruleset.tables {
                 for chain in table.chains.iter().filter(|chain| chain.policy.is_some()) {
                     let id = RuleId::for_policy(*family, table.name, &chain.name);
                     let (content_key, locations) = (id.to_string(), locations(&id));
-                    originals.rules.push(CountedRule { content_key, id, locations });
+                    originals.rules.push(OriginalRuleCounters { content_key, id, locations });
                 }
             }
             originals.rulesets.push(ruleset);

@@ -1,4 +1,4 @@
-//! Files that are on the disk when a function returns, in folders that only their owner can write.
+//! Files that are on disk when a function returns, in folders that only their owner can write.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use crate::ApplyOperationError;
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 
 /// Refuses a folder that is a symbolic link, belongs to another user or can be written by others.
-/// One that is not there is created later.
+/// A missing one is created later.
 pub(super) fn refuse_unsafe_folder(path: &Path) -> Result<(), ApplyOperationError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -22,12 +22,16 @@ pub(super) fn refuse_unsafe_folder(path: &Path) -> Result<(), ApplyOperationErro
         Err(error) => return Err(ApplyOperationError::file("read", path)(error)),
     };
     if !metadata.is_symlink() && !metadata.is_dir() {
-        return Err(unsafe_path(path, "is no folder", "move it away, or choose another --state"));
+        return Err(unsafe_path(
+            path,
+            "is not a folder",
+            "move it away, or choose another --state",
+        ));
     }
     refuse_unsafe_metadata(path, &metadata)
 }
 
-/// The same for all that is in a folder, at any depth.
+/// The same for all entries of a folder, at any depth.
 pub(super) fn refuse_unsafe_entries(folder: &Path) -> Result<(), ApplyOperationError> {
     if !folder.is_dir() {
         return Ok(());
@@ -35,7 +39,7 @@ pub(super) fn refuse_unsafe_entries(folder: &Path) -> Result<(), ApplyOperationE
     for path in list_entries(folder)? {
         let metadata = match fs::symlink_metadata(&path) {
             Ok(metadata) => metadata,
-            // Another command removed or renamed it meanwhile.
+            // Another command removed or renamed it in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(ApplyOperationError::file("read", &path)(error)),
         };
@@ -43,7 +47,7 @@ pub(super) fn refuse_unsafe_entries(folder: &Path) -> Result<(), ApplyOperationE
         if metadata.is_dir() {
             refuse_unsafe_entries(&path)?;
         } else if !metadata.is_file() {
-            return Err(unsafe_path(&path, "is no file", "move it away"));
+            return Err(unsafe_path(&path, "is not a regular file", "move it away"));
         }
     }
     Ok(())
@@ -73,7 +77,7 @@ fn unsafe_path(path: &Path, problem: &'static str, cure: &str) -> ApplyOperation
     ApplyOperationError::UnsafeStatePath { path: path.to_owned(), problem, cure: cure.to_owned() }
 }
 
-/// Creates a folder for its owner alone, unless it is there.
+/// Creates a folder that only its owner can access, unless it exists.
 pub(super) fn create_private_folder(path: &Path) -> Result<(), ApplyOperationError> {
     let error = || ApplyOperationError::file("create", path);
     match DirBuilder::new().mode(0o700).create(path) {
@@ -97,13 +101,13 @@ pub(super) fn list_entries(folder: &Path) -> Result<Vec<PathBuf>, ApplyOperation
     Ok(paths)
 }
 
-/// Puts a file in place as a whole.
+/// Replaces a file atomically.
 pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), ApplyOperationError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let fresh = path.with_file_name(format!(".{name}.new"));
     let written = write_new_file(&fresh, bytes).and_then(|()| fs::rename(&fresh, path));
     if let Err(error) = written {
-        // What was written of it takes room on a disk that may be full.
+        // The partial file takes up space on a disk that may be full.
         let _ = fs::remove_file(&fresh);
         return Err(ApplyOperationError::file("write", path)(error));
     }

@@ -1,4 +1,4 @@
-//! What is known of a generation: `generation.json`.
+//! The record of a generation: `generation.json`.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use weir_artefact::CompiledForm;
 
 use super::state_version::STATE_VERSION;
 
-/// One ruleset that was in force, or was to be.
+/// A ruleset that was in force or was to be put in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerationRecord {
     /// Version of the file.
     pub(super) version: u32,
     /// Its number.
     pub generation: u32,
-    /// Where it is from.
+    /// Its origin.
     #[serde(flatten)]
     pub kind: GenerationKind,
-    /// What became of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: GenerationOutcome,
-    /// When it was made, in seconds since 1970 (UTC).
+    /// When it was created, in seconds since 1970 (UTC).
     pub created_unix_seconds: u64,
-    /// The words of the command that made it.
+    /// The command line that created it.
     pub command: Vec<String>,
     /// The generation that was in force before it; none of a snapshot.
     pub previous: Option<u32>,
@@ -37,13 +37,13 @@ pub struct GenerationRecord {
 }
 
 /// Stands for the checksum of a file that may be missing while files are replaced.
-pub(super) const NO_FILE: &str = "no file";
+pub(super) const ABSENT_FILE: &str = "no file";
 
-/// Where a generation is from.
+/// The origin of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum GenerationKind {
-    /// What was in force before weir.
+    /// A copy of the ruleset in force: before weir, or changed by another program.
     Snapshot,
     /// A ruleset that was applied.
     Applied {
@@ -67,11 +67,11 @@ pub struct SourceFile {
     pub sha256: String,
 }
 
-/// What became of a generation.
+/// The outcome of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum GenerationOutcome {
-    /// It was made, and is not in force yet.
+    /// It was created and never in force.
     Prepared,
     /// It was put in force.
     Applied,
@@ -79,13 +79,13 @@ pub enum GenerationOutcome {
     Confirmed,
     /// It was put in force and rolled back.
     RolledBack {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl GenerationRecord {
-    /// A generation of that number, made now.
+    /// Creates the record of a new generation.
     pub fn new(
         generation: u32,
         kind: GenerationKind,
@@ -107,8 +107,8 @@ impl GenerationRecord {
     }
 
     /// Accepts new files of its ruleset in addition to the old ones.
-    pub(super) fn allow_replaced_files(&mut self, new: &BTreeMap<String, Vec<String>>) {
-        let absent = || vec![NO_FILE.to_owned()];
+    pub(super) fn accept_new_digests(&mut self, new: &BTreeMap<String, Vec<String>>) {
+        let absent = || vec![ABSENT_FILE.to_owned()];
         for (name, digests) in new {
             let accepted = self.ruleset_sha256.entry(name.clone()).or_insert_with(absent);
             accepted.extend(digests.iter().cloned());
@@ -136,35 +136,35 @@ impl GenerationRecord {
         }
     }
 
-    /// When it was made, as in RFC 3339.
+    /// When it was created, as in RFC 3339.
     pub fn format_creation_time(&self) -> String {
         format_unix_seconds(self.created_unix_seconds)
     }
 
-    /// The files that it was compiled from, with the beginnings of their digests.
+    /// The files that it was compiled from, with abbreviated digests.
     pub fn describe_sources(&self) -> String {
-        const SHOWN_DIGITS: usize = 12;
+        const SHOWN_SHA256_DIGITS: usize = 12;
         let GenerationKind::Applied { sources, artefact_id, .. } = &self.kind else {
             return format!("by {}", self.command.join(" "));
         };
         let file = |source: &SourceFile| {
-            let digits = source.sha256.get(..SHOWN_DIGITS).unwrap_or_default();
+            let digits = source.sha256.get(..SHOWN_SHA256_DIGITS).unwrap_or_default();
             format!("{} (sha256 {digits}…)", source.name)
         };
         let files: Vec<String> = sources.iter().map(file).collect();
         match files.is_empty() {
-            true => format!("compiled folder, artefact {artefact_id}"),
+            true => format!("compiled directory, artefact {artefact_id}"),
             false => files.join(", "),
         }
     }
 
-    /// What became of it, in words.
+    /// Its outcome as text.
     pub fn describe_outcome(&self) -> String {
         match &self.outcome {
             _ if self.kind == GenerationKind::Snapshot => match self.previous {
                 None => "saved before the first apply".to_owned(),
                 Some(generation) => {
-                    format!("saved, since others had changed generation {generation}")
+                    format!("saved because another program had changed generation {generation}")
                 }
             },
             GenerationOutcome::Prepared => "never in force".to_owned(),

@@ -1,7 +1,7 @@
-//! What is in progress: `journal.json`, written before the first change and removed after the last.
+//! The change in progress: `journal.json`, written before the first step and removed after the last.
 //!
-//! It says where a change leads and where it came from. Which steps were done it does not say: that
-//! is seen in the kernel.
+//! It records the generations between which a change leads. It does not record which steps were done:
+//! these follow from the ruleset in the kernel.
 
 use serde::{Deserialize, Serialize};
 use weir_kernel::process::PidWithStartTime;
@@ -13,9 +13,9 @@ use crate::apply_steps::ApplyStep;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     pub(super) version: u32,
-    /// What is done.
+    /// The kind of change.
     pub operation: JournalOperation,
-    /// How far it is.
+    /// Its progress.
     pub stage: JournalStage,
     /// The generation that was in force when it began.
     pub from: u32,
@@ -23,51 +23,51 @@ pub struct Journal {
     pub to: u32,
     /// The snapshot of what was in force before weir.
     pub baseline: u32,
-    /// Why, of a rollback.
+    /// The reason of a rollback.
     pub reason: String,
     /// The steps, as planned when it began.
     pub steps: Vec<ApplyStep>,
-    /// The boot.
+    /// The boot ID.
     pub boot_id: String,
-    /// The process that does it.
+    /// The process that makes the change.
     pub owner: PidWithStartTime,
-    /// The process that ends the change if its owner is killed or hangs, and waits for the
+    /// The process that recovers the change if its owner is killed or hangs, and waits for the
     /// confirmation.
     #[serde(default)]
     pub supervisor: Option<PidWithStartTime>,
-    /// Seconds for the confirmation, if one is required.
+    /// Time limit of the confirmation in seconds, if one is required.
     pub confirm_seconds: Option<u64>,
-    /// Until when it must be confirmed, from the first change on.
+    /// Deadline of the confirmation, set before the first step.
     pub deadline: Option<ConfirmationDeadline>,
 }
 
-/// What a journal is about.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalOperation {
-    /// A new generation is put in force: interrupted, it is undone.
+    /// A new generation is put in force; if interrupted, this is undone.
     Apply,
-    /// An earlier generation is restored: interrupted, it is completed.
+    /// An earlier generation is restored; if interrupted, this is completed.
     Rollback,
 }
 
-/// How far a change is.
+/// The progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalStage {
-    /// Steps are carried out.
+    /// Steps are being executed.
     Changing,
-    /// The generation is in force as a whole; what remains is its record, or its confirmation.
+    /// The generation is completely in force; its record or its confirmation is missing.
     InForce,
 }
 
-/// Until when a generation must be confirmed, and what cannot confirm it.
+/// The deadline of a confirmation, and the connections that cannot confirm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfirmationDeadline {
     /// The time since the boot, in nanoseconds (`CLOCK_BOOTTIME`).
     pub boottime_nanoseconds: u64,
-    /// Cookies of the TCP sockets that were there when the generation was in force: connections
-    /// that were made before it say nothing about it.
+    /// Cookies of the TCP sockets that existed when the generation came into force: connections
+    /// opened before prove nothing about it.
     pub tcp_cookies_before: Vec<u64>,
 }
 
@@ -95,14 +95,14 @@ impl Journal {
         }
     }
 
-    /// Seconds until it must be confirmed, rounded up; none if it waits for no confirmation.
+    /// Seconds until the deadline, rounded up; `None` without a deadline.
     pub fn seconds_left(&self) -> Option<u64> {
         let deadline = self.deadline.as_ref()?.boottime_nanoseconds;
         let now = weir_kernel::boot_clock::time_since_boot().as_nanos() as u64;
         Some(deadline.saturating_sub(now).div_ceil(1_000_000_000))
     }
 
-    /// Whether it waited for a confirmation that did not come.
+    /// Whether the deadline has passed.
     pub fn is_overdue(&self) -> bool {
         self.seconds_left() == Some(0)
     }

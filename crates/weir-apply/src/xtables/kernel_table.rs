@@ -57,7 +57,7 @@ impl KernelTable {
     /// Reads a table. One that is not in use is put in use, empty.
     ///
     /// # Errors
-    /// Where the kernel has no such table, or its entries are not laid out as libiptc does it.
+    /// If the kernel has no such table, or its entries are not laid out as libiptc does it.
     pub fn read(socket: &XtablesSocket, name: TableName) -> Result<KernelTable, ApplyError> {
         let snapshot = socket.read_table(name.as_str())?;
         KernelTable::from_snapshot(name, socket.family(), snapshot)
@@ -66,7 +66,7 @@ impl KernelTable {
     /// The index of a table that was read.
     ///
     /// # Errors
-    /// Where its entries are not laid out as libiptc does it.
+    /// If its entries are not laid out as libiptc does it.
     pub fn from_snapshot(
         name: TableName,
         family: Family,

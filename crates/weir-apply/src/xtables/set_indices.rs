@@ -12,8 +12,8 @@ use weir_model::SharedName;
 #[derive(Debug, Default)]
 pub struct SetIndices<'s> {
     socket: Option<&'s XtablesSocket>,
-    /// Whether a set that is not there gets a number of its own.
-    assumes_missing_sets: bool,
+    /// Whether a missing set gets a number of its own.
+    assumes_sets_exist: bool,
     index_by_name: RefCell<HashMap<SharedName, u16>>,
     name_by_index: RefCell<HashMap<u16, SharedName>>,
 }
@@ -24,10 +24,10 @@ impl<'s> SetIndices<'s> {
         SetIndices { socket: Some(socket), ..SetIndices::default() }
     }
 
-    /// Every set that a rule names is assumed to be there: to find out whether a table can be
+    /// Every set that a rule names is assumed to exist: to find out whether a table can be
     /// encoded before its sets are created. The numbers are not those of the kernel.
-    pub fn assumed() -> SetIndices<'s> {
-        SetIndices { assumes_missing_sets: true, ..SetIndices::default() }
+    pub fn assuming_all_sets_exist() -> SetIndices<'s> {
+        SetIndices { assumes_sets_exist: true, ..SetIndices::default() }
     }
 
     /// The number of a set; `None` where there is no such set.
@@ -37,7 +37,7 @@ impl<'s> SetIndices<'s> {
         }
         let index = match self.socket {
             Some(socket) => socket.read_set_index(name).ok()??,
-            None if self.assumes_missing_sets => self.index_by_name.borrow().len() as u16,
+            None if self.assumes_sets_exist => self.index_by_name.borrow().len() as u16,
             None => return None,
         };
         self.remember(SharedName::from(name), index);

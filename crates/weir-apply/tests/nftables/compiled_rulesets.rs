@@ -20,7 +20,7 @@ fn cases_of_the_nft_form_are_loaded_as_by_nft_f() {
     for file in files {
         let case = std::fs::read_to_string(&file).expect("a readable file");
         let (_, text) = case.split_once("\n---\n").expect("rules and nft text");
-        tools.assert_loaded_alike(&file.display().to_string(), &parse_nft(text));
+        tools.assert_same_listing_and_bytes(&file.display().to_string(), &parse_nft(text));
     }
 }
 
@@ -47,7 +47,7 @@ fn verdict_cases_that_compile_to_nft_are_loaded_as_by_nft_f() {
         let Ok(form) = compile_nft_form_without_passes(&firewall, &options, &mut |_, _| {}) else {
             continue;
         };
-        tools.assert_loaded_alike(&case.name, &parse_nft(&form.nft_text));
+        tools.assert_same_listing_and_bytes(&case.name, &parse_nft(&form.nft_text));
         compared += 1;
     }
     assert!(compared > 50, "{compared} cases");

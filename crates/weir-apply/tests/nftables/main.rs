@@ -2,7 +2,7 @@
 
 mod compiled_rulesets;
 mod kernel_objects;
-mod loaded_alike;
+mod listing_agreement;
 mod statements;
 mod tool_rulesets;
 mod transaction;

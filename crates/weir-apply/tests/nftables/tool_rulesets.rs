@@ -61,7 +61,7 @@ impl ToolRulesets {
     }
 
     /// Loads a ruleset by both, and compares listing and kernel objects.
-    pub fn assert_loaded_alike(&mut self, name: &str, ruleset: &Ruleset) {
+    pub fn assert_same_listing_and_bytes(&mut self, name: &str, ruleset: &Ruleset) {
         let (ours, theirs) = self.load_both(ruleset);
         let lines = ours.listing.lines().zip(theirs.listing.lines());
         if let Some((ours, theirs)) = lines.into_iter().find(|(ours, theirs)| ours != theirs) {

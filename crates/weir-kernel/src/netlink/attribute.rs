@@ -8,7 +8,7 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_ALIGNMENT_BYTES: usize = 4;
 const NESTED_FLAG: u16 = 0x8000;
 /// The value is a number in network byte order, and says so (`NLA_F_NET_BYTEORDER`); ipset wants it.
-const NETWORK_BYTE_ORDER_FLAG: u16 = 0x4000;
+const NLA_F_NET_BYTEORDER: u16 = 0x4000;
 /// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
 
@@ -79,7 +79,7 @@ impl<'a> NetlinkAttributes<'a> {
     /// Checks that bytes are a list of attributes.
     ///
     /// # Errors
-    /// Where an attribute is longer than what holds it, or shorter than its header.
+    /// If an attribute is longer than what holds it, or shorter than its header.
     pub fn parse(bytes: &'a [u8]) -> Result<NetlinkAttributes<'a>, MalformedNetlink> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -141,7 +141,7 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as a number in host byte order.
     ///
     /// # Errors
-    /// Where it does not have four bytes.
+    /// If it does not have four bytes.
     pub fn u32(self) -> Result<u32, MalformedNetlink> {
         self.fixed_bytes().map(u32::from_ne_bytes)
     }
@@ -149,7 +149,7 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as a number in network byte order.
     ///
     /// # Errors
-    /// Where it does not have two bytes.
+    /// If it does not have two bytes.
     pub fn be16(self) -> Result<u16, MalformedNetlink> {
         self.fixed_bytes().map(u16::from_be_bytes)
     }
@@ -157,7 +157,7 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as a number of one byte.
     ///
     /// # Errors
-    /// Where it does not have one byte.
+    /// If it does not have one byte.
     pub fn u8(self) -> Result<u8, MalformedNetlink> {
         self.fixed_bytes().map(|[byte]| byte)
     }
@@ -165,7 +165,7 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as a number in network byte order.
     ///
     /// # Errors
-    /// Where it does not have four bytes.
+    /// If it does not have four bytes.
     pub fn be32(self) -> Result<u32, MalformedNetlink> {
         self.fixed_bytes().map(u32::from_be_bytes)
     }
@@ -173,7 +173,7 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as a number in network byte order.
     ///
     /// # Errors
-    /// Where it does not have eight bytes.
+    /// If it does not have eight bytes.
     pub fn be64(self) -> Result<u64, MalformedNetlink> {
         self.fixed_bytes().map(u64::from_be_bytes)
     }
@@ -181,7 +181,7 @@ impl<'a> NetlinkAttribute<'a> {
     /// Its value as bytes of a known number.
     ///
     /// # Errors
-    /// Where it has another number of bytes.
+    /// If it has another number of bytes.
     pub fn fixed_bytes<const N: usize>(self) -> Result<[u8; N], MalformedNetlink> {
         let NetlinkAttribute { kind, value } = self;
         let wrong = MalformedNetlink::ValueLength { kind, length: value.len(), expected: N };
@@ -234,8 +234,8 @@ impl AttributeWriter {
     }
 
     /// Adds bytes of a number in network byte order, and marks them as such.
-    pub fn put_marked_network_order(&mut self, kind: u16, number: &[u8]) {
-        self.put(kind | NETWORK_BYTE_ORDER_FLAG, number);
+    pub fn put_with_network_order_flag(&mut self, kind: u16, number: &[u8]) {
+        self.put(kind | NLA_F_NET_BYTEORDER, number);
     }
 
     /// Adds an attribute that holds text, with a NUL at its end.

@@ -47,7 +47,7 @@ impl<'a> NetlinkMessage<'a> {
     /// Its attributes, after a fixed header of so many bytes.
     ///
     /// # Errors
-    /// Where it is shorter, or they are malformed.
+    /// If it is shorter, or they are malformed.
     pub fn attributes(
         &self,
         header_bytes: usize,
@@ -58,7 +58,7 @@ impl<'a> NetlinkMessage<'a> {
     /// Its fixed header.
     ///
     /// # Errors
-    /// Where it is shorter.
+    /// If it is shorter.
     pub fn fixed_header<const N: usize>(&self) -> Result<[u8; N], MalformedNetlink> {
         let short = MalformedNetlink::ShortHeader { expected: N, left: self.payload.len() };
         self.payload.first_chunk().copied().ok_or(short)

@@ -65,7 +65,7 @@ impl NetlinkSocket {
     /// Opens a socket in the current network namespace.
     ///
     /// # Errors
-    /// Where the kernel has no such protocol, or weir is not root there.
+    /// If the kernel has no such protocol, or weir is not root there.
     pub fn open(protocol: NetlinkProtocol) -> io::Result<NetlinkSocket> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let protocol = match protocol {
@@ -91,7 +91,7 @@ impl NetlinkSocket {
     /// Sets how many bytes of messages may wait to be read; the kernel takes twice the number.
     ///
     /// # Errors
-    /// Where weir is not root.
+    /// If weir is not root.
     pub fn set_receive_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
         Ok(sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes)?)
     }
@@ -100,7 +100,7 @@ impl NetlinkSocket {
     /// others are done.
     ///
     /// # Errors
-    /// Where the socket is broken, or answers are lost or malformed.
+    /// If the socket is broken, or answers are lost or malformed.
     pub fn send_collecting_refusals(
         &mut self,
         requests: &[NetlinkRequest],
@@ -184,7 +184,7 @@ impl NetlinkSocket {
     /// state is returned. Where the objects change meanwhile, it begins again.
     ///
     /// # Errors
-    /// Where the kernel refuses, an object is malformed, it takes longer than `limit`, or the
+    /// If the kernel refuses, an object is malformed, it takes longer than `limit`, or the
     /// objects changed in every attempt.
     pub fn fold_dumped_objects<S>(
         &mut self,
@@ -353,7 +353,7 @@ impl NetlinkSocket {
     /// Waits until there is something to read, at most `limit`; false where there is nothing.
     ///
     /// # Errors
-    /// Where the socket is broken.
+    /// If the socket is broken.
     pub fn wait_readable(&self, limit: Duration) -> io::Result<bool> {
         let timeout =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };

@@ -22,7 +22,7 @@ impl XtablesSocket {
     /// The number by which rules name a set; `None` where there is no such set.
     ///
     /// # Errors
-    /// Where the kernel has no ipset.
+    /// If the kernel has no ipset.
     pub fn read_set_index(&self, name: &str) -> Result<Option<u16>, KernelError> {
         let error = || KernelError::io("look up set", name);
         if name.len() >= SET_NAME_BYTES {
@@ -38,7 +38,7 @@ impl XtablesSocket {
     /// The name of the set of a number; `None` where there is no such set.
     ///
     /// # Errors
-    /// Where the kernel has no ipset.
+    /// If the kernel has no ipset.
     pub fn read_set_name(&self, index: u16) -> Result<Option<String>, KernelError> {
         let error = || KernelError::io("look up set", index);
         let mut request = self.set_request(IP_SET_OP_GET_BYINDEX).map_err(error())?;

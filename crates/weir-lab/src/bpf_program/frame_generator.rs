@@ -106,7 +106,7 @@ impl FrameGenerator {
     /// Loads the program.
     ///
     /// # Errors
-    /// Where the kernel refuses it (not root; no XDP).
+    /// If the kernel refuses it (not root; no XDP).
     pub fn new() -> Result<FrameGenerator, LabError> {
         FrameGenerator::with_table_size(FrameTableSize {
             is_large: false,
@@ -185,7 +185,7 @@ impl FrameGenerator {
     /// Plays into the device with index `ifindex` of `namespace`, on the current core.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn send_frames(
         &mut self,
         namespace: &Namespace,

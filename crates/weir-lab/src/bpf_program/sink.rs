@@ -49,7 +49,7 @@ impl Sink {
     /// Loads the program.
     ///
     /// # Errors
-    /// Where the kernel refuses it.
+    /// If the kernel refuses it.
     pub fn new() -> Result<Sink, LabError> {
         let open = SinkSkelBuilder::default()
             .open(object_storage_and_attach::leak_object_storage())
@@ -61,7 +61,7 @@ impl Sink {
     /// Attaches the program to a device.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_sink;
         self.bpf_links.push(object_storage_and_attach::attach_xdp(
@@ -96,7 +96,7 @@ impl Sink {
     /// Everything that arrived since the program was loaded.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn read_counts(&self) -> Result<SinkPacketCounts, LabError> {
         let tallies = &self.bpf_skeleton.maps.tallies;
         let mut sum = SinkPacketCounts::default();

@@ -185,7 +185,7 @@ impl StatelessTcpEndpoints {
     /// Loads the programs.
     ///
     /// # Errors
-    /// Where the kernel refuses them (not root; no XDP).
+    /// If the kernel refuses them (not root; no XDP).
     pub fn new(
         endpoints: &Endpoints,
         firewall: Mac,
@@ -224,7 +224,7 @@ impl StatelessTcpEndpoints {
     /// Makes the device with index `ifindex` of `namespace` that of clients.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach_client(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_client;
         self.bpf_links.push(object_storage_and_attach::attach_xdp(
@@ -239,7 +239,7 @@ impl StatelessTcpEndpoints {
     /// Makes the device with index `ifindex` of `namespace` that of servers.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach_server(&mut self, namespace: &Namespace, ifindex: u32) -> Result<(), LabError> {
         let program = &self.bpf_skeleton.progs.weir_server;
         self.bpf_links.push(object_storage_and_attach::attach_xdp(
@@ -255,7 +255,7 @@ impl StatelessTcpEndpoints {
     /// veth accepts redirected packets if it has one, or GRO (drivers/net/veth.c).
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub(crate) fn attach_pass_program(
         &mut self,
         namespace: &Namespace,
@@ -274,7 +274,7 @@ impl StatelessTcpEndpoints {
     /// Makes the device with index `ifindex` of `namespace` that of clients and servers alike.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach_both_ends_to_device(
         &mut self,
         namespace: &Namespace,
@@ -304,7 +304,7 @@ impl StatelessTcpEndpoints {
     /// core. Each continues where the one before ended, so no ports are used again soon.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn open_connections(
         &mut self,
         namespace: &Namespace,
@@ -407,7 +407,7 @@ impl StatelessTcpEndpoints {
     /// [`open_connections`](StatelessTcpEndpoints::open_connections).
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn read_tallies(&self) -> Result<ClientServerTallies, LabError> {
         let tallies = &self.bpf_skeleton.maps.tallies;
         Ok(ClientServerTallies {
@@ -457,7 +457,7 @@ impl StatelessTcpEndpoints {
     /// The record of a trial.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn build_connections_record(
         &self,
         opened: &ConnectionGeneratorResult,

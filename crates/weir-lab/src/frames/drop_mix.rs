@@ -14,7 +14,7 @@ const WHOLE_PERCENT_TABLE_MULTIPLE: usize = 100;
 /// again from its beginning where it is too short.
 ///
 /// # Errors
-/// Where the share is not a number up to 100, or there are no frames of a kind that it needs.
+/// If the share is not a number up to 100, or there are no frames of a kind that it needs.
 pub(crate) fn mix_by_drop_percent(
     frames: &[Frame],
     percent: Option<u64>,

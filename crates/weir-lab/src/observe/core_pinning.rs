@@ -70,7 +70,7 @@ fn set_scheduling_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
 /// The last core that this process may use: the first ones do more of the system's work.
 ///
 /// # Errors
-/// Where the system does not say.
+/// If the system does not say.
 pub fn last_allowed_core() -> Result<u32, LabError> {
     let allowed = sched_getaffinity(None).map_err(|source| LabError::SystemCall {
         action: "read the allowed cores",

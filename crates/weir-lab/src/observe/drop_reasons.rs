@@ -41,7 +41,7 @@ impl DropReasonCounter {
     /// Loads the program.
     ///
     /// # Errors
-    /// Where the kernel lacks BTF or tracing.
+    /// If the kernel lacks BTF or tracing.
     pub fn new() -> Result<DropReasonCounter, LabError> {
         let open = DropsSkelBuilder::default()
             .open(object_storage_and_attach::leak_object_storage())
@@ -54,7 +54,7 @@ impl DropReasonCounter {
     /// Counts from now on what `namespace` frees.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn watch_namespace(&mut self, namespace: &Namespace) -> Result<DropWatchGuard, LabError> {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
@@ -71,7 +71,7 @@ impl DropReasonCounter {
     /// All that was counted since the program was loaded.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn read_counts(&self) -> Result<DropReasonCounts, LabError> {
         let mut counts = DropReasonCounts::new();
         for reason in 0..REASON_SLOTS {

@@ -19,7 +19,7 @@ impl DeviceDropCounterReader {
     /// These devices of a namespace, too.
     ///
     /// # Errors
-    /// Where a file cannot be opened.
+    /// If a file cannot be opened.
     pub fn add_devices_rx_and_tx_drops(
         self,
         files: &dyn ProcNetOpener,
@@ -52,7 +52,7 @@ impl DeviceDropCounterReader {
     /// Packets that the devices dropped.
     ///
     /// # Errors
-    /// Where a file cannot be read.
+    /// If a file cannot be read.
     pub fn dropped_packets(&self) -> Result<u64, LabError> {
         let mut sum = 0;
         for (file, device, columns) in &self.devices {
@@ -73,7 +73,7 @@ impl RxPacketCounterReader {
     /// Opens the counter.
     ///
     /// # Errors
-    /// Where a file cannot be opened.
+    /// If a file cannot be opened.
     pub fn open(
         files: &dyn ProcNetOpener,
         device: &str,
@@ -84,7 +84,7 @@ impl RxPacketCounterReader {
     /// Packets so far.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn received_packets(&self) -> Result<u64, LabError> {
         Ok(parse_net_dev_columns_of_device(&self.file.read_text()?, &self.device)
             .get(1)
@@ -107,7 +107,7 @@ impl IpStackCounterReader {
     /// Opens the counters.
     ///
     /// # Errors
-    /// Where a file cannot be opened.
+    /// If a file cannot be opened.
     pub fn open(files: &dyn ProcNetOpener) -> Result<IpStackCounterReader, LabError> {
         Ok(IpStackCounterReader {
             snmp: files.open_proc_net("snmp")?,
@@ -121,7 +121,7 @@ impl IpStackCounterReader {
     /// offered packets.
     ///
     /// # Errors
-    /// Where a file cannot be opened.
+    /// If a file cannot be opened.
     pub fn open_without_out_discards(
         files: &dyn ProcNetOpener,
     ) -> Result<IpStackCounterReader, LabError> {
@@ -134,7 +134,7 @@ impl IpStackCounterReader {
     /// Every counter by name.
     ///
     /// # Errors
-    /// Where a file cannot be read.
+    /// If a file cannot be read.
     pub fn read_all_counters(&self) -> Result<BTreeMap<String, u64>, LabError> {
         let (v4, more, v6) =
             (self.snmp.read_text()?, self.netstat.read_text()?, self.snmp6.read_text()?);
@@ -147,7 +147,7 @@ impl IpStackCounterReader {
     /// Packets that the stack discarded: bad headers or addresses, no route, no memory.
     ///
     /// # Errors
-    /// Where a file cannot be read.
+    /// If a file cannot be read.
     pub fn discarded_packets(&self) -> Result<u64, LabError> {
         let (v4, more) = (self.snmp.read_text()?, self.netstat.read_text()?);
         let counted = sum_ipv4_discards(&v4) + sum_ipv4_discards(&more);
@@ -224,7 +224,7 @@ impl ConntrackStatReader {
     /// Opens the counters; a kernel without them counts nothing.
     ///
     /// # Errors
-    /// Where the namespace cannot be entered.
+    /// If the namespace cannot be entered.
     pub fn open(files: &dyn ProcNetOpener) -> Result<ConntrackStatReader, LabError> {
         Ok(ConntrackStatReader { file: files.open_proc_net_if_present("stat/nf_conntrack")? })
     }
@@ -237,7 +237,7 @@ impl ConntrackStatReader {
     /// The table now.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn read(&self) -> Result<ConntrackCounters, LabError> {
         self.file.as_ref().map_or(Ok(ConntrackCounters::default()), |file| {
             Ok(parse_conntrack_stat(&file.read_text()?))

@@ -17,7 +17,7 @@ pub trait ProcNetFile: Debug + Send + Sync {
     /// Its text now.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     fn read_text(&self) -> Result<String, LabError>;
 }
 
@@ -26,13 +26,13 @@ pub trait ProcNetOpener {
     /// The file of that name.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// If it cannot be opened.
     fn open_proc_net(&self, name: &'static str) -> Result<Box<dyn ProcNetFile>, LabError>;
 
     /// The same; `None` if the kernel has no such file.
     ///
     /// # Errors
-    /// Where the namespace cannot be entered.
+    /// If the namespace cannot be entered.
     fn open_proc_net_if_present(
         &self,
         name: &'static str,

@@ -17,7 +17,7 @@ use crate::topology::local::{GatewayWithEndDevices, LocalTestbed};
 /// Makes a firewall between clients and servers that forwards everything in both directions.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub(super) fn create_stateless_tcp_gateway(
     testbed: &mut LocalTestbed,
     ends: &mut StatelessTcpEndpoints,
@@ -47,7 +47,7 @@ pub(super) fn create_stateless_tcp_gateway(
 /// of one client address.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub(super) fn create_kernel_socket_gateway(
     testbed: &mut LocalTestbed,
     endpoints: &Endpoints,

@@ -163,7 +163,7 @@ impl LocalTestbed {
     /// Makes a host that is alone, with nothing but its loopback device.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub(super) fn create_loopback_host(&mut self) -> Result<FirewallWithCounters, LabError> {
         let number = self.testbed_object_count;
         self.testbed_object_count += 1;

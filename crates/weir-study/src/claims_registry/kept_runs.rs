@@ -16,7 +16,7 @@ use weir_stats::{
     run_folder,
 };
 
-use super::definition_changes::DefinitionAtRun;
+use super::definition_at_run::DefinitionAtRun;
 use super::statement_status::{ClaimEvidence, OtherRunEvidence, StatementStatus};
 use crate::StudyError;
 use crate::loaded_study::LoadedStudy;
@@ -112,7 +112,7 @@ fn compare_run_quality(first: &KeptRun, second: &KeptRun) -> Ordering {
     falls_short(first)
         .cmp(&falls_short(second))
         .then_with(|| {
-            let reach = |run: &KeptRun| run.quality.noise_floor_reach();
+            let reach = |run: &KeptRun| run.quality.max_noise_floor_factor();
             reach(first).total_cmp(&reach(second))
         })
         .then_with(|| {

@@ -28,17 +28,17 @@ pub enum ObjectionKind {
     /// The study defines what was measured otherwise than it did then.
     ChangedDefinition,
     /// The test of the claim is newer than the run that decides it.
-    TestAfterRun,
+    TestNewerThanRun,
     /// Another run contradicts the number by more than both intervals.
-    DifferentRuns,
+    ContradictingRun,
     /// The claims of one statement rest on several processors.
     SeveralProcessors,
     /// No kept run has what the test needs.
     NotMeasured,
     /// Nothing in the record proves which rules the packets hit.
-    UnprovenTraffic,
+    UnrecordedTraffic,
     /// Nothing in the record shows that a subject evaluates its rules.
-    SilentSubject,
+    SubjectWithoutObservedEffect,
     /// The test holds whatever is measured.
     TrueByConstruction,
     /// The bound is so far from the number that the test could not fail.

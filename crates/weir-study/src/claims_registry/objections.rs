@@ -42,7 +42,7 @@ pub(super) fn list_claim_objections(
         let text = "`expects` does not say which number or direction the paper has".to_owned();
         object(ObjectionKind::UnstatedExpectation, text);
     }
-    if let Some(text) = find_equal_sides(loaded, test) {
+    if let Some(text) = find_identical_ratio_sides(loaded, test) {
         object(ObjectionKind::TrueByConstruction, text);
     }
     if let Some(estimate) = &evidence.estimate {
@@ -54,7 +54,7 @@ pub(super) fn list_claim_objections(
                     other.cpu,
                     format_estimate(&other.estimate)
                 );
-                object(ObjectionKind::DifferentRuns, text);
+                object(ObjectionKind::ContradictingRun, text);
             }
         }
         if evidence.status == StatementStatus::Reproduced
@@ -74,7 +74,7 @@ pub(super) fn list_claim_objections(
     };
     if !decisive.has_same_test(loaded, &claim.id) {
         let text = "its test was written or changed after the run".to_owned();
-        object(ObjectionKind::TestAfterRun, text);
+        object(ObjectionKind::TestNewerThanRun, text);
     }
     for (part, reason) in accepted_changes_of_test(loaded, decisive, test) {
         let text = format!("the {part} of the study changed after the run; accepted: {reason}");
@@ -85,10 +85,10 @@ pub(super) fn list_claim_objections(
         && decisive.record.run.frame_facts.is_empty()
     {
         let text = "the record does not say which rules the frames hit".to_owned();
-        object(ObjectionKind::UnprovenTraffic, text);
+        object(ObjectionKind::UnrecordedTraffic, text);
     }
-    for text in list_silent_subjects(&decisive.record, test) {
-        object(ObjectionKind::SilentSubject, text);
+    for text in describe_subjects_without_observed_effect(&decisive.record, test) {
+        object(ObjectionKind::SubjectWithoutObservedEffect, text);
     }
     found
 }
@@ -147,7 +147,7 @@ fn bound_margin_factor(within: &ClaimBounds, estimate: &Estimate) -> Option<f64>
 }
 
 /// Whether both sides of a ratio measure the same at the same place.
-fn find_equal_sides(loaded: &LoadedStudy, test: &ClaimTest) -> Option<String> {
+fn find_identical_ratio_sides(loaded: &LoadedStudy, test: &ClaimTest) -> Option<String> {
     let ClaimTest::Ratio { of, to, .. } = test else { return None };
     let subject = |place: &SubjectPoint| loaded.subjects.0.get(&place.subject);
     let (first, second) = (subject(of)?, subject(to)?);
@@ -188,7 +188,7 @@ fn is_measured_with_frames(test: &ClaimTest) -> bool {
 
 /// Subjects of a test that are not distinguishable from the one without rules, and whose rules
 /// dropped nothing.
-fn list_silent_subjects(record: &RunRecord, test: &ClaimTest) -> Vec<String> {
+fn describe_subjects_without_observed_effect(record: &RunRecord, test: &ClaimTest) -> Vec<String> {
     let quantity = quantity_of_test(test);
     let places: Vec<&SubjectPoint> = match test {
         ClaimTest::Ratio { of, to, .. } => vec![of, to],

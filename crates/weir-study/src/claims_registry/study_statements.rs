@@ -42,7 +42,7 @@ impl StudyStatements {
 
     /// Whether every number of a statement is of a run that may decide, and has enough samples:
     /// read from the runs themselves, not from the outcome of the claims.
-    pub fn is_sound(&self, item: &StatementWithStatus) -> bool {
+    pub fn rests_on_sufficient_evidence(&self, item: &StatementWithStatus) -> bool {
         item.evidence.iter().all(|evidence| {
             let run = self.runs.iter().find(|run| Some(&run.folder) == evidence.run.as_ref());
             let samples = evidence.estimate.map_or(0, |estimate| estimate.samples);

@@ -142,7 +142,7 @@ fn push_chain(out: &mut String, chain: &Chain, family: Family) {
 
 fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     out.push('\t');
-    for statement in statements_that_nft_leaves_apart(rule) {
+    for statement in statements_in_an_order_that_nft_does_not_merge(rule) {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         push_statement(out, &statement, family);
     }
@@ -171,7 +171,9 @@ pub fn value_of_single_value_test(test: &Test) -> Option<u128> {
 /// excludes packets with both ports, not those with either. And what is between two tests (a
 /// counter, a limit) is reached by packets that only the first one lets pass: after `th sport 53
 /// counter th dport 53` became one comparison, the counter counts fewer.
-pub fn statements_that_nft_leaves_apart(rule: &Rule) -> impl Iterator<Item = Cow<'_, Statement>> {
+pub fn statements_in_an_order_that_nft_does_not_merge(
+    rule: &Rule,
+) -> impl Iterator<Item = Cow<'_, Statement>> {
     rule.statements.iter().enumerate().map(move |(index, statement)| match statement {
         Statement::Test(test) if is_dport_test_mismerged_by_nft(index, test, rule) => {
             Cow::Owned(Statement::Test(add_all_ones_mask(test)))

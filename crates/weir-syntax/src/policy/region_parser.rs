@@ -72,7 +72,7 @@ impl<'p, 't> RegionParser<'p, 't> {
             "mark" => self.parse_values(word, Field::Mark, FieldValueKind::MaskedNumber),
             "pkttype" => self.parse_values(word, Field::PktType, FieldValueKind::PktType),
             "length" => self.parse_values(word, Field::Length, FieldValueKind::Number),
-            "via" => Err(word.late_via_error()),
+            "via" => Err(word.misplaced_via_error()),
             "fragment" | "truncated" => {
                 let help = "a region has whole packets; test fragments and truncated headers with \
                             `packet`";

@@ -35,7 +35,7 @@ impl PolicyToken<'_> {
     }
 
     /// The error of a path that does not stand before the words of the packets.
-    pub fn late_via_error(&self) -> Box<Diagnostic> {
+    pub fn misplaced_via_error(&self) -> Box<Diagnostic> {
         self.error(
             "via among the words of the packets",
             "write it before them: `all via forward …`, `packet via forward …`",

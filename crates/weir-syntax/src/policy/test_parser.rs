@@ -169,7 +169,7 @@ fn parse_packet_subject(
     end: usize,
 ) -> ParseResult<PolicySubject> {
     if let Some(via) = tokens.iter().find(|token| token.text == "via" && !token.is_quoted) {
-        return Err(via.late_via_error());
+        return Err(via.misplaced_via_error());
     }
     let mut words = PacketWords::default();
     for token in tokens {

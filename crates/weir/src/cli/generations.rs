@@ -1,5 +1,5 @@
-//! Arguments of the commands that put rulesets in force: `plan`, `apply`, `confirm`, `rollback`,
-//! `history`, `counters`, `serve`.
+//! Arguments of the commands that change the ruleset in force, or report on it: `plan`, `apply`,
+//! `confirm`, `rollback`, `boot`, `history`, `counters`, `serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use super::FormArg;
 use super::limits::ProofLimitArgs;
 use super::operand::SourcesBesidesFileArgs;
 
-/// Where the state is, and of which network namespace.
+/// The network namespace, and where its state is kept.
 #[derive(Clone, Debug, Args)]
-pub struct GenerationPlaceArgs {
-    /// The network namespace, as `ip netns` lists it; by default the current one.
+pub struct NamespaceAndStateArgs {
+    /// Network namespace, as listed by `ip netns`; by default the current one.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
-    /// The folder that keeps the generations.
+    /// Directory with the generations.
     #[arg(long, value_name = "DIR", env = "WEIR_STATE", default_value = "/var/lib/weir")]
     pub state: PathBuf,
 }
@@ -31,20 +31,20 @@ pub struct AppliedRulesetArgs {
         required_unless_present_any = ["live", "ip6", "ipset", "artefact"]
     )]
     pub file: Option<PathBuf>,
-    /// More of the ruleset.
+    /// Other files of the ruleset.
     #[command(flatten)]
     pub sources_besides_file: SourcesBesidesFileArgs,
-    /// The form to compile to.
+    /// Form to compile to.
     #[arg(long, value_enum, required_unless_present = "artefact")]
     pub to: Option<FormArg>,
-    /// A folder that `weir compile` wrote, instead of a file.
+    /// Directory written by `weir compile`, instead of a file.
     #[arg(
         long,
         value_name = "DIR",
         conflicts_with_all = ["file", "to", "live", "ip6", "ipset", "table"]
     )]
     pub artefact: Option<PathBuf>,
-    /// Rewrite the chains of these programs as well: docker, kube-proxy, firewalld, ufw.
+    /// Also rewrite the chains of these programs: docker, kube-proxy, firewalld, ufw.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
     pub programs: Vec<String>,
     /// Number of packets to compare.
@@ -53,7 +53,7 @@ pub struct AppliedRulesetArgs {
     /// Seed for random packets.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// What proofs may take.
+    /// Limits of proofs.
     #[command(flatten)]
     pub limits: ProofLimitArgs,
 }
@@ -61,13 +61,13 @@ pub struct AppliedRulesetArgs {
 /// `weir plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// What to apply.
+    /// The ruleset.
     #[command(flatten)]
     pub ruleset: AppliedRulesetArgs,
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
-    /// JSON on standard output.
+    pub place: NamespaceAndStateArgs,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -75,13 +75,13 @@ pub struct PlanArgs {
 /// `weir apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
-    /// What to apply.
+    /// The ruleset.
     #[command(flatten)]
     pub ruleset: AppliedRulesetArgs,
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
-    /// Roll back after this time unless `weir confirm` comes first: 60s, 5min.
+    pub place: NamespaceAndStateArgs,
+    /// Roll back after this time unless `weir confirm` is run before: 60s, 5min.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub confirm: Option<Duration>,
     /// Print the plan and change nothing.
@@ -90,13 +90,14 @@ pub struct ApplyArgs {
     /// Also enable a systemd unit that starts weir boot, which loads the ruleset at every boot.
     #[arg(long, conflicts_with_all = ["netns", "state", "dry_run"])]
     pub boot: bool,
-    /// Go on where others changed the ruleset: what they changed is kept as a generation.
+    /// Proceed although another program changed the ruleset; the changed ruleset is saved as a
+    /// generation.
     #[arg(id = "force", long = "force")]
-    pub ignores_changes: bool,
-    /// Wait so long for another command that changes the ruleset.
+    pub ignores_foreign_changes: bool,
+    /// Wait up to this time for another command that changes the ruleset.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub wait: u64,
-    /// JSON on standard output.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -104,16 +105,16 @@ pub struct ApplyArgs {
 /// `weir confirm`.
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
-    /// Confirm without a connection: you sit at a console.
+    /// Confirm without a TCP connection, at a console of the machine.
     #[arg(long)]
     pub console: bool,
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
-    /// Wait so long for another command that changes the ruleset.
+    pub place: NamespaceAndStateArgs,
+    /// Wait up to this time for another command that changes the ruleset.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub wait: u64,
-    /// JSON on standard output.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -121,18 +122,19 @@ pub struct ConfirmArgs {
 /// `weir rollback`.
 #[derive(Debug, Args)]
 pub struct RollbackArgs {
-    /// The generation to restore; by default the one before the current one.
+    /// Generation to restore; by default the one before the current one.
     pub generation: Option<u32>,
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
-    /// Go on where others changed the ruleset: what they changed is kept as a generation.
+    pub place: NamespaceAndStateArgs,
+    /// Proceed although another program changed the ruleset; the changed ruleset is saved as a
+    /// generation.
     #[arg(id = "force", long = "force")]
-    pub ignores_changes: bool,
-    /// Wait so long for another command that changes the ruleset.
+    pub ignores_foreign_changes: bool,
+    /// Wait up to this time for another command that changes the ruleset.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub wait: u64,
-    /// JSON on standard output.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -140,10 +142,10 @@ pub struct RollbackArgs {
 /// `weir boot`.
 #[derive(Debug, Args)]
 pub struct BootArgs {
-    /// The folder that keeps the generations.
+    /// Directory with the generations.
     #[arg(long, value_name = "DIR", env = "WEIR_STATE", default_value = "/var/lib/weir")]
     pub state: PathBuf,
-    /// JSON on standard output.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -151,10 +153,10 @@ pub struct BootArgs {
 /// `weir history`.
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
-    /// JSON on standard output.
+    pub place: NamespaceAndStateArgs,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -162,10 +164,10 @@ pub struct HistoryArgs {
 /// `weir counters`.
 #[derive(Debug, Args)]
 pub struct CountersArgs {
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
-    /// The format.
+    pub place: NamespaceAndStateArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t = CountersFormatArg::Iptables)]
     pub format: CountersFormatArg,
     /// How --format prometheus identifies a rule.
@@ -214,39 +216,39 @@ pub struct ServeArgs {
     /// How a rule is identified.
     #[arg(long, value_enum, default_value_t = RuleLabelArg::Number)]
     pub key: RuleLabelArg,
-    /// Where.
+    /// Namespace and state.
     #[command(flatten)]
-    pub place: GenerationPlaceArgs,
+    pub place: NamespaceAndStateArgs,
 }
 
 /// `weir supervise`, which `weir apply` and `weir rollback` start.
 #[derive(Debug, Args)]
 pub struct SuperviseArgs {
-    /// The folder that keeps the generations.
+    /// Directory with the generations.
     #[arg(long, value_name = "DIR")]
     pub state: PathBuf,
-    /// The process that makes the change.
+    /// Process that makes the change.
     #[arg(long)]
     pub owner_pid: u32,
-    /// When it started, in clock ticks since the boot.
+    /// Its start time, in clock ticks since the boot.
     #[arg(long)]
-    pub owner_start: u64,
+    pub owner_start_ticks: u64,
 }
 
-/// A time as a number with `s`, `min` or `h`; a number alone is seconds.
+/// Parses a time: a number with `s`, `min` or `h`; without a unit, seconds.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    const LONGEST_SECONDS: u64 = 7 * 86_400;
+    const MAX_SECONDS: u64 = 7 * 86_400;
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit_seconds = match &text[digits.len()..] {
         "" | "s" => 1,
         "m" | "min" => 60,
         "h" => 3600,
-        _ => return Err("write a number of seconds, minutes or hours: 60s, 5min, 1h".to_owned()),
+        _ => return Err("expected a number of seconds, minutes or hours: 60s, 5min, 1h".to_owned()),
     };
     let seconds = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_seconds));
     match seconds {
-        Some(seconds @ 1..=LONGEST_SECONDS) => Ok(Duration::from_secs(seconds)),
-        _ => Err("choose a time from 1 second to 7 days: 60s, 5min, 1h".to_owned()),
+        Some(seconds @ 1..=MAX_SECONDS) => Ok(Duration::from_secs(seconds)),
+        _ => Err("expected a time from 1 second to 7 days: 60s, 5min, 1h".to_owned()),
     }
 }
 

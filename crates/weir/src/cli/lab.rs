@@ -59,12 +59,12 @@ Example:
   weir lab list --status 'not built yet'
   weir lab list --json | jq '.studies[].items[] | {number, status}'")]
     List(LabListArgs),
-    /// List what a referee would object to in each statement, computed from the records: exit status
-    /// 1 if there is anything.
+    /// List objections to the statements of studies, computed from the records. Exit status 1 if there
+    /// are any.
     #[command(after_help = "\
-Reports runs that are too noisy to decide, few samples, intervals that reach over a bound, runs that
-contradict each other, traffic and subjects that the record does not prove, and tests that cannot
-fail.
+Reports runs that are too noisy to decide, too few samples, intervals that contain a bound, runs that
+contradict each other, frames without recorded facts, subjects without an observed effect, and tests
+that cannot fail.
 
 Example:
   weir lab referee studies/strongarm2016-drop
@@ -180,7 +180,7 @@ pub struct LabRefereeArgs {
     /// Folder of a study.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub study: Option<PathBuf>,
-    /// All studies in the folder that --studies names.
+    /// All studies in the folder given by --studies.
     #[arg(long)]
     pub all: bool,
     /// Folder of the studies.

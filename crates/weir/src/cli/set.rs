@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 pub enum SetCommand {
     /// List the sets, or the elements of one.
     #[command(after_help = "\
-Without NAME: the sets of ipset and of nf_tables, one on each line. With NAME: its elements, one on
-each line, in a form that `weir set sync` reads for sets of addresses. No module is loaded.
+Without NAME: the sets of ipset and of nf_tables, one per line. With NAME: its elements, one per line,
+for sets of addresses in the format that `weir set sync` reads. No kernel module is loaded.
 
 Example:
   sudo weir set list
@@ -17,12 +17,11 @@ Example:
     List(SetListArgs),
     /// Add addresses to a set.
     #[command(after_help = "\
-Afterwards all addresses of the list are in the set. Adjacent, nested and equal entries are merged
-first, as far as the set can hold prefixes or ranges; a set of single addresses gets each of them.
-Elements that are in the set stay.
+Adds all addresses of the list. Adjacent, nested and equal entries are merged first if the set holds
+prefixes or ranges; to a set of single addresses, each address is added. Existing elements are kept.
 
-Files have an address, a prefix or a range FIRST-LAST on each line; comments begin with # or ;. If a
-line is wrong, it is named, and nothing is changed.
+Files have an address, a prefix or a range FIRST-LAST on each line; comments start with # or ;. If a
+line is invalid, it is reported and nothing is changed.
 
 Exit status 0 done, 2 error.
 
@@ -32,8 +31,8 @@ Example:
     Add(SetChangeArgs),
     /// Delete addresses from a set.
     #[command(after_help = "\
-Afterwards no address of the list is in the set; what is not in it is no error. An element that lies
-partly in the list is replaced by what remains of it, unless it has a timeout or a comment: that is
+Deletes all addresses of the list; addresses that are not in the set are ignored. An element that is
+partly in the list is replaced by its remaining addresses. If it has a timeout or a comment, this is
 an error, because the new elements would not have it.
 
 Exit status 0 done, 2 error.
@@ -42,14 +41,15 @@ Example:
   sudo weir set del blocked 192.0.2.7
   sudo weir set del banned lifted.txt --nft inet filter")]
     Del(SetChangeArgs),
-    /// Make a list all that a set has, by changing only the difference.
+    /// Make a set contain exactly the addresses of a list, changing only the difference.
     #[command(after_help = "\
-Prints how many elements were added, removed and kept. Changes of other weir set commands wait for
-each other. A set of nf_tables changes in one transaction. ipset has no transactions: elements are
-added before others are removed, so an address that stays in the set is in it all the time; if the
-kernel refuses an element, the change is undone.
+Prints how many elements were added, removed and kept. Concurrent weir set commands wait for each
+other. A set of nf_tables changes in one transaction. ipset has no transactions: elements are added
+before others are removed, so an address that stays in the set is always in it; if the kernel refuses
+an element, the change is undone.
 
-The list is what several files have together; `-` is standard input. An empty list empties the set.
+Several files form one list; `-` is standard input. An empty list is refused, because it may be a
+failed download.
 
 Exit status 0 done, 2 error.
 
@@ -58,30 +58,30 @@ Example:
   curl -s https://lists.example/drop.txt | sudo weir set sync blocked -
   sudo weir set sync banned drop.txt --nft inet filter --dry-run --json")]
     Sync(SetChangeArgs),
-    /// Exchange two sets of ipset, with all rules that use them.
+    /// Swap two sets of ipset: rules that use one then use the other.
     #[command(after_help = "\
-Both sets must have the same type and family. Packets see either the one or the other.
+Both sets must have the same type and family. The swap is atomic for packets.
 
 Example:
   sudo weir set swap blocked blocked-new")]
     Swap(SetSwapArgs),
 }
 
-/// Where the sets are.
+/// Network namespace and output.
 #[derive(Debug, Args)]
 pub struct SetNetworkNamespaceArgs {
-    /// The network namespace, as `ip netns` lists it; by default the current one.
+    /// Network namespace, as listed by `ip netns`; by default the current one.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
-    /// JSON on standard output.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// A set by its name.
+/// The nftables table of a set; none for a set of ipset.
 #[derive(Debug, Args)]
-pub struct ListedSetArgs {
-    /// The set is of nf_tables, in this table: `--nft inet filter`.
+pub struct NftTableOfSetArgs {
+    /// Use the set of nftables in this table: `--nft inet filter`.
     #[arg(long, num_args = 2, value_names = ["FAMILY", "TABLE"])]
     pub nft: Option<Vec<String>>,
 }
@@ -89,10 +89,10 @@ pub struct ListedSetArgs {
 /// `weir set list`.
 #[derive(Debug, Args)]
 pub struct SetListArgs {
-    /// The set whose elements are listed.
+    /// Set whose elements are listed.
     pub name: Option<String>,
     #[command(flatten)]
-    pub place: ListedSetArgs,
+    pub place: NftTableOfSetArgs,
     #[command(flatten)]
     pub namespace: SetNetworkNamespaceArgs,
 }
@@ -102,13 +102,13 @@ pub struct SetListArgs {
 pub struct SetChangeArgs {
     /// The set.
     pub name: String,
-    /// Addresses, prefixes and ranges, or files of them; `-` is standard input. A file whose name
-    /// reads as an address is written with its folder: ./192.0.2.1
+    /// Addresses, prefixes and ranges, or files with them; `-` is standard input. A file whose name
+    /// is a valid address needs its directory: ./192.0.2.1
     #[arg(required = true, value_name = "FILE|ELEMENT")]
     pub lists: Vec<String>,
     #[command(flatten)]
-    pub place: ListedSetArgs,
-    /// Print what would change, and change nothing.
+    pub place: NftTableOfSetArgs,
+    /// Print the changes without making them.
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]

@@ -10,7 +10,7 @@ pub struct StatusArgs {
     /// The network namespace to look at, as `ip netns` lists it; by default the current one.
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
-    /// The folder that keeps the generations of weir apply.
+    /// Directory with the generations of weir apply.
     #[arg(long, value_name = "DIR", env = "WEIR_STATE", default_value = "/var/lib/weir")]
     pub state: PathBuf,
     /// JSON on standard output.

@@ -12,8 +12,8 @@ use super::operand::SourcesBesidesFileArgs;
 pub enum TrafficPatternArg {
     /// On and around every boundary of every rule, and random ones.
     Boundary,
-    /// Decided by the last rule that accepts or drops, or by the policy if there are no chains to jump
-    /// to: every rule before it is evaluated.
+    /// Decided by the last rule that accepts or drops, or by the policy if no rule jumps: all rules
+    /// before it are evaluated.
     End,
     /// Evenly over the rules.
     Uniform,
@@ -52,8 +52,8 @@ pub struct TrafficArgs {
     /// Input and output device of every packet, if the topology determines them: `eth0,eth1`.
     #[arg(long, value_name = "IN,OUT", value_parser = parse_device_pair)]
     pub devices: Option<(String, String)>,
-    /// The pcap file to write; `FILE.verdicts` has one verdict per line, `FILE.facts` says which
-    /// rules the packets hit.
+    /// The pcap file to write; `FILE.verdicts` has one verdict per line, `FILE.facts` has facts such
+    /// as the number of rules that the packets hit.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

@@ -8,7 +8,7 @@ use weir_apply::confirmation_supervisor::start_confirmation_supervisor;
 use weir_apply::generation_changes::{BootRestoration, LockedGenerations};
 
 use super::YesNoExitStatus;
-use super::generations::{print_change, print_recovered};
+use super::generations::{print_change, print_recovery_messages};
 use crate::cli::BootArgs;
 
 /// How long another command may hold the lock.
@@ -25,7 +25,7 @@ struct BootMembers {
 /// Applies the generation that was in force before the boot.
 pub fn restore_generation_after_boot(args: &BootArgs) -> Result<YesNoExitStatus> {
     let mut generations = LockedGenerations::open(&args.state, LOCK_WAIT)?;
-    print_recovered(&generations);
+    print_recovery_messages(&generations);
     let supervise = || start_confirmation_supervisor(&args.state);
     let restored = generations.restore_after_boot(std::env::args().collect(), &supervise)?;
     let (members, text) = match restored {

@@ -1,5 +1,5 @@
-//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: rulesets in force, as
-//! generations.
+//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: generations of the ruleset
+//! in force.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use weir_apply::apply_plan::plan_apply;
 use weir_apply::apply_steps::ApplyStep;
 use weir_apply::confirmation_supervisor::{start_confirmation_supervisor, supervise_confirmation};
-use weir_apply::counter_listing::{OriginalCounterReader, read_original_counters};
+use weir_apply::counter_listing::{OriginalCounterReader, read_counters_by_original_rule};
 use weir_apply::firewall_metrics::read_firewall_metrics;
 use weir_apply::generation_changes::{
     AppliedGeneration, ApplyRequest, LockedGenerations, ReachabilityProof,
@@ -25,17 +25,17 @@ use weir_model::iptables_tool_name;
 use super::compile::{compile_ruleset_operand, parse_rewritable_programs};
 use super::{YesNoExitStatus, boot_unit};
 use crate::cli::{
-    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg,
-    GenerationPlaceArgs, HistoryArgs, PlanArgs, RollbackArgs, SuperviseArgs,
+    AppliedRulesetArgs, ApplyArgs, ConfirmArgs, CountersArgs, CountersFormatArg, HistoryArgs,
+    NamespaceAndStateArgs, PlanArgs, RollbackArgs, SuperviseArgs,
 };
 use crate::metrics_text::render_metrics;
 use crate::operand::{LoadedFirewall, RulesetTextKind};
 use crate::process_timeout::ProcessTimeout;
 use crate::{json_output, terminal};
 
-/// Calls a command in the network namespace that it is about.
-pub(super) fn call_in_place<T: Send>(
-    place: &GenerationPlaceArgs,
+/// Calls a command in the namespace given on the command line.
+pub(super) fn call_in_selected_namespace<T: Send>(
+    place: &NamespaceAndStateArgs,
     command: impl FnOnce(&Path) -> Result<T> + Send,
 ) -> Result<T> {
     match &place.netns {
@@ -44,7 +44,7 @@ pub(super) fn call_in_place<T: Send>(
     }
 }
 
-/// What is applied, and what it was compiled from.
+/// The artefact to apply, and the files that it was compiled from.
 struct CompiledRuleset {
     artefact: Artefact,
     loaded: Option<LoadedFirewall>,
@@ -60,7 +60,7 @@ fn prepare_artefact(
         let stored = weir_artefact::read_artefact(folder)?;
         if let Some(edited) = stored.edited_files.first() {
             bail!(
-                "{} was edited after it was compiled: compile the ruleset again",
+                "{} was edited after it was compiled: recompile the ruleset",
                 folder.join(edited).display()
             );
         }
@@ -69,7 +69,7 @@ fn prepare_artefact(
     if args.sources_besides_file.live && list_generations(state)?.in_force.is_some() {
         bail!(
             "--live: a generation of weir is in force, so the rules in the kernel are those of its \
-             form: name the file that it was compiled from"
+             form: give the file that it was compiled from"
         );
     }
     let form = args.to.context("--to FORM is missing")?;
@@ -112,9 +112,9 @@ impl CompiledRuleset {
     }
 }
 
-/// Prints what an apply would change. No if something must be settled first.
+/// Prints what an apply would change. No if there are conflicts.
 pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
-    let plan = call_in_place(&args.place, |state| {
+    let plan = call_in_selected_namespace(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
         Ok(plan_apply(state, &compiled.artefact)?)
     })?;
@@ -123,7 +123,7 @@ pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
 }
 
 #[derive(Serialize)]
-struct AppliedMembers<'a> {
+struct ApplyMembers<'a> {
     generation: u32,
     previous: u32,
     confirm_seconds: Option<u64>,
@@ -135,7 +135,7 @@ struct AppliedMembers<'a> {
 /// Puts a ruleset in force as a new generation.
 pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
     if args.dry_run {
-        let plan = call_in_place(&args.place, |state| {
+        let plan = call_in_selected_namespace(&args.place, |state| {
             let compiled = prepare_artefact(&args.ruleset, state, color)?;
             Ok(plan_apply(state, &compiled.artefact)?)
         })?;
@@ -146,22 +146,22 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
     if args.boot {
         boot_unit::require_systemd()?;
     }
-    let (applied, recovered) = call_in_place(&args.place, |state| {
+    let (applied, recovered) = call_in_selected_namespace(&args.place, |state| {
         let compiled = prepare_artefact(&args.ruleset, state, color)?;
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
-        print_recovered(&generations);
+        print_recovery_messages(&generations);
         let request = ApplyRequest {
             artefact: &compiled.artefact,
             sources: compiled.source_files(),
             command: std::env::args().collect(),
             confirm: args.confirm,
-            ignores_changes: args.ignores_changes,
+            ignores_foreign_changes: args.ignores_foreign_changes,
         };
         let applied = generations.apply(&request, &|| start_confirmation_supervisor(state))?;
         Ok((applied, generations.recovered))
     })?;
-    let members = AppliedMembers {
+    let members = ApplyMembers {
         generation: applied.generation,
         previous: applied.previous,
         confirm_seconds: applied.confirm_seconds,
@@ -178,16 +178,17 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
 
 fn render_applied(applied: &AppliedGeneration) -> String {
     let AppliedGeneration { generation, previous, confirm_seconds, .. } = applied;
-    let mut text = format!("generation {generation} is in force, in place of {previous}\n");
+    let mut text =
+        format!("generation {generation} is in force and replaces generation {previous}\n");
     match applied.dropped_counter_rules {
         0 => {}
-        1 => text.push_str("1 rule that had counted packets is not in it any more\n"),
-        n => text.push_str(&format!("{n} rules that had counted packets are not in it any more\n")),
+        1 => text.push_str("1 rule with counted packets is not in the new ruleset\n"),
+        n => text.push_str(&format!("{n} rules with counted packets are not in the new ruleset\n")),
     }
     match confirm_seconds {
         Some(seconds) => text.push_str(&format!(
-            "confirm it within {seconds} s from a new session: weir confirm; else generation \
-             {previous} is restored\n"
+            "run weir confirm in a new session within {seconds} s, or generation {previous} is \
+             restored\n"
         )),
         None => text.push_str(&format!("weir rollback restores generation {previous}\n")),
     }
@@ -195,60 +196,60 @@ fn render_applied(applied: &AppliedGeneration) -> String {
 }
 
 #[derive(Serialize)]
-struct ConfirmedMembers {
+struct ConfirmMembers {
     generation: u32,
-    /// The other end of the connection that showed that the host can be reached.
+    /// Peer of the connection that proves that the host can be reached.
     peer: Option<String>,
 }
 
-/// Confirms the generation that waits for it.
+/// Confirms the generation that waits for its confirmation.
 pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
     let proof = match args.console {
         true => ReachabilityProof::Console,
         false => ReachabilityProof::SessionConnection,
     };
-    let (generation, peer) = call_in_place(&args.place, |state| {
+    let (generation, peer) = call_in_selected_namespace(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
-        print_recovered(&generations);
+        print_recovery_messages(&generations);
         Ok(generations.confirm(proof)?)
     })?;
     let shown = peer.map(|peer| format!(" (connection from {peer})")).unwrap_or_default();
     let text = format!("generation {generation} is confirmed{shown}\n");
     let peer = peer.map(|peer| peer.to_string());
-    print_change("confirm", &ConfirmedMembers { generation, peer }, args.json, &text)
+    print_change("confirm", &ConfirmMembers { generation, peer }, args.json, &text)
 }
 
 #[derive(Serialize)]
-struct RestoredMembers {
+struct RollbackMembers {
     from: u32,
     to: u32,
 }
 
 /// Restores an earlier generation.
 pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
-    let restored = call_in_place(&args.place, |state| {
+    let restored = call_in_selected_namespace(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
-        print_recovered(&generations);
+        print_recovery_messages(&generations);
         let supervise = || start_confirmation_supervisor(state);
-        Ok(generations.roll_back(args.generation, args.ignores_changes, &supervise)?)
+        Ok(generations.roll_back(args.generation, args.ignores_foreign_changes, &supervise)?)
     })?;
     let (from, to) = (restored.from, restored.to);
-    let text = format!("generation {to} is in force, in place of {from}\n");
-    print_change("rollback", &RestoredMembers { from, to }, args.json, &text)
+    let text = format!("generation {to} is in force and replaces generation {from}\n");
+    print_change("rollback", &RollbackMembers { from, to }, args.json, &text)
 }
 
-/// Prints what was applied when.
+/// Prints all generations.
 pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
-    let listing = call_in_place(&args.place, |state| Ok(list_generations(state)?))?;
+    let listing = call_in_selected_namespace(&args.place, |state| Ok(list_generations(state)?))?;
     print_value("history", &listing, args.json, &listing.render_history())
 }
 
 /// Prints the counters of the original rules in force, once or again and again.
 pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
     loop {
-        let text = call_in_place(&args.place, |state| render_counters(state, args))?;
+        let text = call_in_selected_namespace(&args.place, |state| render_counters(state, args))?;
         let printed = terminal::print_escaped_if_terminal(&text)?;
         let Some(interval) = args.watch else { return Ok(printed) };
         std::thread::sleep(interval);
@@ -257,10 +258,12 @@ pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
 
 fn render_counters(state: &Path, args: &CountersArgs) -> Result<String> {
     Ok(match args.format {
-        CountersFormatArg::Iptables => read_original_counters(state)?.render_iptables_text(),
-        CountersFormatArg::Csv => read_original_counters(state)?.render_csv(),
+        CountersFormatArg::Iptables => {
+            read_counters_by_original_rule(state)?.render_iptables_text()
+        }
+        CountersFormatArg::Csv => read_counters_by_original_rule(state)?.render_csv(),
         CountersFormatArg::Json => {
-            json_output::render_json_object("counters", &read_original_counters(state)?)?
+            json_output::render_json_object("counters", &read_counters_by_original_rule(state)?)?
         }
         CountersFormatArg::Prometheus => {
             let mut reader = OriginalCounterReader::new(state);
@@ -269,20 +272,20 @@ fn render_counters(state: &Path, args: &CountersArgs) -> Result<String> {
     })
 }
 
-/// Ends changes that are interrupted, and rolls back what nobody confirms.
+/// Recovers interrupted changes, and rolls back unconfirmed generations.
 pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
-    let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start };
+    let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start_ticks };
     supervise_confirmation(&args.state, owner)?;
     Ok(YesNoExitStatus::Yes)
 }
 
-pub(super) fn print_recovered(generations: &LockedGenerations) {
+pub(super) fn print_recovery_messages(generations: &LockedGenerations) {
     for sentence in &generations.recovered {
         terminal::print_escaped_to_stderr(&format!("weir: {sentence}\n"));
     }
 }
 
-/// Prints what was changed. If that fails, the change is made all the same: the status is yes.
+/// Prints what was changed. The change is complete even if printing fails, so the status is yes.
 pub(super) fn print_change<T: Serialize>(
     command: &str,
     members: &T,

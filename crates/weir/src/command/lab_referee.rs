@@ -1,4 +1,4 @@
-//! `weir lab referee`: what a referee would object to, statement by statement.
+//! `weir lab referee`: objections to the statements of studies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::YesNoExitStatus;
 use crate::cli::LabRefereeArgs;
 use crate::{json_output, terminal};
 
-/// Prints the objections to one study or to all; says no if there are any.
+/// Prints the objections to one study or to all studies. No if there are any.
 pub fn print_objections(args: &LabRefereeArgs) -> Result<YesNoExitStatus> {
     let entries = match &args.study {
         Some(study) => vec![claims_registry::evaluate_statements_of_study(study)?],
@@ -20,8 +20,8 @@ pub fn print_objections(args: &LabRefereeArgs) -> Result<YesNoExitStatus> {
     };
     ensure!(
         entries.iter().any(|entry| entry.run.is_some() || !entry.items.is_empty()),
-        "no study with statements or a kept run: name the folder of one, or --all in the folder \
-         that has `studies`"
+        "no study with statements or a kept run: give the folder of a study, or --all in the folder \
+         that contains `studies`"
     );
     let text = if args.json {
         json_output::render_single_member_json("lab referee", "studies", &entries)?
@@ -67,8 +67,7 @@ fn group_by_claim(objections: &[Objection]) -> BTreeMap<Option<&str>, Vec<&str>>
     groups
 }
 
-/// How many statements have which status, and whether a decided one rests on a run that may not
-/// decide.
+/// Number of statements per status, and number of decided ones whose evidence is outside the limits.
 fn render_status_summary(entries: &[StudyStatements]) -> String {
     let papers: Vec<(&StudyStatements, &StatementWithStatus)> = entries
         .iter()
@@ -80,11 +79,13 @@ fn render_status_summary(entries: &[StudyStatements]) -> String {
     let unfounded = papers
         .iter()
         .chain(&own)
-        .filter(|(entry, item)| item.status.is_decided_by_measurement() && !entry.is_sound(item))
+        .filter(|(entry, item)| {
+            item.status.is_decided_by_measurement() && !entry.rests_on_sufficient_evidence(item)
+        })
         .count();
     format!(
         "{} statements of papers: {}\n{} claims of weir: {}\n{objections} objections; {unfounded} \
-         decided statuses rest on a run or a number of samples that may not decide\n",
+         decided statuses rest on evidence outside the limits\n",
         papers.len(),
         count_statuses(&papers),
         own.len(),

@@ -9,7 +9,7 @@ use weir_apply::counter_listing::OriginalCounterReader;
 use weir_apply::firewall_metrics::read_firewall_metrics;
 
 use super::YesNoExitStatus;
-use super::generations::call_in_place;
+use super::generations::call_in_selected_namespace;
 use crate::atomic_file_replacement::replace_file_atomically;
 use crate::cli::ServeArgs;
 use crate::http_server::{HttpReply, HttpRequest, serve_requests};
@@ -28,7 +28,7 @@ struct MetricsSource<'a> {
 
 impl MetricsSource<'_> {
     fn render(&self) -> Result<String> {
-        call_in_place(&self.args.place, |state| {
+        call_in_selected_namespace(&self.args.place, |state| {
             // A reading that panicked left no file half parsed.
             let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
             render_metrics(&read_firewall_metrics(state, &mut reader)?, self.args.key)

@@ -1,11 +1,11 @@
-//! `weir set add`, `del`, `sync` and `swap`: sets of addresses, changed by lists.
+//! `weir set add`, `del`, `sync` and `swap`: updates of sets of addresses from lists.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use weir_apply::address_sets::change_plan::ListChange;
+use weir_apply::address_sets::element_diff::AddressListOperation;
 use weir_apply::address_sets::{AddressSetName, OpenAddressSet, SetLock};
 use weir_kernel::call_inside_named_namespace;
 use weir_kernel::ipset_socket::IpsetSocket;
@@ -15,17 +15,17 @@ use weir_model::Family;
 use weir_syntax::address_list::{AddressRange, is_address_range, parse_address_list};
 
 use super::YesNoExitStatus;
-use crate::cli::{ListedSetArgs, SetChangeArgs, SetSwapArgs};
+use crate::cli::{NftTableOfSetArgs, SetChangeArgs, SetSwapArgs};
 use crate::operand::print_first_diagnostics;
 use crate::ruleset_texts::read_file_or_stdin;
 use crate::{json_output, terminal};
 
-/// How long another weir may hold the lock.
+/// How long to wait for the lock of another weir.
 const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a change did, or would do.
+/// Numbers of changed elements; with `dry_run`, of elements that would change.
 #[derive(Serialize)]
-struct SetChangeCounts<'a> {
+struct SetChangeMembers<'a> {
     set: &'a str,
     added: usize,
     removed: usize,
@@ -33,10 +33,10 @@ struct SetChangeCounts<'a> {
     dry_run: bool,
 }
 
-/// Changes a set by lists and prints what changed.
+/// Updates a set from lists and prints what changed.
 pub fn change_set_and_print(
     args: &SetChangeArgs,
-    change: ListChange,
+    change: AddressListOperation,
     color: bool,
 ) -> Result<YesNoExitStatus> {
     let name = parse_set_name(&args.name, &args.place)?;
@@ -44,16 +44,16 @@ pub fn change_set_and_print(
         change_set(&name, args, change, color)
     })?;
     let command = match change {
-        ListChange::Add => "set add",
-        ListChange::Delete => "set del",
-        ListChange::Sync => "set sync",
+        AddressListOperation::Add => "set add",
+        AddressListOperation::Delete => "set del",
+        AddressListOperation::Sync => "set sync",
     };
     if args.namespace.json {
         return terminal::print_escaped_if_terminal(&json_output::render_json_object(
             command, &counts,
         )?);
     }
-    let SetChangeCounts { set, added, removed, kept, dry_run } = counts;
+    let SetChangeMembers { set, added, removed, kept, dry_run } = counts;
     let would = if dry_run { " (dry run: nothing was changed)" } else { "" };
     terminal::print_escaped_to_stdout(&format!("{set}: +{added} -{removed} ={kept}{would}\n"))
 }
@@ -61,12 +61,12 @@ pub fn change_set_and_print(
 fn change_set<'a>(
     name: &AddressSetName,
     args: &'a SetChangeArgs,
-    change: ListChange,
+    change: AddressListOperation,
     color: bool,
-) -> Result<SetChangeCounts<'a>> {
+) -> Result<SetChangeMembers<'a>> {
     let before_reading = OpenAddressSet::open(name.clone())?.set;
     let list = read_lists(&args.lists, before_reading.family, color)?;
-    if list.is_empty() && change == ListChange::Sync {
+    if list.is_empty() && change == AddressListOperation::Sync {
         bail!(
             "the list is empty: nothing was changed; to remove all elements, use `ipset flush` or \
              `nft flush set`"
@@ -78,16 +78,16 @@ fn change_set<'a>(
     };
     let mut open = OpenAddressSet::open(name.clone())?;
     let planned = open.plan_change(list, change)?;
-    // Reading a list may take long, and a set that was made anew may have other elements.
+    // Reading a list may take long, and a recreated set may have other elements.
     let after_planning = OpenAddressSet::open(name.clone())?.set;
     if open.set != before_reading || open.set != after_planning {
-        bail!("another program made set {} anew: nothing was changed; try again", args.name);
+        bail!("another program recreated set {}: nothing was changed; try again", args.name);
     }
     if lock.is_some() {
         open.commit(&planned)?;
     }
     let plan = &planned.plan;
-    Ok(SetChangeCounts {
+    Ok(SetChangeMembers {
         set: &args.name,
         added: plan.added.len(),
         removed: plan.removed.len(),
@@ -106,7 +106,7 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
     let mut texts = Vec::new();
     for file in files {
         let text = read_file_or_stdin(Path::new(file)).with_context(|| {
-            format!("{file} is no address, prefix or range, so it is taken for a file")
+            format!("{file} is not an address, prefix or range, so it is read as a file")
         });
         texts.push(text?);
     }
@@ -133,7 +133,7 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
     }
 }
 
-/// Exchanges two sets.
+/// Swaps two sets.
 pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
     call_in_namespace(args.namespace.netns.as_deref(), || {
         let _lock = SetLock::acquire(LOCK_WAIT_LIMIT)?;
@@ -141,17 +141,17 @@ pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
     })?;
     if args.namespace.json {
         #[derive(Serialize)]
-        struct SwappedSets<'a> {
+        struct SwappedSetsMembers<'a> {
             swapped: [&'a str; 2],
         }
-        let swapped = SwappedSets { swapped: [&args.name, &args.other_name] };
+        let swapped = SwappedSetsMembers { swapped: [&args.name, &args.other_name] };
         let text = json_output::render_json_object("set swap", &swapped)?;
         return terminal::print_escaped_if_terminal(&text);
     }
     terminal::print_escaped_to_stdout(&format!("swapped {} and {}\n", args.name, args.other_name))
 }
 
-/// Calls a function in a network namespace, or here.
+/// Calls a function in a network namespace, by default the current one.
 pub(super) fn call_in_namespace<T: Send>(
     netns: Option<&str>,
     f: impl FnOnce() -> Result<T> + Send,
@@ -162,8 +162,8 @@ pub(super) fn call_in_namespace<T: Send>(
     }
 }
 
-/// The set that the command line names.
-pub(super) fn parse_set_name(name: &str, place: &ListedSetArgs) -> Result<AddressSetName> {
+/// Parses the set given on the command line.
+pub(super) fn parse_set_name(name: &str, place: &NftTableOfSetArgs) -> Result<AddressSetName> {
     let Some(family_and_table) = &place.nft else {
         return Ok(AddressSetName::Ipset(name.to_owned()));
     };
@@ -171,7 +171,9 @@ pub(super) fn parse_set_name(name: &str, place: &ListedSetArgs) -> Result<Addres
         bail!("--nft takes a family and a table, e.g. --nft inet filter");
     };
     let number = find_nft_family_number(family).with_context(|| {
-        format!("no family {family}: the families of nft are inet, ip, ip6, arp, bridge and netdev")
+        format!(
+            "unknown family {family}: nft has the families inet, ip, ip6, arp, bridge and netdev"
+        )
     })?;
     Ok(AddressSetName::Nft(NftSetPlace {
         family: number,

@@ -25,7 +25,7 @@ struct ListedSet {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<String>,
     name: String,
-    /// Type, elements and users of a set of ipset.
+    /// Type, number of elements and number of references of a set of ipset.
     #[serde(skip_serializing_if = "Option::is_none", rename = "type")]
     type_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ struct ListedSets {
 }
 
 #[derive(Serialize)]
-struct ListedSetMembers<'a> {
+struct SetElementsMembers<'a> {
     set: &'a str,
     elements: Vec<String>,
 }
@@ -61,7 +61,7 @@ pub fn print_sets(args: &SetListArgs) -> Result<YesNoExitStatus> {
     let set = parse_set_name(name, &args.place)?;
     let elements = call_in_namespace(netns, || read_elements(set))?;
     if args.namespace.json {
-        let listed = ListedSetMembers { set: name, elements };
+        let listed = SetElementsMembers { set: name, elements };
         let text = json_output::render_json_object("set list", &listed)?;
         return terminal::print_escaped_if_terminal(&text);
     }

@@ -9,8 +9,8 @@ use weir_model::{Family, Firewall, Packet};
 use weir_packet::pcap;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_traffic::{
-    DecidedBy, PacketPatternOptions, PatternPacket, TrafficOptions, TrafficPattern as Kind,
-    generate_pattern_packets, generate_rule_boundary_packets,
+    DecidingRuleOrPolicy, PacketPatternOptions, PatternPacket, TrafficOptions,
+    TrafficPattern as Kind, generate_pattern_packets, generate_rule_boundary_packets,
 };
 
 use super::YesNoExitStatus;
@@ -53,10 +53,10 @@ pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<Yes
 /// What the packets hit, as the interpreter evaluated them: a name and a number per line.
 fn render_facts_of_packets(all: &[PatternPacket]) -> String {
     let share = |count: usize| count as f64 / all.len().max(1) as f64;
-    let count = |is_counted: &dyn Fn(&DecidedBy) -> bool| {
+    let count = |is_counted: &dyn Fn(&DecidingRuleOrPolicy) -> bool| {
         all.iter().filter(|one| one.decided_by.as_ref().is_some_and(is_counted)).count()
     };
-    let rules: BTreeSet<&DecidedBy> = all
+    let rules: BTreeSet<&DecidingRuleOrPolicy> = all
         .iter()
         .filter_map(|one| one.decided_by.as_ref())
         .filter(|by| by.rule.is_some())

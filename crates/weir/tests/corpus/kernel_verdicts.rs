@@ -12,7 +12,7 @@ use crate::policy_case::{PolicyCase, journey_of_path};
 use crate::region_samples::{RegionSampler, is_in_region};
 
 /// Packets of a test that is sent alone.
-const PACKETS_ALONE: usize = 3;
+const PACKETS_PER_SEPARATE_TEST: usize = 3;
 
 /// What the kernel said of a policy.
 pub struct KernelConfirmation {
@@ -48,7 +48,7 @@ pub fn confirm_policy_by_kernel(
         }
     }
     let kernel = send_packets_through_kernel(firewall, packets, true);
-    let tracks = Interpreter::new(firewall).is_conntrack_used_by_family(case.family);
+    let is_conntrack_used = Interpreter::new(firewall).is_conntrack_used_by_family(case.family);
     let mut confirmation = KernelConfirmation {
         packets_of_confirmed_tests: Vec::new(),
         tests_without_packets: Vec::new(),
@@ -59,7 +59,7 @@ pub fn confirm_policy_by_kernel(
     }
     for (test, decided) in case.policy.tests.iter().zip(&report.tests) {
         let is_assuming = !test.assumed_results.is_empty() || !test.assumed_not_to_drop.is_empty();
-        let (mut stated, other) = count_packets_of_test(test, decided, &kernel, tracks);
+        let (mut stated, other) = count_packets_of_test(test, decided, &kernel, is_conntrack_used);
         if let (Some(wrong), false) = (&other, is_assuming) {
             confirmation.contradictions.push(format!(
                 "{}: {}: the kernel: {:?} for {}",
@@ -70,7 +70,7 @@ pub fn confirm_policy_by_kernel(
             ));
         }
         if stated == 0 {
-            stated = confirm_test_alone(test, decided, firewall, (&mut sampler, tracks));
+            stated = confirm_test_alone(test, decided, firewall, (&mut sampler, is_conntrack_used));
         }
         match stated {
             0 => confirmation.tests_without_packets.push((
@@ -93,7 +93,7 @@ fn count_packets_of_test<'k>(
     test: &PolicyTest,
     decided: &PolicyTestReport,
     kernel: &'k VerifyReport,
-    tracks: bool,
+    is_conntrack_used: bool,
 ) -> (usize, Option<&'k ComparedPacket>) {
     let journeys: Vec<JourneyKind> =
         decided.paths.iter().map(|path| journey_of_path(path.path)).collect();
@@ -101,7 +101,7 @@ fn count_packets_of_test<'k>(
         .compared_packets
         .iter()
         .filter(|sent| journeys.contains(&sent.journey_kind))
-        .filter(|sent| is_packet_of_test(test, sent, tracks));
+        .filter(|sent| is_packet_of_test(test, sent, is_conntrack_used));
     let (stated, other): (Vec<&ComparedPacket>, Vec<&ComparedPacket>) =
         sent.partition(|sent| is_expected_verdict(&test.expected, sent.verdict));
     (stated.len(), other.first().copied())
@@ -113,20 +113,21 @@ fn confirm_test_alone(
     test: &PolicyTest,
     decided: &PolicyTestReport,
     firewall: &Firewall,
-    (sampler, tracks): (&mut RegionSampler, bool),
+    (sampler, is_conntrack_used): (&mut RegionSampler, bool),
 ) -> usize {
     for (own, is_one_source) in [(true, false), (false, false), (true, true), (false, true)] {
         let mut packets = Vec::new();
         for path in &decided.paths {
             let journey = journey_of_path(path.path);
-            let sampled = sampler.sample_test(test, journey).into_iter().take(PACKETS_ALONE);
+            let sampled =
+                sampler.sample_test(test, journey).into_iter().take(PACKETS_PER_SEPARATE_TEST);
             packets.extend(sampled.map(|packet| (journey, packet)));
         }
         if let (true, Some(source)) = (is_one_source, packets.first().map(|(_, p)| p.saddr)) {
             packets.iter_mut().for_each(|(_, packet)| packet.saddr = source);
         }
         let kernel = send_packets_through_kernel(firewall, packets, own);
-        let (stated, _) = count_packets_of_test(test, decided, &kernel, tracks);
+        let (stated, _) = count_packets_of_test(test, decided, &kernel, is_conntrack_used);
         if stated > 0 && kernel.has_no_unintended_difference() {
             return stated;
         }
@@ -150,9 +151,9 @@ pub fn send_packets_through_kernel(
 
 /// Whether a test is about a packet, with the state that conntrack gave it, if it is in use
 /// (`tracks`).
-fn is_packet_of_test(test: &PolicyTest, sent: &ComparedPacket, tracks: bool) -> bool {
+fn is_packet_of_test(test: &PolicyTest, sent: &ComparedPacket, is_conntrack_used: bool) -> bool {
     let mut packet = sent.packet.clone();
-    if !tracks {
+    if !is_conntrack_used {
         packet.ct = ConntrackInfo::from_state(CtState::New);
     }
     match &test.subject {

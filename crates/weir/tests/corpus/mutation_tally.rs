@@ -22,11 +22,11 @@ use crate::rule_mutation::{RuleLine, RuleMutation, list_rule_lines, mutate_rule}
 /// Rules of a ruleset that are changed: most of them those that packets of the policy count in.
 const RULES_CHANGED_MAX: usize = 60;
 /// So many are enough if the kernel has confirmed a change that a test found.
-const RULES_CHANGED_ENOUGH: usize = 12;
+const RULES_CHANGED_AFTER_CONFIRMATION_MAX: usize = 12;
 /// Of more rules, where a check takes seconds, one confirmed change is enough.
 const LARGE_RULESET_RULES: usize = 1_000;
 /// Failing packets that are sent through the kernel until it confirms one.
-const KERNEL_TRIES: usize = 12;
+const KERNEL_CONFIRMATIONS_TRIED_MAX: usize = 12;
 
 /// How many changes policies found.
 #[derive(Default)]
@@ -83,7 +83,7 @@ pub fn test_mutations(case: &PolicyCase) -> MutationTally {
     let mut tally = MutationTally::default();
     let mut kernel_tries = 0;
     let is_large = rules.len() > LARGE_RULESET_RULES;
-    let enough = if is_large { 1 } else { RULES_CHANGED_ENOUGH };
+    let enough = if is_large { 1 } else { RULES_CHANGED_AFTER_CONFIRMATION_MAX };
     let chosen = choose_rules(case, &firewall, &rules, &samples);
     for (changed, rule) in chosen.into_iter().enumerate() {
         if changed >= enough && tally.confirmed_by_kernel > 0 {
@@ -101,7 +101,7 @@ pub fn test_mutations(case: &PolicyCase) -> MutationTally {
                 format!("{}: {}/{}/{} {mutation}", case.name, rule.table, rule.chain, rule.number);
             if report.failing_tests > 0 {
                 tally.caught += 1;
-                if tally.confirmed_by_kernel == 0 && kernel_tries < KERNEL_TRIES {
+                if tally.confirmed_by_kernel == 0 && kernel_tries < KERNEL_CONFIRMATIONS_TRIED_MAX {
                     kernel_tries += 1;
                     let confirmed = confirm_failing_packet(case, &mutated, &report, &text);
                     match confirmed {
@@ -170,12 +170,12 @@ fn choose_rules(
         rules.iter().cloned().partition(is_counting);
     let max = RULES_CHANGED_MAX;
     let mut rng = TestRng::new(16);
-    let mut chosen = take_at_random(&mut hit, max - max / 4, &mut rng);
-    chosen.append(&mut take_at_random(&mut other, max - chosen.len(), &mut rng));
+    let mut chosen = remove_random_rules(&mut hit, max - max / 4, &mut rng);
+    chosen.append(&mut remove_random_rules(&mut other, max - chosen.len(), &mut rng));
     chosen
 }
 
-fn take_at_random(rules: &mut Vec<RuleLine>, max: usize, rng: &mut TestRng) -> Vec<RuleLine> {
+fn remove_random_rules(rules: &mut Vec<RuleLine>, max: usize, rng: &mut TestRng) -> Vec<RuleLine> {
     let mut taken = Vec::new();
     while taken.len() < max && !rules.is_empty() {
         taken.push(rules.swap_remove(rng.number_below(rules.len())));
@@ -207,7 +207,7 @@ fn confirm_failing_packet(
     report: &PolicyReport,
     text: &str,
 ) -> Result<bool, String> {
-    require_failing_program(case, text)?;
+    check_that_weir_test_fails(case, text)?;
     let both = case.policy.tests.iter().zip(&report.tests);
     let mut failing: Vec<(&PolicyTest, &PolicyTestReport)> =
         both.filter(|(_, decided)| decided.result == PolicyTestResult::Fails).collect();
@@ -255,7 +255,7 @@ fn failing_packet(decided: &PolicyTestReport) -> Option<(JourneyKind, Packet, &s
     Some((journey_of_path(path.path), packet, &shown.verdict))
 }
 
-fn require_failing_program(case: &PolicyCase, text: &str) -> Result<(), String> {
+fn check_that_weir_test_fails(case: &PolicyCase, text: &str) -> Result<(), String> {
     let folder = TempFolder::new("policy-mutation");
     let rules = folder.write_file("changed.rules", text);
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));

@@ -15,7 +15,7 @@ use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 /// Packets of one region on one path.
 const PACKETS_PER_REGION: usize = 16;
 /// Packets that are changed for one region and path.
-const TRIES_PER_REGION: usize = 160;
+const CANDIDATE_PACKETS_PER_REGION: usize = 160;
 /// Packets on the boundaries of rules, for each path.
 const BOUNDARY_PACKETS: usize = 2_000;
 
@@ -51,7 +51,7 @@ impl RegionSampler {
         let all = self.boundary_packets.iter().find(|(kind, _)| *kind == journey);
         let boundary_packets = all.map(|(_, packets)| packets.clone()).unwrap_or_default();
         let (mut packets, mut seen) = (Vec::new(), HashSet::new());
-        for _ in 0..TRIES_PER_REGION {
+        for _ in 0..CANDIDATE_PACKETS_PER_REGION {
             if packets.len() == PACKETS_PER_REGION || boundary_packets.is_empty() {
                 break;
             }
@@ -92,7 +92,7 @@ impl RegionSampler {
         for _ in 0..2 {
             for condition in &region.conditions {
                 if !condition.is_fulfilled_by(&packet) {
-                    self.fulfil(condition, &mut packet);
+                    self.set_field_to_meet_condition(condition, &mut packet);
                 }
             }
         }
@@ -195,7 +195,7 @@ impl RegionSampler {
     }
 
     /// Changes the field of a condition so that it is fulfilled, if that is possible.
-    fn fulfil(&mut self, condition: &FieldCondition, packet: &mut Packet) {
+    fn set_field_to_meet_condition(&mut self, condition: &FieldCondition, packet: &mut Packet) {
         let field = condition.field;
         if matches!(field, Field::Iif | Field::Oif) {
             let name = self.choose_device(condition);

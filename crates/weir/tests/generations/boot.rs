@@ -8,7 +8,7 @@ use std::fs;
 
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules};
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports};
 
 /// Runs weir as the first process: its status, and what it printed.
 fn run_as_first_process(host: &FilteringHost, words: &[&str], path: Option<&str>) -> (i32, String) {
@@ -55,7 +55,7 @@ fn the_ruleset_of_before_the_boot_is_in_force_again_in_every_form() {
     }
     for form in ["linear", "tree", "ipset", "nft"] {
         let host = FilteringHost::new(&format!("boot-{form}"));
-        let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+        let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
         succeed_as_first_process(&host, &["apply", &file, "--to", form, "--packets", "50"]);
         let said = succeed_as_first_process(&host, &["boot"]);
         assert!(
@@ -82,8 +82,8 @@ fn a_generation_that_was_not_confirmed_before_the_boot_is_not_restored() {
         return;
     }
     let host = FilteringHost::new("boot-pending");
-    let first = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
-    let second = host.write("b.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
+    let first = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
+    let second = host.write("b.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
     succeed_as_first_process(&host, &["apply", &first, "--to", "tree", "--packets", "50"]);
     let words = ["apply", &second, "--to", "tree", "--packets", "50", "--confirm", "1h"];
     succeed_as_first_process(&host, &words);
@@ -91,7 +91,7 @@ fn a_generation_that_was_not_confirmed_before_the_boot_is_not_restored() {
     simulate_boot(&host);
     let said = succeed_as_first_process(&host, &["boot"]);
     assert!(
-        said.contains("generation 2 was not confirmed before the machine was started"),
+        said.contains("generation 2 was not confirmed before the machine was rebooted"),
         "{said}"
     );
     assert!(said.contains("with the ruleset of generation 1"), "{said}");
@@ -104,7 +104,7 @@ fn a_boot_that_failed_is_made_good_by_the_next_one() {
         return;
     }
     let host = FilteringHost::new("boot-again");
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     succeed_as_first_process(&host, &["apply", &file, "--to", "nft", "--packets", "50"]);
     simulate_boot(&host);
     let (status, said) = run_as_first_process(&host, &["boot"], Some("/nonexistent"));
@@ -123,7 +123,7 @@ fn what_was_rolled_back_to_before_weir_stays_so_after_a_boot() {
     let host = FilteringHost::new("boot-none");
     let said = succeed_as_first_process(&host, &["boot"]);
     assert!(said.contains("no ruleset of weir was in force before the boot"), "{said}");
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
     succeed_as_first_process(&host, &["rollback", "0"]);
     simulate_boot(&host);
@@ -137,7 +137,7 @@ fn files_of_a_generation_that_were_changed_are_not_loaded_at_boot() {
         return;
     }
     let host = FilteringHost::new("boot-changed");
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
     simulate_boot(&host);
     let copy = host.path("state/generations/host/1/source/iptables");

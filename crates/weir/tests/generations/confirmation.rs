@@ -11,7 +11,7 @@ use weir_kernel::{Namespace, VethEndAddresses, VethOptions};
 use weir_testkit::skip_without_root;
 
 use crate::filtering_host::{
-    ALWAYS_DROPPED_PORT, FilteringHost, WAIT_LIMIT, WEIR, dropping_rules, wait_until,
+    ALWAYS_DROPPED_PORT, FilteringHost, WAIT_LIMIT, WEIR, rules_dropping_udp_ports, wait_until,
 };
 
 const HOST: &str = "198.51.100.1";
@@ -35,10 +35,10 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
         return;
     }
     let host = FilteringHost::new("deadline");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let before = host.saved_rulesets();
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     assert!(!host.is_delivered(5001), "the new ruleset is in force");
     let listing = host.weir_json(&["history", "--json"]);
     assert_eq!(listing["pending"]["generation"], 1, "{listing}");
@@ -48,20 +48,20 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     wait_until("the end of the supervisor", || find_supervisor(&host).is_none());
     assert_eq!(host.saved_rulesets(), before);
     assert!(host.is_delivered(5001));
-    let history = host.weir_succeeds(&["history"]);
+    let history = host.run_weir_successfully(&["history"]);
     assert!(history.contains("it was not confirmed within 5 s"), "{history}");
-    let said = host.weir_refuses(&["confirm", "--console"]);
-    assert!(said.contains("no generation waits for a confirmation"), "{said}");
+    let said = host.run_refused_weir(&["confirm", "--console"]);
+    assert!(said.contains("no generation waits for its confirmation"), "{said}");
 }
 
 #[test]
-fn a_supervisor_that_cannot_read_the_journal_reads_it_again() {
+fn a_supervisor_retries_reading_an_unreadable_journal() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("unreadable");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "8s"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "8s"]);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
     let (journal, current) = (namespace.join("journal.json"), namespace.join("current.json"));
@@ -89,12 +89,13 @@ fn a_supervisor_that_cannot_read_the_journal_reads_it_again() {
 }
 
 #[test]
-fn neither_a_full_disk_nor_a_change_by_others_stops_the_way_back() {
+fn neither_a_full_disk_nor_a_foreign_change_prevents_the_rollback() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("deadline-disk");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "ipset");
+    let folder =
+        host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "ipset");
     let state = host.path("state");
     fs::create_dir(&state).expect("a folder");
     // The file system ends with the processes that have it: the supervisor is the last.
@@ -116,27 +117,30 @@ fn neither_a_full_disk_nor_a_change_by_others_stops_the_way_back() {
 }
 
 #[test]
-fn the_deadline_outlives_the_supervisor() {
+fn after_a_kill_of_the_supervisor_the_next_command_rolls_back() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("supervisor");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     let supervisor = find_supervisor(&host).expect("it runs");
     let (_, status, _) = host.weir(&["status"]);
     assert!(status.contains("s left, then generation 0 is restored\n"), "{status}");
     supervisor.kill_and_wait(WAIT_LIMIT).expect("it is killed");
     let (_, status, _) = host.weir(&["status"]);
-    assert!(status.contains("by the next weir apply, confirm or rollback: no process"), "{status}");
+    assert!(
+        status.contains("by the next weir apply, confirm or rollback: no supervisor"),
+        "{status}"
+    );
     let seconds_left = || {
         let listing = host.weir_json(&["history", "--json"]);
         listing["pending"]["seconds_left"].as_u64()
     };
     wait_until("the deadline", || seconds_left() == Some(0));
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "nobody is there to roll back");
-    let said = host.weir_refuses(&["confirm", "--console"]);
-    assert!(said.contains("generation 1 was rolled back, since it was not confirmed"), "{said}");
+    let said = host.run_refused_weir(&["confirm", "--console"]);
+    assert!(said.contains("generation 1 was rolled back because it was not confirmed"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
@@ -146,18 +150,18 @@ fn a_confirmation_at_the_console_keeps_the_ruleset_and_ends_the_supervisor() {
         return;
     }
     let host = FilteringHost::new("console");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5min"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5min"]);
     assert!(find_supervisor(&host).is_some());
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("generation 1 waits for its confirmation"), "{said}");
-    let said = host.weir_refuses(&["confirm"]);
+    let said = host.run_refused_weir(&["confirm"]);
     assert!(said.contains("this session has no TCP connection from another host"), "{said}");
-    host.weir_succeeds(&["confirm", "--console"]);
+    host.run_weir_successfully(&["confirm", "--console"]);
     wait_until("the end of the supervisor", || find_supervisor(&host).is_none());
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5min"]);
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5min"]);
+    host.run_weir_successfully(&["rollback"]);
     wait_until("the end of the supervisor", || find_supervisor(&host).is_none());
     assert_eq!(host.generation_in_force(), 1);
 }
@@ -205,7 +209,7 @@ impl LoginServer {
 }
 
 #[test]
-fn only_a_connection_that_was_made_since_confirms() {
+fn only_a_connection_opened_after_the_apply_confirms() {
     if skip_without_root() {
         return;
     }
@@ -213,25 +217,25 @@ fn only_a_connection_that_was_made_since_confirms() {
     let server = LoginServer::new(&host);
     let old_session = server.log_in().expect("no rule blocks it");
 
-    let blocking = dropping_rules(&[]).replace(
+    let blocking = rules_dropping_udp_ports(&[]).replace(
         "COMMIT",
         "-A INPUT -p tcp -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
          -A INPUT -p tcp -m tcp --dport 2222 -j DROP\nCOMMIT",
     );
     let blocking = host.compile("blocking", &blocking, "tree");
-    host.weir_succeeds(&["apply", "--artefact", &blocking, "--confirm", "5min"]);
+    host.run_weir_successfully(&["apply", "--artefact", &blocking, "--confirm", "5min"]);
     assert!(server.log_in().is_none(), "the ruleset blocks new connections");
-    let said = host.weir_refuses(&["confirm"]);
-    assert!(said.contains("was made before the ruleset was in force"), "{said}");
+    let said = host.run_refused_weir(&["confirm"]);
+    assert!(said.contains("was opened before the ruleset was in force"), "{said}");
     assert!(said.contains("generation 1 is not confirmed"), "{said}");
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
 
-    let open = host.compile("open", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &open, "--confirm", "5min"]);
-    let said = host.weir_refuses(&["confirm"]);
-    assert!(said.contains("was made before the ruleset was in force"), "{said}");
+    let open = host.compile("open", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &open, "--confirm", "5min"]);
+    let said = host.run_refused_weir(&["confirm"]);
+    assert!(said.contains("was opened before the ruleset was in force"), "{said}");
     let new_session = server.log_in().expect("the ruleset lets it pass");
-    let said = host.weir_succeeds(&["confirm"]);
+    let said = host.run_weir_successfully(&["confirm"]);
     let peer = new_session[0].local_addr().expect("an address");
     assert!(said.contains(&format!("is confirmed (connection from {peer})")), "{said}");
     drop((old_session, new_session));

@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, OPEN_PORT, dropping_rules};
+use crate::filtering_host::{
+    ALWAYS_DROPPED_PORT, FilteringHost, OPEN_PORT, rules_dropping_udp_ports,
+};
 
 const FORMS: [&str; 4] = ["linear", "tree", "ipset", "nft"];
 /// A UDP header, an IPv4 header and one byte.
 const DATAGRAM_BYTES: u64 = 29;
 
 /// The counter of a rule of `weir counters --format csv`.
-fn read_counter(host: &FilteringHost, rule: &str) -> (u64, u64) {
-    let csv = host.weir_succeeds(&["counters", "--format", "csv"]);
+fn read_rule_counter(host: &FilteringHost, rule: &str) -> (u64, u64) {
+    let csv = host.run_weir_successfully(&["counters", "--format", "csv"]);
     let prefix = format!("\"{rule}\",");
     let line = csv.lines().find_map(|line| line.strip_prefix(&prefix)).expect("the rule is listed");
     let (packets, bytes) = line.split_once(',').expect("two numbers");
@@ -26,10 +28,11 @@ fn a_rule_keeps_its_count_through_all_forms_and_back() {
         return;
     }
     let host = FilteringHost::new("counters");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
-    let first = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
+    let first = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
     // The same rules with one before them: their numbers differ.
-    let second = host.write("b.rules", &dropping_rules(&[5002, ALWAYS_DROPPED_PORT, 5001]));
+    let second =
+        host.write("b.rules", &rules_dropping_udp_ports(&[5002, ALWAYS_DROPPED_PORT, 5001]));
     let mut sent = 0;
     let mut send = |count: u64| {
         for _ in 0..count {
@@ -42,36 +45,36 @@ fn a_rule_keeps_its_count_through_all_forms_and_back() {
     for from in FORMS {
         for to in FORMS {
             for (file, form, number) in [(&first, from, 1), (&second, to, 2)] {
-                host.weir_succeeds(&["apply", file, "--to", form, "--packets", "50"]);
+                host.run_weir_successfully(&["apply", file, "--to", form, "--packets", "50"]);
                 let total = send(2);
                 let rule = format!("iptables/filter/INPUT/{number}");
                 let expected = (total, total * DATAGRAM_BYTES);
-                assert_eq!(read_counter(&host, &rule), expected, "{from} to {to}: {rule}");
-                let printed = host.weir_succeeds(&["counters"]);
+                assert_eq!(read_rule_counter(&host, &rule), expected, "{from} to {to}: {rule}");
+                let printed = host.run_weir_successfully(&["counters"]);
                 let line = format!("[{}:{}] -A INPUT -p udp", expected.0, expected.1);
                 assert!(printed.contains(&line), "{line} is not in {printed}");
             }
         }
     }
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     let total = send(1);
-    assert_eq!(read_counter(&host, "iptables/filter/INPUT/1").0, total, "after a rollback");
-    host.weir_succeeds(&["rollback", "0"]);
+    assert_eq!(read_rule_counter(&host, "iptables/filter/INPUT/1").0, total, "after a rollback");
+    host.run_weir_successfully(&["rollback", "0"]);
     let total = send(1);
     let saved = host.tool(&["iptables-legacy-save", "-c"], "");
     assert!(saved.contains(&format!("[{total}:{}] -A INPUT -p udp", total * DATAGRAM_BYTES)));
 }
 
 #[test]
-fn packets_that_pass_while_legacy_tables_are_replaced_are_counted_once() {
+fn packets_during_the_replacement_of_legacy_tables_are_counted_once() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("flood");
     let rule = format!("-A INPUT -p udp -m udp --dport {OPEN_PORT} -j ACCEPT\n-A INPUT -s 10.1.1");
-    let rules = dropping_rules(&[]).replacen("-A INPUT -s 10.1.1", &rule, 1);
+    let rules = rules_dropping_udp_ports(&[]).replacen("-A INPUT -s 10.1.1", &rule, 1);
     let file = host.write("a.rules", &rules);
-    host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let sender = host.namespace.call_inside(bind).expect("the namespace is entered");
     let is_over = AtomicBool::new(false);
@@ -85,35 +88,36 @@ fn packets_that_pass_while_legacy_tables_are_replaced_are_counted_once() {
             sent
         });
         for form in ["tree", "linear", "tree", "linear", "tree", "linear"] {
-            host.weir_succeeds(&["apply", &file, "--to", form, "--packets", "50"]);
+            host.run_weir_successfully(&["apply", &file, "--to", form, "--packets", "50"]);
         }
         is_over.store(true, Ordering::Relaxed);
         flood.join().expect("it ends")
     });
     assert!(sent > 1000, "{sent} datagrams");
-    assert_eq!(read_counter(&host, "iptables/filter/INPUT/1"), (sent, sent * DATAGRAM_BYTES));
+    assert_eq!(read_rule_counter(&host, "iptables/filter/INPUT/1"), (sent, sent * DATAGRAM_BYTES));
 }
 
 #[test]
-fn counters_are_not_given_to_other_rules_after_others_added_one() {
+fn a_foreign_rule_does_not_shift_counters_to_other_rules() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("shifted");
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001, 5002]));
-    host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001, 5002]));
+    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
     for _ in 0..3 {
         assert!(!host.is_delivered(5001));
     }
-    assert_eq!(read_counter(&host, "iptables/filter/INPUT/2").0, 3);
+    assert_eq!(read_rule_counter(&host, "iptables/filter/INPUT/2").0, 3);
     let rule = "iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP";
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
-    let said = host.weir_refuses(&["counters"]);
-    assert!(said.contains("table iptables filter is not as weir left it"), "{said}");
-    host.weir_succeeds(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
-    let count = |number: u32| read_counter(&host, &format!("iptables/filter/INPUT/{number}")).0;
+    let said = host.run_refused_weir(&["counters"]);
+    assert!(said.contains("table iptables filter was changed by another program"), "{said}");
+    host.run_weir_successfully(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
+    let count =
+        |number: u32| read_rule_counter(&host, &format!("iptables/filter/INPUT/{number}")).0;
     assert_eq!([1, 2, 3].map(count), [0, 3, 0]);
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     let saved = host.tool(&["iptables-legacy-save", "-c"], "");
     let counted: Vec<&str> = saved.lines().filter(|line| line.starts_with("[3:")).collect();
     assert!(matches!(counted[..], [line] if line.contains("--dport 5001")), "{saved}");

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules, wait_until};
+use crate::filtering_host::{
+    ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports, wait_until,
+};
 
 /// The state folder of the only namespace of a host.
 fn namespace_folder(host: &FilteringHost) -> PathBuf {
@@ -15,7 +17,7 @@ fn namespace_folder(host: &FilteringHost) -> PathBuf {
 }
 
 #[test]
-fn sets_of_others_that_are_gone_are_created_again_at_the_deadline() {
+fn missing_foreign_sets_are_created_again_at_the_deadline() {
     if skip_without_root() {
         return;
     }
@@ -24,13 +26,13 @@ fn sets_of_others_that_are_gone_are_created_again_at_the_deadline() {
                 create ext list:set size 8\nadd ext member\n";
     host.tool(&["ipset", "restore"], sets);
     host.load_legacy(
-        &dropping_rules(&[ALWAYS_DROPPED_PORT])
+        &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT])
             .replace("COMMIT", "-A INPUT -m set --match-set ext src -j DROP\nCOMMIT"),
     );
     let before = host.saved_rulesets();
     assert!(before.contains("--match-set ext src") && before.contains("add member 192.0.2.7"));
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "8s"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "8s"]);
     for set in ["ext", "member"] {
         host.tool(&["ipset", "destroy", set], "");
     }
@@ -52,34 +54,35 @@ fn a_set_that_cannot_be_created_is_named_and_the_other_tables_are_restored() {
         "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m set --match-set ext src -j DROP\nCOMMIT\n\
          *raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -p udp --dport 5005 -j DROP\nCOMMIT\n",
     );
-    let both = dropping_rules(&[ALWAYS_DROPPED_PORT])
+    let both = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT])
         + "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
            -A PREROUTING -p udp -m udp --dport 5001 -j DROP\nCOMMIT\n";
     let folder = host.compile("a", &both, "linear");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     for set in ["ext", "member"] {
         host.tool(&["ipset", "destroy", set], "");
     }
     // A set of that name is there again, of another kind: it cannot be a member.
     host.tool(&["ipset", "create", "member", "list:set"], "");
-    let said = host.weir_refuses(&["rollback", "0"]);
-    assert!(said.contains("set ext, which rules of the generation name, is gone"), "{said}");
+    let said = host.run_refused_weir(&["rollback", "0"]);
+    assert!(said.contains("set ext, which rules of the generation use, is missing"), "{said}");
     assert!(!host.is_delivered(5001), "a rollback that fails is undone");
     host.tool(&["ipset", "destroy", "member"], "");
-    host.weir_succeeds(&["rollback", "0"]);
+    host.run_weir_successfully(&["rollback", "0"]);
     assert!(!host.is_delivered(5005) && host.is_delivered(5001));
     assert_eq!(host.tool(&["ipset", "list", "-n"], "").lines().count(), 2);
 }
 
 #[test]
-fn a_text_of_a_generation_that_is_gone_or_changed_is_named_before_the_first_step() {
+fn a_missing_or_changed_file_of_a_generation_is_named_before_the_first_step() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("damaged-text");
     for (name, port, form) in [("a", 5001, "linear"), ("b", 5002, "nft")] {
-        let folder = host.compile(name, &dropping_rules(&[ALWAYS_DROPPED_PORT, port]), form);
-        host.weir_succeeds(&["apply", "--artefact", &folder]);
+        let folder =
+            host.compile(name, &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]), form);
+        host.run_weir_successfully(&["apply", "--artefact", &folder]);
     }
     let in_force = host.saved_rulesets();
     let file = namespace_folder(&host).join("1/ruleset/iptables-filter");
@@ -88,30 +91,30 @@ fn a_text_of_a_generation_that_is_gone_or_changed_is_named_before_the_first_step
     let other = text.replace("--dport 5001", "--dport 5003");
     assert_ne!(other, text);
     for (damaged, problem) in
-        [(None, "is gone"), (Some(""), "was changed"), (Some(other.as_str()), "was changed")]
+        [(None, "is missing"), (Some(""), "was changed"), (Some(other.as_str()), "was changed")]
     {
         match damaged {
             None => fs::remove_file(&file).expect("it is removed"),
             Some(text) => fs::write(&file, text).expect("it is written"),
         }
-        let said = host.weir_refuses(&["rollback", "1"]);
+        let said = host.run_refused_weir(&["rollback", "1"]);
         let expected = format!("1/ruleset/iptables-filter {problem} since it was saved");
         assert!(said.contains(&expected), "{said}");
         assert_eq!(host.saved_rulesets(), in_force);
     }
     fs::write(&file, &text).expect("it is written");
-    host.weir_succeeds(&["rollback", "1"]);
+    host.run_weir_successfully(&["rollback", "1"]);
     assert!(!host.is_delivered(5001) && host.is_delivered(5002));
 }
 
 #[test]
-fn a_damaged_text_of_the_unconfirmed_generation_does_not_stop_the_deadline() {
+fn a_damaged_file_of_the_unconfirmed_generation_does_not_prevent_the_rollback() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("damaged-unconfirmed");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     let file = namespace_folder(&host).join("1/ruleset/iptables-filter");
     fs::remove_file(&file).expect("it is removed");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
@@ -120,37 +123,38 @@ fn a_damaged_text_of_the_unconfirmed_generation_does_not_stop_the_deadline() {
 }
 
 #[test]
-fn after_the_loss_of_the_state_what_is_in_force_becomes_generation_0_by_force() {
+fn after_loss_of_the_state_force_saves_the_ruleset_in_force_as_generation_0() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("lost-state");
-    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
-    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5002]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &first]);
+    let first =
+        host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
+    let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5002]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &first]);
     let in_force = host.saved_rulesets();
     fs::remove_dir_all(host.path("state")).expect("it is removed");
-    let said = host.weir_refuses(&["apply", "--artefact", &second]);
-    assert!(said.contains("weir apply did not put it there"), "{said}");
-    assert!(said.contains("--force takes what is in force as generation 0"), "{said}");
-    host.weir_succeeds(&["apply", "--artefact", &second, "--force"]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &second]);
+    assert!(said.contains("was not loaded by weir apply"), "{said}");
+    assert!(said.contains("--force to save the ruleset in force as generation 0"), "{said}");
+    host.run_weir_successfully(&["apply", "--artefact", &second, "--force"]);
     assert!(host.is_delivered(5001) && !host.is_delivered(5002));
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     assert_eq!(host.saved_rulesets(), in_force);
 }
 
 #[test]
-fn state_files_that_make_no_sense_are_named_with_the_cure() {
+fn invalid_state_files_are_named_with_the_cure() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("senseless-state");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     let state = namespace_folder(&host);
     let journal = state.join("journal.json");
     fs::write(&journal, "{").expect("it is written");
-    let said = host.weir_refuses(&["rollback"]);
+    let said = host.run_refused_weir(&["rollback"]);
     assert!(said.contains("journal.json") && said.contains("restore it from a backup"), "{said}");
     fs::remove_file(&journal).expect("it is removed");
     let last = state.join(u32::MAX.to_string());
@@ -158,20 +162,20 @@ fn state_files_that_make_no_sense_are_named_with_the_cure() {
     let record = fs::read_to_string(state.join("1/generation.json")).expect("a record");
     let numbered = record.replacen("\"generation\": 1", "\"generation\": 4294967295", 1);
     fs::write(last.join("generation.json"), numbered).expect("it is written");
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("move its folder away"), "{said}");
     fs::remove_dir_all(&last).expect("it is removed");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
 #[test]
-fn an_output_that_cannot_be_written_does_not_make_a_change_a_failure() {
+fn unwritable_standard_output_does_not_make_a_change_fail() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("full-output");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
     let script = |words: &str| format!("{WEIR} {words} > /dev/full");
     let history = host.command("sh").args(["-c", &script("history")]).status();
     assert_eq!(history.expect("it runs").code(), Some(2), "an output is all that it has");

@@ -24,7 +24,7 @@ pub struct FilteringHost {
 }
 
 /// A filter table that drops datagrams to some ports, after enough rules for every form to compile.
-pub fn dropping_rules(ports: &[u16]) -> String {
+pub fn rules_dropping_udp_ports(ports: &[u16]) -> String {
     let many: String = (1..=40)
         .map(|n| format!("-A INPUT -s 10.1.{n}.0/24 -p tcp -m tcp --dport 80 -j ACCEPT\n"))
         .collect();
@@ -37,7 +37,7 @@ pub fn dropping_rules(ports: &[u16]) -> String {
 
 /// The rules with one more, which no form but linear, tree and ipset can express: nft leaves the
 /// chain to legacy iptables.
-pub fn with_legacy_rule(rules: &str) -> String {
+pub fn add_rule_without_nft_form(rules: &str) -> String {
     let rule = "-A INPUT -p tcp -m tcp --dport 81 -m osf --genre Linux -j DROP\n";
     rules.replace("COMMIT", &format!("{rule}COMMIT"))
 }
@@ -88,14 +88,14 @@ impl FilteringHost {
     }
 
     /// Runs weir, which must succeed.
-    pub fn weir_succeeds(&self, words: &[&str]) -> String {
+    pub fn run_weir_successfully(&self, words: &[&str]) -> String {
         let (status, out, err) = self.weir(words);
         assert_eq!(status, Some(0), "{words:?}: {out}{err}");
         out
     }
 
     /// Runs weir, which must end with status 2; its message.
-    pub fn weir_refuses(&self, words: &[&str]) -> String {
+    pub fn run_refused_weir(&self, words: &[&str]) -> String {
         let (status, out, err) = self.weir(words);
         assert_eq!(status, Some(2), "{words:?}: {out}{err}");
         err
@@ -157,7 +157,16 @@ impl FilteringHost {
     pub fn compile(&self, name: &str, rules: &str, form: &str) -> String {
         let file = self.write(&format!("{name}.rules"), rules);
         let folder = self.path(&format!("{name}-{form}")).display().to_string();
-        self.weir_succeeds(&["compile", &file, "--to", form, "-o", &folder, "--packets", "50"]);
+        self.run_weir_successfully(&[
+            "compile",
+            &file,
+            "--to",
+            form,
+            "-o",
+            &folder,
+            "--packets",
+            "50",
+        ]);
         folder
     }
 }

@@ -6,76 +6,78 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_testkit::skip_without_root;
 
 use crate::filtering_host::{
-    ALWAYS_DROPPED_PORT, DatagramPorts, FilteringHost, WEIR, dropping_rules, with_legacy_rule,
+    ALWAYS_DROPPED_PORT, DatagramPorts, FilteringHost, WEIR, add_rule_without_nft_form,
+    rules_dropping_udp_ports,
 };
 
 const FORMS: [&str; 4] = ["linear", "tree", "ipset", "nft"];
 
 #[test]
-fn each_form_filters_as_its_ruleset_and_a_rollback_restores_what_was_there() {
+fn each_form_filters_like_its_ruleset_and_a_rollback_restores_the_previous_one() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("forms");
     assert!(host.is_delivered(5001), "nothing is dropped yet");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     host.tool(&["ipset", "create", "mine", "hash:ip"], "");
     host.tool(&["ipset", "add", "mine", "192.0.2.9"], "");
     host.tool(&["nft", "-f", "-"], "table inet office { chain c { counter accept; }; }");
     let before = host.saved_rulesets();
     assert!(host.is_delivered(5001) && !host.is_delivered(ALWAYS_DROPPED_PORT));
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
     for form in FORMS {
         let words = ["apply", &file, "--to", form, "--packets", "50"];
-        host.weir_succeeds(&words);
+        host.run_weir_successfully(&words);
         assert!(!host.is_delivered(5001), "{form}");
         assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "{form}");
         assert!(host.is_delivered(5002), "{form}");
-        host.weir_succeeds(&["rollback", "0"]);
+        host.run_weir_successfully(&["rollback", "0"]);
         assert_eq!(host.saved_rulesets(), before, "{form}");
         assert!(host.is_delivered(5001) && !host.is_delivered(ALWAYS_DROPPED_PORT), "{form}");
     }
 }
 
 #[test]
-fn a_form_takes_the_place_of_any_other_and_gives_it_back() {
+fn each_form_replaces_any_other_and_a_rollback_restores_it() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("pairs");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
-    let rules = |port| dropping_rules(&[ALWAYS_DROPPED_PORT, port]);
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
+    let rules = |port| rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]);
     let compile = |name: &str, port: u16, form: &str| host.compile(name, &rules(port), form);
     let mut folders: Vec<[String; 2]> =
         FORMS.iter().map(|form| [compile("a", 5001, form), compile("b", 5002, form)]).collect();
     // nft evaluates FORWARD, and legacy iptables INPUT.
-    let partial = |name: &str, port| host.compile(name, &with_legacy_rule(&rules(port)), "nft");
+    let partial =
+        |name: &str, port| host.compile(name, &add_rule_without_nft_form(&rules(port)), "nft");
     folders.push([partial("a-partial", 5001), partial("b-partial", 5002)]);
     let plan = host.weir_json(&["plan", "--artefact", &folders[4][0], "--json"]);
     let after = &plan["tables"][0]["rules_after"];
     assert!(after["legacy"].as_u64() > Some(0) && after["nft"].as_u64() > Some(0), "{plan}");
     for [first, _] in &folders {
         for [_, second] in &folders {
-            host.weir_succeeds(&["apply", "--artefact", first]);
+            host.run_weir_successfully(&["apply", "--artefact", first]);
             let with_first = host.saved_rulesets();
             assert!(!host.is_delivered(5001) && host.is_delivered(5002), "{first}");
-            host.weir_succeeds(&["apply", "--artefact", second]);
+            host.run_weir_successfully(&["apply", "--artefact", second]);
             assert!(host.is_delivered(5001) && !host.is_delivered(5002), "{first} to {second}");
-            host.weir_succeeds(&["rollback"]);
+            host.run_weir_successfully(&["rollback"]);
             assert_eq!(host.saved_rulesets(), with_first, "{first} to {second} and back");
         }
     }
 }
 
 #[test]
-fn while_forms_change_what_both_drop_is_dropped_and_what_both_accept_arrives() {
+fn during_a_change_of_form_packets_with_equal_verdicts_keep_their_verdict() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("traffic");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let compile = |name: &str, port: u16, form: &str| {
-        host.compile(name, &dropping_rules(&[ALWAYS_DROPPED_PORT, port]), form)
+        host.compile(name, &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]), form)
     };
     let folders: Vec<[String; 2]> =
         FORMS.iter().map(|form| [compile("a", 5001, form), compile("b", 5002, form)]).collect();
@@ -94,8 +96,8 @@ fn while_forms_change_what_both_drop_is_dropped_and_what_both_accept_arrives() {
         });
         for [first, _] in &folders {
             for [_, second] in &folders {
-                host.weir_succeeds(&["apply", "--artefact", first]);
-                host.weir_succeeds(&["apply", "--artefact", second]);
+                host.run_weir_successfully(&["apply", "--artefact", first]);
+                host.run_weir_successfully(&["apply", "--artefact", second]);
             }
         }
         is_over.store(true, Ordering::Relaxed);
@@ -106,7 +108,7 @@ fn while_forms_change_what_both_drop_is_dropped_and_what_both_accept_arrives() {
 }
 
 #[test]
-fn a_table_that_the_file_is_not_about_stays_with_its_sets() {
+fn a_table_absent_from_the_file_keeps_its_rules_and_sets() {
     if skip_without_root() {
         return;
     }
@@ -114,20 +116,21 @@ fn a_table_that_the_file_is_not_about_stays_with_its_sets() {
     let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
                :POSTROUTING ACCEPT [0:0]\n-A OUTPUT -d 192.0.2.77/32 -j DNAT --to-destination \
                127.0.0.1\nCOMMIT\n";
-    let both = dropping_rules(&[ALWAYS_DROPPED_PORT]) + nat;
+    let both = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]) + nat;
     let file = host.write("both.rules", &both);
     let sets = host.write("own.ipset", "create own hash:ip\nadd own 192.0.2.1\n");
     let words = ["apply", &file, "--ipset", &sets, "--to", "nft", "--packets", "50"];
-    host.weir_succeeds(&words);
+    host.run_weir_successfully(&words);
     assert!(host.tool(&["ipset", "list", "-n"], "").contains("own"));
     let listing = host.nft_listing();
     assert!(listing.contains("weir_nat") && listing.contains("weir_filter"), "{listing}");
-    let filter = host.write("filter.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
-    host.weir_succeeds(&["apply", &filter, "--to", "tree", "--packets", "50"]);
+    let filter =
+        host.write("filter.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
+    host.run_weir_successfully(&["apply", &filter, "--to", "tree", "--packets", "50"]);
     let listing = host.nft_listing();
     assert!(listing.contains("weir_nat") && !listing.contains("weir_filter"), "{listing}");
     assert!(!host.is_delivered(5001));
-    host.weir_succeeds(&["rollback", "0"]);
+    host.run_weir_successfully(&["rollback", "0"]);
     assert_eq!(host.nft_listing(), "");
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT), "nothing was dropped before weir");
@@ -140,7 +143,7 @@ fn rules_that_weir_cannot_encode_are_loaded_by_the_tool_and_the_plan_says_so() {
     }
     let host = FilteringHost::new("tool");
     let odd = "-A INPUT -p tcp -m tcp --dport 5001 -m osf --genre Linux -j DROP\n";
-    let rules = dropping_rules(&[5002]);
+    let rules = rules_dropping_udp_ports(&[5002]);
     let unknown = rules.replace("COMMIT", &format!("{odd}COMMIT"));
     if host.namespace.run_command(&["iptables-legacy-restore", "-t"], unknown.as_bytes()).is_err() {
         // The kernel of this machine has no osf: another match that weir does not encode.
@@ -149,7 +152,7 @@ fn rules_that_weir_cannot_encode_are_loaded_by_the_tool_and_the_plan_says_so() {
     let file = host.write("odd.rules", &unknown);
     let plan = host.weir_json(&["plan", &file, "--to", "linear", "--packets", "50", "--json"]);
     assert_eq!(plan["steps"][0]["tool"], "iptables-legacy-restore", "{plan}");
-    host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
     assert!(host.tool(&["iptables-legacy-save"], "").contains("osf"));
     assert!(!host.is_delivered(5002));
 }
@@ -160,9 +163,9 @@ fn a_plan_names_the_steps_in_order_and_changes_nothing() {
         return;
     }
     let host = FilteringHost::new("plan");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let before = host.saved_rulesets();
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]));
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
     let plan = host.weir_json(&["plan", &file, "--to", "nft", "--packets", "50", "--json"]);
     let steps: Vec<&str> = plan["steps"]
         .as_array()
@@ -175,17 +178,17 @@ fn a_plan_names_the_steps_in_order_and_changes_nothing() {
     assert_eq!(host.saved_rulesets(), before);
     assert!(!host.path("state").exists());
     let dry = ["apply", &file, "--to", "nft", "--packets", "50", "--dry-run"];
-    assert!(host.weir_succeeds(&dry).contains("step 1      nft transaction"));
+    assert!(host.run_weir_successfully(&dry).contains("step 1      nft transaction"));
     assert_eq!(host.saved_rulesets(), before);
 }
 
 #[test]
-fn a_namespace_is_changed_from_outside_by_its_name() {
+fn netns_applies_to_the_named_namespace() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("netns");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "nft");
     let outside = |words: &[&str]| {
         let mut command = std::process::Command::new(WEIR);
         command.args(words).args(["--netns", host.namespace.name()]);
@@ -205,12 +208,12 @@ fn a_namespace_is_changed_from_outside_by_its_name() {
 }
 
 #[test]
-fn a_set_that_weir_created_gets_the_elements_of_the_file_and_one_of_others_is_left() {
+fn a_set_created_by_weir_gets_the_elements_of_the_file_and_foreign_sets_are_unchanged() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("sets");
-    let rules = dropping_rules(&[ALWAYS_DROPPED_PORT]).replace(
+    let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]).replace(
         "COMMIT",
         "-A INPUT -m set --match-set own src -p udp -m udp --dport 5001 -j DROP\nCOMMIT",
     );
@@ -219,27 +222,27 @@ fn a_set_that_weir_created_gets_the_elements_of_the_file_and_one_of_others_is_le
         let text = format!("create own hash:ip family inet\n{elements}");
         let sets = host.write("own.ipset", &text);
         let words = ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50"];
-        host.weir_succeeds(&words);
+        host.run_weir_successfully(&words);
     };
     apply("add own 192.0.2.1\n");
     assert!(host.is_delivered(5001));
     apply("add own 192.0.2.1\nadd own 127.0.0.1\n");
     assert!(!host.is_delivered(5001), "the set has an element more");
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own\n");
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     assert!(host.is_delivered(5001), "and has it no more");
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "");
     // A set that somebody else created is used with the elements that it has.
     host.tool(&["ipset", "create", "own", "hash:ip"], "");
     apply("add own 127.0.0.1\n");
     assert!(host.is_delivered(5001));
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own\n");
     host.tool(&["ipset", "destroy", "own"], "");
     host.tool(&["ipset", "create", "own", "hash:net"], "");
     let sets = host.write("own.ipset", "create own hash:ip family inet\n");
     let words = ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50"];
-    let said = host.weir_refuses(&words);
-    assert!(said.contains("set own is there as hash:net"), "{said}");
+    let said = host.run_refused_weir(&words);
+    assert!(said.contains("set own exists with type hash:net"), "{said}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use weir_testkit::skip_without_root;
 
 use crate::confirmation::LoginServer;
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules};
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports};
 
 /// The commands of the first block of a page of the guide.
 fn read_guide_commands(page: &str) -> Vec<String> {
@@ -18,16 +18,16 @@ fn read_guide_commands(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_ten_lines_of_the_guide_lead_to_a_confirmed_apply_and_back() {
+fn the_commands_of_the_guide_apply_confirm_and_roll_back() {
     if skip_without_root() {
         return;
     }
     let host = FilteringHost::new("guide");
     let server = LoginServer::new(&host);
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     host.tool(
         &["ip6tables-legacy-restore"],
-        &dropping_rules(&[]).replace("10.1.", "2001:db8:").replace(".0/24", "::/64"),
+        &rules_dropping_udp_ports(&[]).replace("10.1.", "2001:db8:").replace(".0/24", "::/64"),
     );
     let before = host.saved_rulesets();
     let commands = read_guide_commands("apply.md");

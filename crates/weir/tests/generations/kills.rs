@@ -10,7 +10,8 @@ use weir_random::Rng;
 use weir_testkit::skip_without_root;
 
 use crate::filtering_host::{
-    ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules, wait_until, with_legacy_rule,
+    ALWAYS_DROPPED_PORT, FilteringHost, WEIR, add_rule_without_nft_form, rules_dropping_udp_ports,
+    wait_until,
 };
 
 const KILLS: u32 = 120;
@@ -49,11 +50,13 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
         return;
     }
     let host = FilteringHost::new("kills");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let compile = |name: &str, port: u16, (form, is_partial): (&str, bool)| {
-        let rules = dropping_rules(&[ALWAYS_DROPPED_PORT, port]);
+        let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]);
         match is_partial {
-            true => host.compile(&format!("{name}-partial"), &with_legacy_rule(&rules), form),
+            true => {
+                host.compile(&format!("{name}-partial"), &add_rule_without_nft_form(&rules), form)
+            }
             false => host.compile(name, &rules, form),
         }
     };
@@ -63,18 +66,18 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
     let mut below = |limit: usize| random.below(limit);
     let (mut killed, mut kept_old, mut kept_new) = (0, 0, 0);
     let mut longest = Duration::from_millis(300);
-    host.weir_succeeds(&["apply", "--artefact", &folders[0][0]]);
+    host.run_weir_successfully(&["apply", "--artefact", &folders[0][0]]);
     let mut round = 0;
     while killed < KILLS {
         round += 1;
         assert!(round < KILLS * 4, "{killed} of {round} commands were killed");
         let first = &folders[below(FORMS.len())][0];
         let second = &folders[below(FORMS.len())][1];
-        host.weir_succeeds(&["apply", "--artefact", first, "--wait", "60"]);
+        host.run_weir_successfully(&["apply", "--artefact", first, "--wait", "60"]);
         let old = host.generation_in_force();
         let is_rollback = below(3) == 0;
         let (words, expected): (Vec<&str>, _) = if is_rollback {
-            host.weir_succeeds(&["apply", "--artefact", second, "--wait", "60"]);
+            host.run_weir_successfully(&["apply", "--artefact", second, "--wait", "60"]);
             (vec!["rollback", "--wait", "60"], [[false, true], [true, false]])
         } else {
             (vec!["apply", "--artefact", second, "--wait", "60"], [[true, false], [false, true]])
@@ -97,8 +100,8 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
             });
         } else {
             // A tool that weir started, or the supervisor, may hold the lock.
-            said = host.weir_refuses(&["confirm", "--console", "--wait", "60"]);
-            assert!(said.contains("no generation waits for a confirmation"), "{said}");
+            said = host.run_refused_weir(&["confirm", "--console", "--wait", "60"]);
+            assert!(said.contains("no generation waits for its confirmation"), "{said}");
         }
         let dropped = dropped_ports(&host);
         assert!(expected.contains(&dropped), "{words:?} killed after {after:?}: {said}");
@@ -113,6 +116,6 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
         assert!(listing["unfinished"].is_null() && listing["pending"].is_null(), "{listing}");
     }
     assert!(kept_old > 5 && kept_new > 0, "{kept_old} old, {kept_new} new of {killed} killed");
-    host.weir_succeeds(&["rollback", "0", "--wait", "60"]);
+    host.run_weir_successfully(&["rollback", "0", "--wait", "60"]);
     assert_eq!(dropped_ports(&host), [false, false]);
 }

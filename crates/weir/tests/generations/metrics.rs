@@ -7,7 +7,9 @@ use std::process::{Child, Stdio};
 
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules, wait_until};
+use crate::filtering_host::{
+    ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports, wait_until,
+};
 
 /// `weir serve --metrics`, which ends with its test.
 struct MetricsServer<'h> {
@@ -79,9 +81,9 @@ fn served_counters_follow_packets_generations_and_changes_by_others() {
     assert_eq!(sample(&before, "weir_counters_readable"), Some(0.0), "nothing applied: {before}");
     assert_eq!(sample(&before, "weir_generation"), None);
 
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     for (form, sent) in [("nft", 1), ("ipset", 2), ("tree", 3)] {
-        host.weir_succeeds(&["apply", &file, "--to", form, "--packets", "50"]);
+        host.run_weir_successfully(&["apply", &file, "--to", form, "--packets", "50"]);
         assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
         let text = server.scrape();
         assert_eq!(sample(&text, &first_rule("packets")), Some(f64::from(sent)), "{form}: {text}");
@@ -109,10 +111,10 @@ fn a_served_rule_is_named_by_its_number_or_by_its_content() {
     }
     let host = FilteringHost::new("metrics-key");
     let print = |ports: &[u16], key: &str| {
-        let file = host.write("a.rules", &dropping_rules(ports));
-        host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+        let file = host.write("a.rules", &rules_dropping_udp_ports(ports));
+        host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
         let words = ["counters", "--format", "prometheus", "--key", key];
-        let text = host.weir_succeeds(&words);
+        let text = host.run_weir_successfully(&words);
         let is_rule = |line: &&str| line.starts_with("weir_rule_packets_total{");
         text.lines().filter(is_rule).map(str::to_owned).collect::<Vec<String>>()
     };
@@ -137,9 +139,9 @@ fn only_the_metrics_are_served_and_to_loopback_names_only() {
         assert!(server.get(path, "localhost").0.contains(" 404 "), "{path}");
     }
     assert!(server.get("/metrics", "firewall.example").0.contains(" 403 "), "DNS rebinding");
-    let refused = host.weir_refuses(&["serve"]);
+    let refused = host.run_refused_weir(&["serve"]);
     assert!(refused.contains("--metrics"), "{refused}");
-    let busy = host.weir_refuses(&["serve", "--metrics", &server.address]);
+    let busy = host.run_refused_weir(&["serve", "--metrics", &server.address]);
     assert!(busy.contains(&format!("listen on {}", server.address)), "{busy}");
 }
 
@@ -149,8 +151,8 @@ fn the_file_for_node_exporter_is_written_again_and_again() {
         return;
     }
     let host = FilteringHost::new("metrics-file");
-    let file = host.write("a.rules", &dropping_rules(&[ALWAYS_DROPPED_PORT]));
-    host.weir_succeeds(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
+    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
     let prom = host.path("weir.prom");
     let words = ["--textfile", prom.to_str().expect("UTF-8"), "--interval", "1s"];
     let _server = MetricsServer::start(&host, &words);
@@ -158,6 +160,6 @@ fn the_file_for_node_exporter_is_written_again_and_again() {
     assert_eq!(sample(&read(), &first_rule("packets")), Some(0.0));
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
     wait_until("the count in the file", || sample(&read(), &first_rule("packets")) == Some(1.0));
-    let missing = host.weir_refuses(&["serve", "--textfile", "/nonexistent/weir.prom"]);
+    let missing = host.run_refused_weir(&["serve", "--textfile", "/nonexistent/weir.prom"]);
     assert!(missing.contains("write /nonexistent/weir.prom"), "{missing}");
 }

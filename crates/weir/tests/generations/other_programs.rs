@@ -6,7 +6,9 @@ use std::process::Stdio;
 
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules, wait_until};
+use crate::filtering_host::{
+    ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports, wait_until,
+};
 
 #[test]
 fn a_set_that_others_use_is_left_and_the_deadline_is_met() {
@@ -14,13 +16,13 @@ fn a_set_that_others_use_is_left_and_the_deadline_is_met() {
         return;
     }
     let host = FilteringHost::new("used-set");
-    let rules = dropping_rules(&[ALWAYS_DROPPED_PORT])
+    let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT])
         .replace("COMMIT", "-A INPUT -m set --match-set own src -j DROP\nCOMMIT");
     let file = host.write("a.rules", &rules);
     let sets = host.write("own.ipset", "create own hash:ip family inet\n");
     let words =
         ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50", "--confirm", "5s"];
-    host.weir_succeeds(&words);
+    host.run_weir_successfully(&words);
     let rule = "iptables-legacy -t mangle -A PREROUTING -m set --match-set own src -j DROP";
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
@@ -35,8 +37,8 @@ fn a_lock_that_any_user_can_hold_does_not_stop_the_deadline() {
         return;
     }
     let host = FilteringHost::new("user-lock");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--confirm", "6s"]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "6s"]);
     let script = "exec 9</proc/self/ns/net; flock 9; echo locked; cat";
     let mut user = host.command("setpriv");
     user.args(["--reuid=65534", "--clear-groups", "sh", "-c", script]);
@@ -45,7 +47,8 @@ fn a_lock_that_any_user_can_hold_does_not_stop_the_deadline() {
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
     wait_until("the lock", || {
         let said = host.weir(&["rollback", "0", "--wait", "0"]);
-        said.2.contains("another process that locked /proc/self/ns/net") || said.0 == Some(0)
+        said.2.contains("another process that holds a lock on /proc/self/ns/net")
+            || said.0 == Some(0)
     });
     wait_until("the rollback", || host.is_delivered(ALWAYS_DROPPED_PORT));
     user.kill().expect("it is a child");
@@ -58,15 +61,15 @@ fn a_rollback_after_one_that_weir_made_itself_does_not_go_further_back() {
         return;
     }
     let host = FilteringHost::new("twice");
-    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "tree");
-    host.weir_succeeds(&["apply", "--artefact", &first]);
-    host.weir_succeeds(&["apply", "--artefact", &second, "--confirm", "5s"]);
+    let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "tree");
+    host.run_weir_successfully(&["apply", "--artefact", &first]);
+    host.run_weir_successfully(&["apply", "--artefact", &second, "--confirm", "5s"]);
     wait_until("the rollback", || host.generation_in_force() == 1);
-    let said = host.weir_refuses(&["rollback", "--wait", "60"]);
-    assert!(said.contains("generation 2 was rolled back already"), "{said}");
+    let said = host.run_refused_weir(&["rollback", "--wait", "60"]);
+    assert!(said.contains("generation 2 was already rolled back"), "{said}");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 1 is in force");
-    host.weir_succeeds(&["rollback", "0"]);
+    host.run_weir_successfully(&["rollback", "0"]);
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
@@ -76,9 +79,9 @@ fn a_rule_that_another_program_adds_during_an_apply_stops_it_and_stays() {
         return;
     }
     let host = FilteringHost::new("race");
-    let first = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
-    let second = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
-    host.weir_succeeds(&["apply", "--artefact", &first]);
+    let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
+    let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "nft");
+    host.run_weir_successfully(&["apply", "--artefact", &first]);
     let racer = host.write(
         "nft",
         "#!/bin/sh\ncase \"$*\" in '-f -') iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP;; \
@@ -90,7 +93,7 @@ fn a_rule_that_another_program_adds_during_an_apply_stops_it_and_stays() {
     let output = command.args(["apply", "--artefact", &second]).env("PATH", path).output();
     let output = output.expect("weir runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("was changed by another program meanwhile"), "{said}");
+    assert!(said.contains("was changed by another program in the meantime"), "{said}");
     assert!(!host.is_delivered(5003), "the rule of the other program is in force");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
     assert_eq!(host.nft_listing(), "", "and what was changed was undone");
@@ -102,24 +105,24 @@ fn what_could_not_be_restored_is_refused() {
         return;
     }
     let host = FilteringHost::new("restorable");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
     let comment = "x\n-A INPUT -j DROP";
     let broken = ["iptables-legacy", "-A", "INPUT", "-m", "comment", "--comment", comment];
     host.tool(&broken, "");
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("a rule with a line break"), "{said}");
     host.tool(&["iptables-legacy", "-F"], "");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
     fs::write(namespace.join("1/ruleset/iptables-filter"), "").expect("it is cut");
-    let said = host.weir_refuses(&["rollback", "1"]);
+    let said = host.run_refused_weir(&["rollback", "1"]);
     assert!(said.contains("was changed since it was saved"), "{said}");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 2 is in force");
-    // The name of a second set of weir's is nobody else's.
+    // The name of a spare set is reserved for weir.
     host.tool(&["ipset", "create", "own~", "hash:ip"], "");
-    host.weir_succeeds(&["rollback", "0"]);
+    host.run_weir_successfully(&["rollback", "0"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own~\n");
 }
 
@@ -129,7 +132,7 @@ fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
         return;
     }
     let host = FilteringHost::new("iptables-lock");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
     let lock = host.write("xtables", "");
     let mut holder = host.command("flock");
     holder.args([&lock, "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -139,12 +142,12 @@ fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
         !status.expect("flock runs").success()
     };
     wait_until("the lock", is_held);
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("another program has held the lock of iptables"), "{said}");
-    assert!(said.contains("wait until it has ended"), "{said}");
+    assert!(said.contains("wait until it exits"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     drop(holder.stdin.take());
     holder.wait().expect("it is a child");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }

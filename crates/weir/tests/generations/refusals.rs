@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{FlockOperation, flock};
 use weir_testkit::skip_without_root;
 
-use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, dropping_rules};
+use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports};
 
 #[test]
 fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
@@ -14,25 +14,25 @@ fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
         return;
     }
     let host = FilteringHost::new("foreign");
-    let one = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "tree");
-    let two = host.compile("b", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5002]), "nft");
-    host.weir_succeeds(&["apply", "--artefact", &one]);
+    let one = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    let two = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5002]), "nft");
+    host.run_weir_successfully(&["apply", "--artefact", &one]);
     let words = "iptables-legacy -A INPUT -p udp --dport 5003 -j DROP";
     host.tool(&words.split(' ').collect::<Vec<_>>(), "");
     let foreign = host.saved_rulesets();
     for words in [&["apply", "--artefact", &two][..], &["rollback"]] {
-        let said = host.weir_refuses(words);
-        assert!(said.contains("table iptables filter is not as weir left it"), "{said}");
+        let said = host.run_refused_weir(words);
+        assert!(said.contains("table iptables filter was changed by another program"), "{said}");
         assert!(said.contains("+ -A INPUT -p udp") && said.contains("--force"), "{said}");
         assert_eq!(host.saved_rulesets(), foreign);
     }
     let plan = host.weir_json(&["plan", "--artefact", &two, "--json"]);
     assert!(plan["conflicts"][0].as_str().expect("one").contains("5003"), "{plan}");
-    host.weir_succeeds(&["apply", "--artefact", &two, "--force"]);
+    host.run_weir_successfully(&["apply", "--artefact", &two, "--force"]);
     assert!(!host.is_delivered(5002) && host.is_delivered(5003));
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["rollback"]);
     assert_eq!(host.saved_rulesets(), foreign, "what others changed was kept");
-    host.weir_succeeds(&["rollback", "1"]);
+    host.run_weir_successfully(&["rollback", "1"]);
     assert!(host.is_delivered(5003));
 }
 
@@ -42,14 +42,14 @@ fn a_lock_that_is_held_names_its_holder() {
         return;
     }
     let host = FilteringHost::new("lock");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
     let lock = File::open(namespace.join("lock")).expect("the lock");
     flock(&lock, FlockOperation::LockExclusive).expect("it is free");
     fs::write(namespace.join("lock"), std::process::id().to_string()).expect("it is written");
-    let said = host.weir_refuses(&["rollback", "--wait", "0"]);
+    let said = host.run_refused_weir(&["rollback", "--wait", "0"]);
     let holder = format!("weir (process {}) is changing the ruleset", std::process::id());
     assert!(said.contains(&holder) && said.contains("--wait"), "{said}");
     assert_eq!(host.generation_in_force(), 1);
@@ -66,9 +66,10 @@ fn a_full_disk_leaves_the_old_ruleset_in_force() {
         return;
     }
     let host = FilteringHost::new("disk");
-    host.load_legacy(&dropping_rules(&[ALWAYS_DROPPED_PORT]));
+    host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let before = host.saved_rulesets();
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT, 5001]), "ipset");
+    let folder =
+        host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "ipset");
     let state = host.path("state");
     fs::create_dir(&state).expect("a folder");
     let (mut refused, mut applied) = (0, 0);
@@ -103,15 +104,15 @@ fn a_state_that_others_could_have_written_is_refused() {
         return;
     }
     let host = FilteringHost::new("links");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
     let real = host.path("real");
     fs::create_dir(&real).expect("a folder");
     symlink(&real, host.path("state")).expect("a link");
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("state is a symbolic link"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     fs::remove_file(host.path("state")).expect("it is removed");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "a folder of root's own is taken");
 }
 
@@ -121,7 +122,7 @@ fn a_missing_tool_is_named_before_anything_changes() {
         return;
     }
     let host = FilteringHost::new("path");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "nft");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "nft");
     let mut command = host.command(WEIR);
     command.args(["apply", "--artefact", &folder]).env("PATH", "/nowhere");
     let output = command.output().expect("weir runs");
@@ -129,7 +130,7 @@ fn a_missing_tool_is_named_before_anything_changes() {
     assert!(said.contains("nft is not installed: install package nftables"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     assert_eq!(host.nft_listing(), "");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
@@ -139,10 +140,10 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
         return;
     }
     let host = FilteringHost::new("owners");
-    let rules = dropping_rules(&[ALWAYS_DROPPED_PORT]);
+    let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]);
     let folder = host.compile("a", &rules, "tree");
     host.tool(&["iptables-nft-restore"], &rules);
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("of iptables-nft has 41 rules in force"), "{said}");
     assert!(said.contains("nft delete table ip filter"), "{said}");
     host.tool(&["nft", "delete", "table", "ip", "filter"], "");
@@ -151,11 +152,11 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
         ":DOCKER - [0:0]\n-A FORWARD -j DOCKER\n-A DOCKER -d 172.17.0.2/32 -j ACCEPT\nCOMMIT",
     ));
     let before = host.saved_rulesets();
-    let said = host.weir_refuses(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("has rules of docker in chain DOCKER"), "{said}");
     assert_eq!(host.saved_rulesets(), before);
-    host.weir_succeeds(&["apply", "--artefact", &folder, "--force"]);
-    host.weir_succeeds(&["rollback"]);
+    host.run_weir_successfully(&["apply", "--artefact", &folder, "--force"]);
+    host.run_weir_successfully(&["rollback"]);
     assert_eq!(host.saved_rulesets(), before);
 
     let script = FilteringHost::new("script");
@@ -163,8 +164,8 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     let load = format!("{folder}/load.sh");
     let loaded = script.command("sh").arg(&load).env("WEIR_STATE", script.path("run")).status();
     assert!(loaded.expect("it runs").success());
-    let said = script.weir_refuses(&["apply", "--artefact", &folder]);
-    assert!(said.contains("start unload.sh of its folder first"), "{said}");
+    let said = script.run_refused_weir(&["apply", "--artefact", &folder]);
+    assert!(said.contains("run unload.sh of its folder first"), "{said}");
 }
 
 #[test]
@@ -173,8 +174,8 @@ fn the_state_of_a_namespace_that_is_gone_is_set_aside() {
         return;
     }
     let host = FilteringHost::new("aside");
-    let folder = host.compile("a", &dropping_rules(&[ALWAYS_DROPPED_PORT]), "linear");
-    host.weir_succeeds(&["apply", "--artefact", &folder]);
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
+    host.run_weir_successfully(&["apply", "--artefact", &folder]);
     assert_eq!(host.generation_in_force(), 1);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
@@ -186,7 +187,7 @@ fn the_state_of_a_namespace_that_is_gone_is_set_aside() {
     let listing = host.weir_json(&["history", "--json"]);
     assert!(listing["in_force"].is_null(), "{listing}");
     assert_eq!(listing["generations"].as_array().map(Vec::len), Some(0), "{listing}");
-    let said = host.weir_refuses(&["rollback"]);
+    let said = host.run_refused_weir(&["rollback"]);
     assert!(said.contains("no generation is in force"), "{said}");
     assert!(namespace.with_extension("1.old").join("1/generation.json").exists());
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the ruleset was not touched");

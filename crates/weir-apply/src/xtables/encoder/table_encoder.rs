@@ -25,7 +25,7 @@ pub struct EncodedTable {
 /// Encodes a table.
 ///
 /// # Errors
-/// Where a match or target is unknown to the encoder, or a chain or set is missing.
+/// If a match or target is unknown to the encoder, or a chain or set is missing.
 pub fn encode_table(
     table: &Table,
     family: Family,

@@ -21,7 +21,7 @@ pub trait ProbeTransport {
     /// Asks; the answer is not waited for.
     ///
     /// # Errors
-    /// Where the question cannot leave; then it is lost.
+    /// If the question cannot leave; then it is lost.
     fn send_request(&mut self, number: u32) -> io::Result<()>;
 
     /// What becomes readable when there is an answer.
@@ -30,7 +30,7 @@ pub trait ProbeTransport {
     /// Numbers of the answers that are there, in `numbers`; waits for none.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// If they cannot be read.
     fn read_answers(&mut self, numbers: &mut Vec<u32>) -> io::Result<()>;
 }
 
@@ -61,7 +61,7 @@ impl PeriodicProbeSchedule {
 /// Asks as planned, from now on.
 ///
 /// # Errors
-/// Where answers cannot be read any more.
+/// If answers cannot be read any more.
 pub fn run_open_loop_probe(
     transport: &mut dyn ProbeTransport,
     plan: &PeriodicProbeSchedule,

@@ -28,7 +28,7 @@ impl Baseline {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it cannot be read, or a line does not begin with the id of a finding.
+    /// If it cannot be read, or a line does not begin with the id of a finding.
     pub fn read_checking_lint_ids(path: &Path) -> Result<Baseline> {
         let name = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;

@@ -1,7 +1,7 @@
 //! What tables of legacy iptables count between the reading of counters and their replacement.
 //!
-//! The kernel returns the counts of a replaced table as of its last packet (`xt_replace_table`).
-//! What they exceed the reading by is added to the new table, entry by entry.
+//! The kernel returns the final counters of a replaced table (`xt_replace_table`). The difference
+//! from the counters read before is added to the new table, entry by entry.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::{CounterLocation, Counters, Family, TableName, iptables_tool_name};
 
 use super::counters_by_location::{CountersByLocation, sum_counters};
-use super::original_rules::CountedOriginals;
+use super::original_rules::OriginalRules;
 use crate::xtables::KernelTable;
 use crate::{ApplyError, ApplyOperationError};
 
-/// The counts of a replaced table by place: `counts` are those of its entries, in their order.
-pub(crate) fn locate_replaced_counts(
+/// The counters of a replaced table by place. `counts`: those of its entries, in order.
+pub(crate) fn map_replaced_counts_by_location(
     table: &KernelTable,
     counts: &[PacketByteCount],
 ) -> CountersByLocation {
@@ -40,11 +40,11 @@ pub(crate) fn locate_replaced_counts(
     located
 }
 
-/// Adds to the new ruleset what the old one counted after the reading.
-pub(crate) fn add_late_counts(
-    old: &CountedOriginals,
+/// Adds to the new ruleset what the old one counted after its counters were read.
+pub(crate) fn add_counts_during_change(
+    old: &OriginalRules,
     [at_reading, at_replacement]: [&CountersByLocation; 2],
-    new: &CountedOriginals,
+    new: &OriginalRules,
 ) -> Result<(), ApplyOperationError> {
     let mut late: BTreeMap<&str, Counters> = BTreeMap::new();
     for rule in &old.rules {
@@ -69,12 +69,12 @@ pub(crate) fn add_late_counts(
         }
     }
     for ((family, table), counts) in additions {
-        add_to_table(family, table, &counts)?;
+        add_counts_to_table(family, table, &counts)?;
     }
     Ok(())
 }
 
-fn add_to_table(
+fn add_counts_to_table(
     family: Family,
     table: TableName,
     counts: &[(&CounterLocation, Counters)],
@@ -83,7 +83,7 @@ fn add_to_table(
     let kernel_table = KernelTable::read(&socket, table)?;
     let mut added = vec![PacketByteCount::default(); kernel_table.entry_count() as usize];
     for (location, count) in counts {
-        if let Some(entry) = find_entry(&kernel_table, location) {
+        if let Some(entry) = find_entry_of_location(&kernel_table, location) {
             let PacketByteCount { packets, bytes } = added[entry as usize];
             added[entry as usize] =
                 PacketByteCount { packets: packets + count.packets, bytes: bytes + count.bytes };
@@ -93,7 +93,7 @@ fn add_to_table(
     Ok(())
 }
 
-fn find_entry(table: &KernelTable, location: &CounterLocation) -> Option<u32> {
+fn find_entry_of_location(table: &KernelTable, location: &CounterLocation) -> Option<u32> {
     let (name, number) = match location {
         CounterLocation::Rule { chain, number, .. } => (chain, Some(*number)),
         CounterLocation::Policy { chain, .. } => (chain, None),

@@ -30,7 +30,7 @@ fn rules_of_every_statement_are_listed_as_after_nft_f_and_have_its_bytes() {
         assert!(unreadable.is_empty(), "weir does not write {unreadable:#?}");
         for rule in rules {
             let ruleset = parse_nft(&rules_text(family, &[rule]));
-            tools.assert_loaded_alike(rule, &ruleset);
+            tools.assert_same_listing_and_bytes(rule, &ruleset);
         }
         let (ours, _) = tools.load_both(&parse_nft(&rules_text(family, rules)));
         assert_eq!(ours.objects.rule_count(), rules.len());
@@ -51,7 +51,7 @@ fn translations_are_listed_as_after_nft_f_and_have_its_bytes() {
                     "create table {family} weir_nat\ntable {family} weir_nat {{\n\tchain C {{\n\t\t\
                      type nat hook {hook} priority {priority}; policy accept;\n\t\t{rule}\n\t}}\n}}\n"
                 );
-                tools.assert_loaded_alike(rule, &parse_nft(&text));
+                tools.assert_same_listing_and_bytes(rule, &parse_nft(&text));
             }
         }
     }
@@ -70,7 +70,7 @@ fn maps_of_every_kind_are_listed_as_after_nft_f_and_have_its_bytes() {
                  \t}}\n\tchain other {{\n\t}}\n\tchain FORWARD {{\n\t\ttype filter hook forward \
                  priority 0; policy drop;\n\t\t{key} vmap @m\n\t}}\n}}\n"
             );
-            tools.assert_loaded_alike(map, &parse_nft(&text));
+            tools.assert_same_listing_and_bytes(map, &parse_nft(&text));
         }
     }
 }
@@ -89,7 +89,8 @@ fn chains_comments_and_several_tables_are_listed_as_after_nft_f() {
                 create table ip6 weir_filter\ntable ip6 weir_filter {\n\tchain OUTPUT {\n\
                 \t\ttype filter hook output priority 0; policy accept;\n\
                 \t\tip6 saddr == { 2001:db8::1, 2001:db8::3 } counter drop\n\t}\n}\n";
-    ToolRulesets::new("nftchains").assert_loaded_alike("several tables", &parse_nft(text));
+    ToolRulesets::new("nftchains")
+        .assert_same_listing_and_bytes("several tables", &parse_nft(text));
 }
 
 #[test]
@@ -108,5 +109,5 @@ fn many_elements_arrive_in_several_messages() {
         "\n\t\t}\n\t}\n\tchain FORWARD {\n\t\ttype filter hook forward priority 0; \
                    policy accept;\n\t\tip saddr vmap @m\n\t}\n}\n",
     );
-    ToolRulesets::new("nftmany").assert_loaded_alike("20000 elements", &parse_nft(&text));
+    ToolRulesets::new("nftmany").assert_same_listing_and_bytes("20000 elements", &parse_nft(&text));
 }
