@@ -36,7 +36,7 @@ impl ToolSets {
         let Err(error) = self.try_restore(text) else { return true };
         assert!(error.contains("set type not supported"), "{text}: {error}");
         let refused = load_sets(&mut self.socket, &parse_sets(text)).expect_err("no such type");
-        assert!(refused.to_string().contains("the kernel has no such type of set"), "{refused}");
+        assert!(refused.to_string().contains("the kernel has no such set type"), "{refused}");
         false
     }
 
