@@ -46,7 +46,8 @@ impl DiagramContext<'_> {
             .collect()
     }
 
-    /// The levels of matches with an assumed result, and of the questions whether these drop the packet.
+    /// The levels of matches with an assumed result, and of the questions whether these drop the
+    /// packet.
     pub(crate) fn list_assumed_results(
         &self,
         assumptions: RegionAssumptions<'_>,

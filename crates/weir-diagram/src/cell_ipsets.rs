@@ -1,7 +1,7 @@
 //! The members of sets of addresses, and of addresses with ports, for comparison with cells.
 //!
-//! Only sets whose members are known and constant are used: no rule changes them, no element expires,
-//! and no element has `nomatch`.
+//! Only sets whose members are known and constant are used: no rule changes them, no element
+//! expires, and no element has `nomatch`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

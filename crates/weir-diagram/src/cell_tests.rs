@@ -1,8 +1,8 @@
-//! The tests of a rule that are decided by a cell: for all packets of a small enough cell they hold, or
-//! for none.
+//! The tests of a rule that are decided by a cell: for all packets of a small enough cell they
+//! hold, or for none.
 //!
-//! These are only tests before which nothing in the rule has an effect: those of `-s`, `-d`, `-i` and
-//! `-o`, which the kernel evaluates first (`ip_packet_match`, `ip6_packet_match`), and those of
+//! These are only tests before which nothing in the rule has an effect: those of `-s`, `-d`, `-i`
+//! and `-o`, which the kernel evaluates first (`ip_packet_match`, `ip6_packet_match`), and those of
 //! `-m iprange` and of sets of addresses that precede any match that may drop the packet or change
 //! state. A later test of a set is also decided if it holds for all packets that pass the tests
 //! before it.
@@ -43,8 +43,8 @@ impl<'c> DeviceNumbers<'c> {
         self.names.len() as u128 - 1
     }
 
-    /// The numbers of devices for which a test holds. An unknown device has the empty name, which is
-    /// the first.
+    /// The numbers of devices for which a test holds. An unknown device has the empty name, which
+    /// is the first.
     fn numbers_of_test(&self, test: &IfaceMatch) -> Option<Rc<IntervalSet>> {
         let numbers = || {
             let number = |number: u128| (number, number);
@@ -190,9 +190,9 @@ impl CellTestLowering<'_, '_> {
         }
     }
 
-    /// Collects matches of addresses before the first match that has or may have an effect besides its
-    /// result, and returns the index of that match. ip6tables searches for the protocol of `-p` before
-    /// it evaluates matches, and may then drop a packet.
+    /// Collects matches of addresses before the first match that has or may have an effect besides
+    /// its result, and returns the index of that match. ip6tables searches for the protocol of `-p`
+    /// before it evaluates matches, and may then drop a packet.
     fn collect_leading_matches(&self, rule: &Rule, tests: &mut RuleCellTests) -> usize {
         if self.family == Family::V6 && rule.base.proto.is_some() {
             return 0;
@@ -231,8 +231,8 @@ impl CellTestLowering<'_, '_> {
         rule.matches.len().min(64)
     }
 
-    /// Collects a test of a set that holds for all packets that pass the tests before it, or records a
-    /// test of a set of addresses with ports.
+    /// Collects a test of a set that holds for all packets that pass the tests before it, or
+    /// records a test of a set of addresses with ports.
     fn collect_implied_set_test(&self, m: &SetMatch, index: usize, tests: &mut RuleCellTests) {
         if let Some((axis, addresses)) = self.addresses_of_set_match(m) {
             if tests.spans[axis].as_ref().is_some_and(|spans| addresses.covers(spans)) {

@@ -1,9 +1,9 @@
 //! Compares sections of two chains by diagrams.
 //!
 //! If the steps of two sections differ, the sections may still be equal: a map of ports has a chain
-//! for each port, and a list has all rules in sequence. Most sections, and the chains that they lead
-//! to, are short, so their diagrams are small even if the chains that contain the sections are long.
-//! Two chains are equal if their sections are.
+//! for each port, and a list has all rules in sequence. Most sections, and the chains that they
+//! lead to, are short, so their diagrams are small even if the chains that contain the sections are
+//! long. Two chains are equal if their sections are.
 //!
 //! Only stateless rules are compared in this way.
 

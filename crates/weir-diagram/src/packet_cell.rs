@@ -2,8 +2,9 @@
 //!
 //! A cell is divided along one of these axes so that a test of the axis has the same result for all
 //! packets of a part ([`AxisDivision`]). Devices are represented by the numbers of the classes of
-//! names that rules distinguish. Parts need not be intervals: values that the same tests hold for are one part, so a
-//! node of a prefix tree has as many parts as children, and one for all gaps between them.
+//! names that rules distinguish. Parts need not be intervals: values that the same tests hold for
+//! are one part, so a node of a prefix tree has as many parts as children, and one for all gaps
+//! between them.
 
 use std::collections::HashMap;
 use std::rc::Rc;

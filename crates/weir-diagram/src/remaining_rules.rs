@@ -60,8 +60,8 @@ impl RemainingRule {
     pub const LEAVE_CHAIN: RemainingRule =
         RemainingRule { tests: Vec::new(), target: RemainingTarget::LeaveChain };
 
-    /// Appends a rule as it applies to packets of a cell, all of which pass its tests of axes; `None`
-    /// if its effect depends on state or is unknown.
+    /// Appends a rule as it applies to packets of a cell, all of which pass its tests of axes;
+    /// `None` if its effect depends on state or is unknown.
     pub fn append_rules_of_cell(
         rule: &LockstepRule<'_>,
         cell: &PacketCell,
@@ -199,8 +199,8 @@ fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
     })
 }
 
-/// Replaces a test that the header is present, if followed by a test of a port, by the latter, which
-/// drops the same packets. Tests between them have no effect.
+/// Replaces a test that the header is present, if followed by a test of a port, by the latter,
+/// which drops the same packets. Tests between them have no effect.
 fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
     let Some(presence) = tests.iter().position(RemainingTest::is_port_presence_test) else {
         return;

@@ -34,8 +34,8 @@ impl IpsetError {
     }
 }
 
-/// Describes an error number (`enum ipset_errno` in include/uapi/linux/netfilter/ipset/ip_set.h, and those
-/// of the types in include/linux/netfilter/ipset).
+/// Describes an error number (`enum ipset_errno` in include/uapi/linux/netfilter/ipset/ip_set.h,
+/// and those of the types in include/linux/netfilter/ipset).
 fn describe_ipset_errno(errno: i32, type_name: &str) -> String {
     let text = match (errno, type_name.split(':').next().unwrap_or_default()) {
         (libc::ENOENT, _) => "there is no set of this name",

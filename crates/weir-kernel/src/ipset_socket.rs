@@ -3,14 +3,14 @@
 //! The caller writes and reads the attributes of sets and elements
 //! ([`ipset_protocol`](crate::ipset_protocol)). This module contains the messages around them:
 //!
-//! * Elements are sent many in one message, as `ipset restore` does it (`IPSET_ATTR_ADT`). A list of
-//!   attributes has at most 64 KiB, so a message has some thousand elements. Each message is sent
-//!   after the response to the previous one: the kernel would process the next message of a datagram
-//!   even after it refused one, and the contents of the set would be unknown.
+//! * Elements are sent many in one message, as `ipset restore` does it (`IPSET_ATTR_ADT`). A list
+//!   of attributes has at most 64 KiB, so a message has some thousand elements. Each message is
+//!   sent after the response to the previous one: the kernel would process the next message of a
+//!   datagram even after it refused one, and the contents of the set would be unknown.
 //! * Each element has its number (`IPSET_ATTR_LINENO`). If the kernel refuses one, it repeats the
 //!   message with that number in it; elements before it are in the set.
-//! * There is no transaction over several messages: to avoid a partly filled set, fill another one and
-//!   swap them ([`IpsetSocket::swap_sets`]).
+//! * There is no transaction over several messages: to avoid a partly filled set, fill another one
+//!   and swap them ([`IpsetSocket::swap_sets`]).
 
 use std::ops::RangeInclusive;
 
@@ -162,8 +162,8 @@ impl IpsetSocket {
     /// Adds or deletes elements; `encode` writes the attributes of one.
     ///
     /// # Errors
-    /// [`IpsetError::Refused`] has the index of the first element that the kernel refuses; those before
-    /// it are changed.
+    /// [`IpsetError::Refused`] has the index of the first element that the kernel refuses; those
+    /// before it are changed.
     pub fn change_elements<E>(
         &mut self,
         change: ElementChange,

@@ -8,8 +8,8 @@ use crate::evidence_limits::{
 };
 use crate::run::Run;
 
-/// The quality of a run: the noise floor from the subject that it measured twice, and the trials that
-/// count although they were disturbed.
+/// The quality of a run: the noise floor from the subject that it measured twice, and the trials
+/// that count although they were disturbed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunQuality {
     /// Ratio of the second copy of a subject to its first; `None` if no subject was measured
@@ -39,8 +39,8 @@ impl RunQuality {
         self.given_up_trials as f64 / self.accepted_trials.max(1) as f64
     }
 
-    /// The largest factor by which the interval of the noise floor differs from 1, at least 1; infinite
-    /// without a noise floor.
+    /// The largest factor by which the interval of the noise floor differs from 1, at least 1;
+    /// infinite without a noise floor.
     pub fn max_noise_floor_factor(&self) -> f64 {
         self.noise_floor.as_ref().map_or(f64::INFINITY, |floor| floor.hi.max(1.0 / floor.lo))
     }

@@ -1,4 +1,5 @@
-//! Lists of addresses in the format of published block lists: one address, prefix or range per line.
+//! Lists of addresses in the format of published block lists: one address, prefix or range per
+//! line.
 //!
 //! ```text
 //! ; Comments begin with ; or #, also after an entry.
@@ -7,8 +8,8 @@
 //! 203.0.113.10-203.0.113.20
 //! ```
 //!
-//! A list has the family of the set that it is for. A prefix with bits beyond its length and a range
-//! from a higher to a lower address are errors, because the intended value is unknown.
+//! A list has the family of the set that it is for. A prefix with bits beyond its length and a
+//! range from a higher to a lower address are errors, because the intended value is unknown.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

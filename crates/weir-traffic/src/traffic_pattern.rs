@@ -426,7 +426,8 @@ impl<'a> PatternPacketMaker<'a> {
                     return Ok(Addr(addr));
                 }
             }
-            // Of packets near to listed sources, no rule lists destinations, or the other way round.
+            // Of packets near to listed sources, no rule lists destinations, or the other way
+            // round.
             if near {
                 return Ok(Addr(random_routable_addr(family, &mut self.rng)));
             }

@@ -1,8 +1,8 @@
 //! Facts of frames, reported by the command that generates them: `FRAMES.facts`, with a name and a
 //! number per line.
 //!
-//! The laboratory does not interpret the names. A study states bounds for facts, and a run whose frames
-//! violate them is refused.
+//! The laboratory does not interpret the names. A study states bounds for facts, and a run whose
+//! frames violate them is refused.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,10 +1,10 @@
 //! The kept runs of a study, and which of them decides a claim.
 //!
-//! The choice does not depend on the results of runs. Of the runs that measured a claim, those within
-//! the limits come first ([`weir_stats::evidence_limits`]: noise floor, given-up trials,
-//! samples, the study's definition); then the one with the narrowest noise floor, the smallest share
-//! of given-up trials, the narrowest interval; of equal ones the newest. The numbers of all other runs
-//! are shown as well.
+//! The choice does not depend on the results of runs. Of the runs that measured a claim, those
+//! within the limits come first ([`weir_stats::evidence_limits`]: noise floor, given-up trials,
+//! samples, the study's definition); then the one with the narrowest noise floor, the smallest
+//! share of given-up trials, the narrowest interval; of equal ones the newest. The numbers of all
+//! other runs are shown as well.
 
 use std::cmp::Ordering;
 use std::fs;

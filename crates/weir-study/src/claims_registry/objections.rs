@@ -1,7 +1,8 @@
 //! Objections that a referee could raise, computed from the records.
 //!
-//! An objection does not change a status. A shortcoming does: it makes a claim undecided. Shortcomings
-//! are objections too, as is anything that a reader of a decided claim should know but cannot see.
+//! An objection does not change a status. A shortcoming does: it makes a claim undecided.
+//! Shortcomings are objections too, as is anything that a reader of a decided claim should know but
+//! cannot see.
 
 use weir_stats::aa_test::{AaStatistic, AaTestRecord};
 use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
@@ -136,8 +137,8 @@ fn is_overlapping(first: &Estimate, second: &Estimate) -> bool {
     first.lo <= second.hi && second.lo <= first.hi
 }
 
-/// The factor by which an interval exceeds the only bound of `within`; `None` if there are two bounds
-/// or a factor is meaningless.
+/// The factor by which an interval exceeds the only bound of `within`; `None` if there are two
+/// bounds or a factor is meaningless.
 fn bound_margin_factor(within: &ClaimBounds, estimate: &Estimate) -> Option<f64> {
     match (within.min, within.max) {
         (Some(min), None) if min > 0.0 => Some(estimate.lo / min),

@@ -1,5 +1,5 @@
-//! Arguments of the commands that change the ruleset in force: `plan`, `apply`, `confirm`, `rollback`,
-//! `history`, `counters`.
+//! Arguments of the commands that change the ruleset in force: `plan`, `apply`, `confirm`,
+//! `rollback`, `history`, `counters`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -30,8 +30,8 @@ fn weir_with_nft_script(host: &FilteringHost, script: &str) -> Command {
     command
 }
 
-/// A command of weir whose `nft` fails as long as a file is there, if it is to add a table with this
-/// text. Returns the file, and one that has a line for each failure.
+/// A command of weir whose `nft` fails as long as a file is there, if it is to add a table with
+/// this text. Returns the file, and one that has a line for each failure.
 fn weir_with_failing_nft(host: &FilteringHost, text: &str) -> (Command, [String; 2]) {
     let folder = host.path("failing-tools");
     fs::create_dir(&folder).expect("a folder");
