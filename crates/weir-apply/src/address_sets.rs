@@ -1,10 +1,11 @@
 //! Updates of sets of addresses from lists, for `weir set`.
 //!
-//! A set of ipset or of nf_tables is read and compared with a list ([`element_diff`]); only elements
-//! that differ are changed. Changes in one namespace exclude each other by a lock. In nf_tables a
-//! change is one transaction, which is refused if the ruleset changed since the set was read. ipset
-//! has no transactions: elements are added before others are removed, so that an address that stays
-//! in the set is always in it, and the change is undone if the kernel refuses an element.
+//! A set of ipset or of nf_tables is read and compared with a list ([`element_diff`]); only
+//! elements that differ are changed. Changes in one namespace exclude each other by a lock. In
+//! nf_tables a change is one transaction, which is refused if the ruleset changed since the set was
+//! read. ipset has no transactions: elements are added before others are removed, so that an
+//! address that stays in the set is always in it, and the change is undone if the kernel refuses an
+//! element.
 
 pub mod address_ranges;
 mod address_set;
@@ -82,8 +83,8 @@ impl OpenAddressSet {
         Err(ApplyError::SetBeingResized { set: self.set.name.set_name().to_owned() })
     }
 
-    /// Lists its elements once. While the kernel resizes the hash table of a set (after many elements
-    /// were added), its listing has some elements twice and lacks others.
+    /// Lists its elements once. While the kernel resizes the hash table of a set (after many
+    /// elements were added), its listing has some elements twice and lacks others.
     fn list_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
         match (&mut self.socket, &self.set.name) {
             (AddressSetSocket::Ipset(socket), name) => {

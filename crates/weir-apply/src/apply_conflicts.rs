@@ -1,5 +1,5 @@
-//! Conflicts that prevent applying an artefact: rules that packets would traverse in addition, rules
-//! of other programs that would be lost, artefacts loaded by `load.sh`.
+//! Conflicts that prevent applying an artefact: rules that packets would traverse in addition,
+//! rules of other programs that would be lost, artefacts loaded by `load.sh`.
 
 use weir_artefact::Artefact;
 use weir_kernel::ipset_list::read_ipsets;

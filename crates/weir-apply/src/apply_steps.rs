@@ -15,12 +15,12 @@
 //!      as well, or base chains come or go, copies of the new nft tables are in force from before
 //!      the legacy tables change until the nft tables are recreated.
 //!
-//!    If an interrupted change left copies of another ruleset, these keep filtering whatever happens
-//!    to the nft tables: the nft tables are recreated first, then the legacy tables change.
+//!    If an interrupted change left copies of another ruleset, these keep filtering whatever
+//!    happens to the nft tables: the nft tables are recreated first, then the legacy tables change.
 //! 3. Spare sets are swapped with their sets, and sets that are no longer used are destroyed.
 //!
-//! Steps are planned from the ruleset in force, never from a record of completed steps: a process may
-//! be killed between a step and its record. Restoring, whether after an error, a crash or by
+//! Steps are planned from the ruleset in force, never from a record of completed steps: a process
+//! may be killed between a step and its record. Restoring, whether after an error, a crash or by
 //! `weir rollback`, is a plan from the ruleset then in force to the previous one.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The ruleset that an artefact puts in force: its tables and sets.
 //!
-//! An artefact covers the tables that it has in legacy iptables or nft. A table that nft replaces is
-//! emptied in legacy iptables; tables that the artefact does not cover are left unchanged. An
+//! An artefact covers the tables that it has in legacy iptables or nft. A table that nft replaces
+//! is emptied in legacy iptables; tables that the artefact does not cover are left unchanged. An
 //! existing set that no generation of weir created is used unchanged.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The supervisor: a process that recovers a change whose process was killed, and rolls back a
 //! generation that was not confirmed in time.
 //!
-//! It has its own session, no terminal and no open files of its parent, so that it survives both. It
-//! polls the journal, and exits when nothing is pending. If a change is still incomplete at the
+//! It has its own session, no terminal and no open files of its parent, so that it survives both.
+//! It polls the journal, and exits when nothing is pending. If a change is still incomplete at the
 //! deadline of its confirmation, its processes are killed and it is undone. If the supervisor is
 //! killed, the journal still contains the deadline, and the next command of weir rolls back.
 
@@ -99,8 +99,8 @@ pub fn supervise_confirmation(
                 std::thread::sleep(JOURNAL_POLL_INTERVAL);
             }
             Some(journal) if is_overdue_or_interrupted(&journal) => {
-                // Opening recovers what is overdue or interrupted. A failure, for example because of a
-                // full disk, is retried with increasing intervals.
+                // Opening recovers what is overdue or interrupted. A failure, for example because
+                // of a full disk, is retried with increasing intervals.
                 kill_hanging_change(&store, &journal);
                 match LockedGenerations::open_for_deadline(state, LOCK_WAIT_LIMIT) {
                     Ok(_) => retry_interval = JOURNAL_POLL_INTERVAL,
@@ -146,7 +146,8 @@ fn kill_hanging_change(store: &StateStore, journal: &Journal) {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Read first, so that the output below belongs to the process with this start time, or to none.
+        // Read first, so that the output below belongs to the process with this start time, or to
+        // none.
         let Some(tool) = PidWithStartTime::from_pid(pid) else { continue };
         let Ok(output) = fs::metadata(process.path().join("fd/1")) else { continue };
         if (output.dev(), output.ino()) == (lock.dev(), lock.ino()) && tool != own {

@@ -1,8 +1,8 @@
 //! Sets of ipset: encoding the model as netlink messages, and decoding.
 //!
 //! [`load_sets`] creates sets like `ipset restore`, with many elements per message; [`read_sets`]
-//! reads them into the model, like the output of `ipset save`. Parts of an element or a set that the
-//! encoder does not know are refused by name.
+//! reads them into the model, like the output of `ipset save`. Parts of an element or a set that
+//! the encoder does not know are refused by name.
 //!
 //! To add a type of set: [`ipset_encoder`] writes its attributes, [`ipset_decoder`] reads them, and
 //! its revision goes to [`ipset_encoder::KNOWN_TYPE_REVISIONS`].
@@ -26,8 +26,9 @@ use crate::ApplyError;
 /// Creates sets with their elements, lists after the sets that they contain.
 ///
 /// # Errors
-/// If a set exists, or has a part that the encoder does not know; [`ApplyError::SetElement`] names an
-/// element that the kernel refuses. In case of an error, sets created by this call are destroyed.
+/// If a set exists, or has a part that the encoder does not know; [`ApplyError::SetElement`] names
+/// an element that the kernel refuses. In case of an error, sets created by this call are
+/// destroyed.
 pub fn load_sets(socket: &mut IpsetSocket, sets: &[IpSet]) -> Result<(), ApplyError> {
     for set in sets {
         check_elements_are_encodable(set)?;
@@ -45,8 +46,8 @@ pub fn load_sets(socket: &mut IpsetSocket, sets: &[IpSet]) -> Result<(), ApplyEr
         });
         if let Err(error) = filled {
             for name in created.iter().rev() {
-                // The first error is reported. A list releases its members immediately only if it is
-                // flushed.
+                // The first error is reported. A list releases its members immediately only if it
+                // is flushed.
                 let _ = socket.flush_set(name);
                 let _ = socket.destroy_set(name);
             }

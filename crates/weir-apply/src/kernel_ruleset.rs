@@ -95,8 +95,8 @@ pub struct KernelRuleset {
     pub nft_tables: BTreeMap<FamilyTable, String>,
     /// Sets, as `ipset save NAME` prints them.
     pub sets: BTreeMap<String, String>,
-    /// Foreign sets that its rules use, in the same format. Missing ones are created; they are never
-    /// changed or destroyed.
+    /// Foreign sets that its rules use, in the same format. Missing ones are created; they are
+    /// never changed or destroyed.
     pub foreign_sets: BTreeMap<String, String>,
 }
 

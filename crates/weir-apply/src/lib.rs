@@ -15,11 +15,12 @@
 //! [`firewall_status`] says which firewalls run in a network namespace.
 //!
 //! [`generation_changes`] puts artefacts in force as generations, confirms them and rolls back.
-//! [`apply_steps`] plans the steps, `step_execution` executes them, [`state_store`] keeps the state on
-//! disk, [`confirmation_supervisor`] rolls back unconfirmed generations, and [`apply_plan`] reports in
-//! advance what would change. [`rule_counters`] carries counters over, [`counter_listing`] prints
-//! them, [`generation_listing`] lists generations, [`firewall_metrics`] reads what a monitoring
-//! system records, and [`kernel_ruleset`] is the value that all of them work on.
+//! [`apply_steps`] plans the steps, `step_execution` executes them, [`state_store`] keeps the state
+//! on disk, [`confirmation_supervisor`] rolls back unconfirmed generations, and [`apply_plan`]
+//! reports in advance what would change. [`rule_counters`] carries counters over,
+//! [`counter_listing`] prints them, [`generation_listing`] lists generations, [`firewall_metrics`]
+//! reads what a monitoring system records, and [`kernel_ruleset`] is the value that all of them
+//! work on.
 
 #![forbid(unsafe_code)]
 

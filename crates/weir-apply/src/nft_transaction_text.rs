@@ -5,9 +5,9 @@
 //! (`nf_tables_commit` in net/netfilter/nf_tables_api.c). Base chains are different: one that is
 //! removed is unregistered from its hook some microseconds later, and until then its policy drops
 //! packets that its rules accepted; one that is added gets its policy some microseconds later.
-//! Therefore base chains are kept, and the rest of the table is replaced: rules, other chains, maps.
-//! If the base chains of the two tables differ, copies of the new tables are in force while the tables
-//! are recreated.
+//! Therefore base chains are kept, and the rest of the table is replaced: rules, other chains,
+//! maps. If the base chains of the two tables differ, copies of the new tables are in force while
+//! the tables are recreated.
 //!
 //! Base chains are declared first, so that they come first in every listing, whether the table was
 //! replaced or recreated.

@@ -2,10 +2,12 @@
 //!
 //! [`load_ruleset`] creates the tables of a [`Ruleset`] with chains, maps and rules, and deletes
 //! tables that they replace, all in one transaction. Rules have the expressions that nft 1.0.6
-//! generates from the printed text, and the same user data, so that `nft list ruleset` prints the same.
-//! Statements that the encoder does not know are refused by name: such a ruleset is loaded by `nft -f`.
+//! generates from the printed text, and the same user data, so that `nft list ruleset` prints the
+//! same. Statements that the encoder does not know are refused by name: such a ruleset is loaded by
+//! `nft -f`.
 //!
-//! - [`nft_table_name`], [`expression_list`], [`userdata`]: expressions in netlink, and the user data of nft;
+//! - [`nft_table_name`], [`expression_list`], [`userdata`]: expressions in netlink, and the user
+//!   data of nft;
 //! - [`loaded_value`]: a row for each value that nft can load;
 //! - [`test_encoder`], [`opaque_test_encoder`], [`action_encoder`]: statements;
 //! - [`set_encoder`], [`table_sets`]: unnamed sets and verdict maps;

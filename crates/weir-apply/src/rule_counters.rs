@@ -3,13 +3,13 @@
 //!
 //! A form may count one original rule in several places, which the manifest lists
 //! ([`weir_model::CountersByOriginalRule`]). Rules are identified by their content
-//! ([`weir_model::RuleContentKey`]): if the new ruleset also has the rule, the sum of its counters is
-//! written to the first of its new places.
+//! ([`weir_model::RuleContentKey`]): if the new ruleset also has the rule, the sum of its counters
+//! is written to the first of its new places.
 //!
 //! Counters are read before the steps begin. What tables of legacy iptables count between that and
-//! their replacement is added afterwards (`counts_during_change`), if weir replaces them natively and the new
-//! place is a rule of legacy iptables. Elements of sets and tables of nft lose what they count in
-//! that time.
+//! their replacement is added afterwards (`counts_during_change`), if weir replaces them natively
+//! and the new place is a rule of legacy iptables. Elements of sets and tables of nft lose what
+//! they count in that time.
 
 mod counter_text_reader;
 mod counter_text_writer;

@@ -1,9 +1,9 @@
 //! Running the tools `iptables-legacy-restore`, `nft` and `ipset`, in the network namespace of the
 //! calling thread.
 //!
-//! A tool that changes something gets the lock file of the state as its standard output, to which it
-//! writes nothing. If weir is killed, the lock is therefore held until the tool has exited. A tool
-//! that exceeds its time limit is killed, with all processes that it started.
+//! A tool that changes something gets the lock file of the state as its standard output, to which
+//! it writes nothing. If weir is killed, the lock is therefore held until the tool has exited. A
+//! tool that exceeds its time limit is killed, with all processes that it started.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};

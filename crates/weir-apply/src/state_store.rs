@@ -150,8 +150,8 @@ impl StateStore {
         Ok(lock)
     }
 
-    /// The kernel reuses the inode number of a deleted namespace: state of the old namespace does not
-    /// apply to the new one and is moved aside.
+    /// The kernel reuses the inode number of a deleted namespace: state of the old namespace does
+    /// not apply to the new one and is moved aside.
     fn set_aside_state_of_other_namespace(&self) -> Result<(), ApplyOperationError> {
         if !self.is_of_other_namespace()? {
             return Ok(());

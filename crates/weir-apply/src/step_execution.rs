@@ -1,7 +1,7 @@
 //! Executes steps in the current network namespace.
 //!
-//! A table of legacy iptables is replaced natively if weir can encode all of its matches and targets,
-//! otherwise by the tool; sets and nft tables are always changed by their tools.
+//! A table of legacy iptables is replaced natively if weir can encode all of its matches and
+//! targets, otherwise by the tool; sets and nft tables are always changed by their tools.
 
 use std::cell::RefCell;
 use std::fs::File;

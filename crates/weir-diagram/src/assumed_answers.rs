@@ -1,4 +1,4 @@
-//! Answers to what packets do not determine that are taken for granted, as values of variables.
+//! Assumed answers to questions that packets do not determine, as values of variables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use crate::compose::DiagramContext;
 use crate::free_variable::FreeVariable;
 use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 
-/// What is taken for granted of matches and targets, where packets do not determine it.
+/// Assumptions about matches and targets whose results packets do not determine.
 #[derive(Clone, Copy)]
 pub struct RegionAssumptions<'a> {
-    /// Whether a match is assumed to match; one with a result drops no packet itself.
+    /// The assumed result of a match, if any; such a match is also assumed not to drop packets.
     pub assumed_result: &'a dyn Fn(&Match) -> Option<bool>,
-    /// Whether the module or target of this name is assumed to drop no packet itself.
+    /// Whether the module or target of this name is assumed not to drop packets itself.
     pub never_drops: &'a dyn Fn(&str) -> bool,
 }
 
@@ -46,7 +46,8 @@ impl DiagramContext<'_> {
             .collect()
     }
 
-    /// The levels of matches with an assumed result, and of whether these drop the packet.
+    /// The levels of matches with an assumed result, and of the questions whether these drop the
+    /// packet.
     pub(crate) fn list_assumed_results(
         &self,
         assumptions: RegionAssumptions<'_>,

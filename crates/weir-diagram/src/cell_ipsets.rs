@@ -1,7 +1,7 @@
-//! Sets of addresses, and of addresses with ports, as what they are for the packets of a cell.
+//! The members of sets of addresses, and of addresses with ports, for comparison with cells.
 //!
-//! Only sets whose members are known and stay the same are used: no rule changes them, no element
-//! expires, and no element is an exception.
+//! Only sets whose members are known and constant are used: no rule changes them, no element
+//! expires, and no element has `nomatch`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,8 +15,8 @@ use weir_partition::interval::Interval;
 
 use crate::set_match_options::parse_set_match_options;
 
-/// Ports of all stretches of addresses together, for each element. A host of a nested prefix has
-/// the ports of all prefixes around it.
+/// Maximum total number of ports of all address ranges, per element. A host of a nested prefix has
+/// the ports of all prefixes that contain it.
 const PORTS_PER_ELEMENT_MAX: usize = 8;
 
 /// The sets of two firewalls.
@@ -38,7 +38,7 @@ pub(crate) enum CellIpsetMembers {
     AddressesWithPorts(Rc<AddressPortIpset>),
 }
 
-/// Addresses with ports: for each stretch of addresses, the protocols and ports that are members.
+/// Addresses with ports: for each range of addresses, the protocols and ports that are members.
 #[derive(Debug)]
 pub(crate) struct AddressPortIpset {
     /// Sorted and disjoint, with a range of `ports`.
@@ -63,7 +63,7 @@ impl<'f> CellIpsets<'f> {
         }
     }
 
-    /// The members of the set of a match, its negation aside; `None` if they are not known, may
+    /// The members of the set of a match, ignoring its negation; `None` if they are unknown, may
     /// change, or depend on more than an address and a port.
     pub fn members_of_match(&self, side: usize, m: &SetMatch) -> Option<CellIpsetMembers> {
         let options = parse_set_match_options(m);
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_the_ports_of_all_prefixes_around_it() {
+    fn an_address_has_the_ports_of_all_prefixes_that_contain_it() {
         let members = vec![((0, 99), (6, 80)), ((10, 19), (17, 53)), ((10, 10), (6, 22))];
         let set = AddressPortIpset::new(members).expect("few ports");
         let ports = |lo, hi| set.ports_of_addresses(&[(lo, hi)]);

@@ -1,10 +1,11 @@
-//! The tests of a rule that say which packets of a cell it may match.
+//! The tests of a rule that are decided by a cell: for all packets of a small enough cell they
+//! hold, or for none.
 //!
-//! Only tests are taken before which no other one has an effect: those of `-s`, `-d`, `-i` and
-//! `-o`, which the kernel evaluates first (`ip_packet_match`, `ip6_packet_match`), and those of
-//! `-m iprange` and of sets of addresses that come before any match that may drop the packet or
-//! change a state. A later test of a set is taken if it holds for all packets that the tests before
-//! it leave: it does nothing then.
+//! These are only tests before which nothing in the rule has an effect: those of `-s`, `-d`, `-i`
+//! and `-o`, which the kernel evaluates first (`ip_packet_match`, `ip6_packet_match`), and those of
+//! `-m iprange` and of sets of addresses that precede any match that may drop the packet or change
+//! state. A later test of a set is also decided if it holds for all packets that pass the tests
+//! before it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,10 +21,10 @@ use crate::cell_ipsets::{AddressPortIpset, CellIpsetMembers, CellIpsets};
 use crate::device_name_classes::DeviceNameClasses;
 use crate::packet_cell::{CELL_AXES, CELL_AXIS_COUNT, CellSpans};
 
-/// Where the devices are among the axes; the addresses are before them.
+/// The first axis of devices, after those of addresses.
 const FIRST_DEVICE_AXIS: usize = 2;
 
-/// The numbers of devices: those of the classes of names that rules distinguish.
+/// Numbers devices by the classes of names that rules distinguish.
 #[derive(Debug)]
 pub(crate) struct DeviceNumbers<'c> {
     names: &'c [String],
@@ -42,8 +43,8 @@ impl<'c> DeviceNumbers<'c> {
         self.names.len() as u128 - 1
     }
 
-    /// The numbers of devices that a test holds for. A device that is not known has the empty name,
-    /// which is the first.
+    /// The numbers of devices for which a test holds. An unknown device has the empty name, which
+    /// is the first.
     fn numbers_of_test(&self, test: &IfaceMatch) -> Option<Rc<IntervalSet>> {
         let numbers = || {
             let number = |number: u128| (number, number);
@@ -69,35 +70,35 @@ impl<'c> DeviceNumbers<'c> {
     }
 }
 
-/// How tests of the rules of one side become spans.
+/// Lowers tests of the rules of one side to spans of axes.
 #[derive(Clone, Copy)]
 pub(crate) struct CellTestLowering<'s, 'f> {
     pub family: Family,
-    /// Whether the values of an axis stay the same in the table.
+    /// Whether the values of each axis cannot change within the table.
     pub is_axis_usable: [bool; CELL_AXIS_COUNT],
     pub devices: &'s DeviceNumbers<'s>,
     pub ipsets: &'s CellIpsets<'f>,
-    /// Whose sets are meant.
+    /// The side whose sets are used.
     pub side: usize,
 }
 
-/// The tests of a rule.
+/// The tests of a rule, divided into those decided by cells and others.
 #[derive(Debug)]
 pub(crate) struct RuleCellTests {
-    /// The values for which the taken tests hold.
+    /// The values for which the decided tests hold.
     pub spans: CellSpans,
     pub decided_tests: TestsDecidedByCell,
-    /// Some of its tests are not taken.
+    /// Whether the rule has tests that cells do not decide.
     pub has_other_tests: bool,
-    /// One of these, the last: a test of an address with a port.
+    /// A test of an address with a port, if it is the last of the other tests.
     pub address_port_test: Option<AddressPortTest>,
 }
 
-/// Which tests are taken.
+/// Which tests of a rule cells decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TestsDecidedByCell {
     base_tests: [bool; CELL_AXIS_COUNT],
-    /// Of matches that are taken, or as much of them as is of a usable axis: bits by index.
+    /// A bit per match, by index, if its tests of usable axes are decided.
     matches: u64,
     is_axis_usable: [bool; CELL_AXIS_COUNT],
 }
@@ -112,7 +113,7 @@ pub(crate) struct AddressPortTest {
 }
 
 impl TestsDecidedByCell {
-    /// Whether a test is taken, which is from the match of that index.
+    /// Whether a test is decided; `from` is the index of its match.
     pub fn is_decided_by_cell(&self, from: Option<usize>, test: &Test) -> bool {
         let axis = match test {
             Test::Field { field, .. } => CELL_AXES.iter().position(|axis| axis == field),
@@ -189,9 +190,9 @@ impl CellTestLowering<'_, '_> {
         }
     }
 
-    /// Takes matches of addresses before the first match that has an effect besides its result, or
-    /// may have one; the index of that match. ip6tables looks for the protocol of `-p` before
-    /// matches, and may drop a packet then.
+    /// Collects matches of addresses before the first match that has or may have an effect besides
+    /// its result, and returns the index of that match. ip6tables searches for the protocol of `-p`
+    /// before it evaluates matches, and may then drop a packet.
     fn collect_leading_matches(&self, rule: &Rule, tests: &mut RuleCellTests) -> usize {
         if self.family == Family::V6 && rule.base.proto.is_some() {
             return 0;
@@ -230,8 +231,8 @@ impl CellTestLowering<'_, '_> {
         rule.matches.len().min(64)
     }
 
-    /// Takes a test of a set that holds for all packets that the tests before it leave; notes one of
-    /// addresses with ports.
+    /// Collects a test of a set that holds for all packets that pass the tests before it, or
+    /// records a test of a set of addresses with ports.
     fn collect_implied_set_test(&self, m: &SetMatch, index: usize, tests: &mut RuleCellTests) {
         if let Some((axis, addresses)) = self.addresses_of_set_match(m) {
             if tests.spans[axis].as_ref().is_some_and(|spans| addresses.covers(spans)) {
@@ -249,7 +250,7 @@ impl CellTestLowering<'_, '_> {
         }
     }
 
-    /// The axis of a test of a set of addresses, and the addresses that it holds for.
+    /// The axis of a test of a set of addresses, and the addresses for which it holds.
     fn addresses_of_set_match(&self, m: &SetMatch) -> Option<(usize, Rc<IntervalSet>)> {
         let [is_source] = m.src_directions[..] else { return None };
         let axis = usize::from(!is_source);

@@ -87,7 +87,7 @@ pub(crate) enum UndeterminedTargetBit {
 pub(crate) struct FreeVariableTable {
     number_by_variable: HashMap<FreeVariable, u32>,
     variables: Vec<(FreeVariable, Option<Match>)>,
-    /// The module or target of each question whether one drops the packet, by digest.
+    /// By digest of the question whether a module or target drops the packet: its name.
     dropping_module_by_question_digest: HashMap<u64, String>,
 }
 
@@ -101,13 +101,15 @@ impl FreeVariableTable {
         })
     }
 
-    /// Notes that the question of a digest is whether this module or target drops the packet.
+    /// Records that the question with this digest is whether this module or target drops the
+    /// packet.
     pub fn record_dropping_module(&mut self, content_digest: u64, name: &str) {
         let names = &mut self.dropping_module_by_question_digest;
         names.entry(content_digest).or_insert_with(|| name.to_owned());
     }
 
-    /// The module or target, if the question is whether one drops the packet.
+    /// The name of the module or target, if the variable is the question whether it drops the
+    /// packet.
     pub fn dropping_module_of_question(&self, variable: &FreeVariable) -> Option<&str> {
         match variable {
             FreeVariable::StatelessTest { content_digest, .. }

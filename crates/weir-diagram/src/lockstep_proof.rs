@@ -28,7 +28,7 @@ use crate::same_rule_tests::SameTestCriteria;
 
 /// Visits for each rule of both tables. A prefix tree visits a rule once per level.
 const VISITS_PER_RULE_MAX: u64 = 64;
-/// Visits in addition: those that small diagrams of a few rules take.
+/// Visits for small diagrams of a few rules, in addition to those per rule.
 const ADDITIONAL_VISITS_FOR_SECTION_DIAGRAMS: u64 = 1 << 20;
 
 /// The tables of a family that were run in lockstep: those that are the same at some hook.
@@ -187,7 +187,7 @@ fn prove_chain_pairs<'f>(proof: &mut LockstepTables<'_, 'f>, tables: [&'f Table;
         let whole = lists.each_ref().map(|list| list.len());
         let diagrams = &mut section_diagrams;
         let is_proven = are_sections_equal(proof, diagrams, tables, ([a, b], &sections))
-            // Of rulesets that were not made of one another, credit says nothing.
+            // Credit means nothing if neither ruleset was compiled from the other.
             || sections.len() > 1 && are_sections_equal(proof, diagrams, tables, ([a, b], &[whole]));
         if is_proven {
             proof.proven_pairs[0][a] = Some(number);

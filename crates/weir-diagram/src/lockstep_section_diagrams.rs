@@ -1,11 +1,11 @@
 //! Compares sections of two chains by diagrams.
 //!
-//! If the steps of two sections differ, the sections may still do the same: a map of ports has a
-//! chain for each port, and a list has all rules in a row. Sections are mostly short, and so are
-//! the chains that they lead to; their diagrams are small, however long the chains are that the
-//! sections are part of. Two chains are equal if their sections are.
+//! If the steps of two sections differ, the sections may still be equal: a map of ports has a chain
+//! for each port, and a list has all rules in sequence. Most sections, and the chains that they
+//! lead to, are short, so their diagrams are small even if the chains that contain the sections are
+//! long. Two chains are equal if their sections are.
 //!
-//! Only rules without a state are compared in this way.
+//! Only stateless rules are compared in this way.
 
 use weir_model::{Match, Rule, Table, Target, Test, lower_to_tests, match_effects};
 
@@ -16,12 +16,12 @@ use crate::rule_and_chain_diagrams::TableChainDiagrams;
 use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::RuleExit;
 
-/// Rules of a section, and of the chains that it leads to, on one side.
+/// Maximum number of rules of a section and of the chains that it leads to, on one side.
 pub(crate) const SECTION_RULES_MAX: usize = 512;
-/// The same where the section is a whole chain: whole diagrams decide soon after.
+/// The same if the section is a whole chain: diagrams of the whole ruleset follow anyway.
 pub(crate) const WHOLE_CHAIN_RULES_MAX: usize = 64;
 
-/// What is known of the chains of both tables.
+/// Diagrams of the chains of both tables.
 #[derive(Debug)]
 pub(crate) struct SectionDiagrams<'f> {
     tables: [&'f Table; 2],
@@ -35,9 +35,9 @@ impl<'f> SectionDiagrams<'f> {
         SectionDiagrams { tables, chains, diagrams_generation: 0 }
     }
 
-    /// Whether sections of two chains do the same: the chain, and the range of its rules, on each
-    /// side. `is_last` states that the chains end with the sections. Nothing is compared if a side
-    /// has more than `rules_max` rules.
+    /// Whether sections of two chains are equal. A section is a chain and a range of its rules, on
+    /// each side; `is_last` states that the chains end with the sections. False if a side has more
+    /// than `rules_max` rules.
     pub fn are_equal(
         &mut self,
         proof: &mut LockstepTables<'_, 'f>,
@@ -91,7 +91,7 @@ impl<'f> SectionDiagrams<'f> {
     }
 }
 
-/// The chains that rules lead to, callees first; `None` if they have too many rules.
+/// The chains to which rules lead, callees first; `None` if they have too many rules.
 fn list_called_chains(
     table: &LockstepTable<'_>,
     chain: usize,
@@ -114,7 +114,7 @@ fn list_called_chains(
     Some(listed)
 }
 
-/// Whether headers alone say what the rule does.
+/// Whether the effect of the rule depends only on headers.
 fn is_decided_by_headers(rule: &Rule, family: weir_model::Family) -> bool {
     let is_stateless = |m: &Match| {
         let effects = match_effects(m, family);

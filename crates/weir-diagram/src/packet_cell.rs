@@ -1,9 +1,10 @@
-//! Cells of packets: those with some source and destination addresses, and some devices.
+//! Cells: sets of packets given by source addresses, destination addresses and devices.
 //!
-//! A cell is divided along one of these axes so that a test of it is the same for all packets of a
-//! part ([`AxisDivision`]). Devices are numbers as well: those of the classes of names that rules
-//! distinguish. Parts need not be intervals: values that the same tests hold for are one part, so a
-//! node of a prefix tree has as many parts as children, and one for all gaps between them.
+//! A cell is divided along one of these axes so that a test of the axis has the same result for all
+//! packets of a part ([`AxisDivision`]). Devices are represented by the numbers of the classes of
+//! names that rules distinguish. Parts need not be intervals: values that the same tests hold for
+//! are one part, so a node of a prefix tree has as many parts as children, and one for all gaps
+//! between them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,11 +23,11 @@ pub(crate) const CELL_AXES: [Field; CELL_AXIS_COUNT] =
 /// Packets with some addresses and devices.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketCell {
-    /// By axis: sorted, apart from each other.
+    /// By axis: sorted and not adjacent.
     pub values: [Rc<[Interval]>; CELL_AXIS_COUNT],
 }
 
-/// What the tests of an axis are for the packets of a cell.
+/// The result of the tests of an axis for the packets of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellTestResult {
     Never,
@@ -37,7 +38,7 @@ pub(crate) enum CellTestResult {
 /// By axis, the values for which a rule's tests hold; `None` for all.
 pub(crate) type CellSpans = [Option<Rc<IntervalSet>>; CELL_AXIS_COUNT];
 
-/// By axis, what a rule's tests are for the packets of a cell.
+/// By axis, the result of a rule's tests for the packets of a cell.
 pub(crate) type CellTestResults = [CellTestResult; CELL_AXIS_COUNT];
 
 impl PacketCell {
@@ -53,7 +54,7 @@ impl PacketCell {
         }
     }
 
-    /// What the tests of a rule are.
+    /// The results of the tests of a rule.
     pub fn test_spans(&self, spans: &CellSpans) -> CellTestResults {
         std::array::from_fn(|axis| match &spans[axis] {
             None => CellTestResult::Always,
@@ -62,8 +63,8 @@ impl PacketCell {
     }
 }
 
-/// What membership in `spans` is for the values of a cell. Both lists are sorted, and of neither
-/// do two intervals touch.
+/// The result of a test for `spans` for the values of a cell. Both lists are sorted, and no two
+/// intervals of a list are adjacent.
 fn test_intervals(cell: &[Interval], spans: &[Interval]) -> CellTestResult {
     let (Some(first), Some(last)) = (cell.first(), cell.last()) else {
         return CellTestResult::Never;
@@ -92,7 +93,7 @@ fn test_intervals(cell: &[Interval], spans: &[Interval]) -> CellTestResult {
     }
 }
 
-/// A cell's values of one axis in parts, for each of which some tests are the same.
+/// The values of a cell on one axis, divided into parts with equal results of some tests.
 pub(crate) struct AxisDivision {
     /// Sorted, with the number of the part that each belongs to.
     ranges: Vec<(Interval, u32)>,
@@ -110,7 +111,7 @@ impl AxisDivision {
         values: &[Interval],
         sets: impl Iterator<Item = &'s IntervalSet>,
     ) -> AxisDivision {
-        // Where a set begins or ends, and what to add to the label of the values from there on.
+        // The bounds of the sets, and what each adds to the label of the values from there on.
         let mut edges: Vec<(u128, u64)> = Vec::new();
         for (set, number) in sets.zip(1_u64..) {
             let label = mix_bits(number);

@@ -1,7 +1,7 @@
-//! Small diagrams of parts of rulesets, one pair after the other.
+//! Small diagrams of parts of rulesets, which are compared in pairs.
 //!
-//! Diagrams are of all packets at any point of a journey: a device or an address that is not known
-//! there is one of the values that it may have, so what is equal here is equal at every hook.
+//! The diagrams cover all packets at any hook: a device or an address that is unknown at a hook has
+//! one of its possible values, so parts that are equal here are equal at every hook.
 
 use crate::compose::DiagramContext;
 use crate::hook_context::HookContext;
@@ -10,14 +10,14 @@ use crate::packet_space::{PacketSpaceBasis, PacketSpaceOptions};
 use crate::rule_and_chain_diagrams::BuildError;
 use crate::variable_layout::VariableOrder;
 
-/// Visits of rules that take about as long as a requested node.
+/// Number of rule visits that take about as long as requesting a node.
 pub(crate) const VISITS_PER_STEP: u64 = 8;
-/// With more nodes, diagrams are made anew.
+/// With more nodes, diagrams are recreated.
 const NODES_BEFORE_RECREATION_MAX: usize = 1 << 20;
 /// Steps that one comparison may take.
 const STEPS_PER_COMPARISON_MAX: u64 = 200_000;
 
-/// Makes the diagrams of both sides, and compares them.
+/// Builds and compares diagrams of both sides.
 #[derive(Debug)]
 pub(crate) struct ProofDiagrams<'f> {
     basis: &'f PacketSpaceBasis<'f>,
@@ -25,9 +25,9 @@ pub(crate) struct ProofDiagrams<'f> {
     /// Packets with a truncated header are not compared.
     headers_are_whole: bool,
     context: Option<DiagramContext<'f>>,
-    /// How often diagrams were made anew.
+    /// How often the diagrams were recreated.
     generation: u64,
-    /// Nodes that were requested.
+    /// Number of requested nodes.
     pub steps: u64,
 }
 
@@ -41,8 +41,8 @@ impl<'f> ProofDiagrams<'f> {
         ProofDiagrams { basis, memory_bytes, headers_are_whole, context, generation, steps }
     }
 
-    /// Prepares a comparison. Diagrams of the same generation may be used again; `None` if nothing
-    /// can be made.
+    /// Prepares a comparison and returns the generation of the diagrams. Diagrams of the same
+    /// generation may be reused. `None` if a limit is reached.
     pub fn begin(&mut self, visits_left: &u64) -> Option<u64> {
         if *visits_left < VISITS_PER_STEP {
             return None;
@@ -62,8 +62,8 @@ impl<'f> ProofDiagrams<'f> {
         Some(self.generation)
     }
 
-    /// Whether the diagrams of both sides are the same for all packets that are compared; no, if a
-    /// limit is reached. What that takes is subtracted from `visits_left`.
+    /// Whether the diagrams of both sides are equal for all compared packets; false if a limit is
+    /// reached. The cost is subtracted from `visits_left`.
     pub fn are_equal(
         &mut self,
         visits_left: &mut u64,
@@ -100,6 +100,6 @@ impl<'f> ProofDiagrams<'f> {
         }
     }
 
-    /// Where rules of these diagrams are.
+    /// The hook context of these diagrams.
     pub const HOOK_CONTEXT: HookContext = HookContext::EVERYTHING_KNOWN;
 }

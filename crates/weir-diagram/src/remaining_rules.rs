@@ -1,14 +1,14 @@
-//! The rules that are left in a cell, compared by their tests of other fields.
+//! The remaining rules of a cell, compared by their tests of other fields.
 //!
 //! All packets of the cell pass the tests of addresses and devices of these rules, which are
-//! therefore left out. What is left of a rule is a list of tests of headers and a target, without a
-//! state: a [`RemainingRule`]. A test of a set of addresses with ports is one of ports: those that
-//! are members with every address of the cell.
+//! therefore omitted. What remains of a rule is a list of stateless header tests and a target: a
+//! [`RemainingRule`]. A test of a set of addresses with ports becomes a test of the ports that are
+//! members with every address of the cell.
 //!
-//! Two lists are equal if they are the same after changes that mean nothing: rules after one that
-//! matches everything are left out, and so are rules that occurred before; rules of different
-//! protocols, which no packet matches both of, are in the order of protocols. If they are still
-//! different, small diagrams decide ([`ProofDiagrams`]).
+//! Two lists are equal if they are identical after normalisation: rules after one that matches
+//! everything and repeated rules are removed, and rules for different protocols, of which a packet
+//! matches at most one, are sorted by protocol. If they still differ, small diagrams decide
+//! ([`ProofDiagrams`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,7 +32,7 @@ use crate::same_rule_tests::{
 use crate::table_evaluation_point::TableHookContext;
 use crate::terminal::RuleExit;
 
-/// What a rule does to packets of a cell.
+/// A rule as it applies to packets of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RemainingRule {
     tests: Vec<RemainingTest>,
@@ -42,7 +42,7 @@ pub(crate) struct RemainingRule {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RemainingTest {
     test: Test,
-    /// It is from multiport, which evaluates truncated headers in another way.
+    /// Whether it is from multiport, which treats truncated headers differently.
     is_multiport: bool,
 }
 
@@ -56,12 +56,12 @@ enum RemainingTarget {
 }
 
 impl RemainingRule {
-    /// Leaves the chain, whatever the packet.
+    /// Leaves the chain with every packet.
     pub const LEAVE_CHAIN: RemainingRule =
         RemainingRule { tests: Vec::new(), target: RemainingTarget::LeaveChain };
 
-    /// Appends what a rule does to packets of a cell, all of which pass its tests of axes; `None`
-    /// if that depends on a state or on what is not known.
+    /// Appends a rule as it applies to packets of a cell, all of which pass its tests of axes;
+    /// `None` if its effect depends on state or is unknown.
     pub fn append_rules_of_cell(
         rule: &LockstepRule<'_>,
         cell: &PacketCell,
@@ -101,7 +101,7 @@ impl RemainingRule {
             push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
             return Some(());
         };
-        // The header is read before: where it is truncated, the packet is dropped.
+        // The header is read before: if it is truncated, the packet is dropped.
         let protocol = find_exact_protocol(&tests).filter(|proto| matches!(proto, 6 | 17))?;
         tests.iter().find(|test| test.is_port_test_of_complete_header())?;
         let field = if ports.is_source_port { Field::Sport } else { Field::Dport };
@@ -120,7 +120,7 @@ impl RemainingRule {
             merge_presence_tests(&mut tests);
             push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
         }
-        // Evaluated, though it matches nothing.
+        // The rule is evaluated although it matches nothing.
         tests.push(RemainingTest { test: Test::Never, is_multiport: false });
         if !members.iter().any(|(of, _)| *of == protocol) {
             push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
@@ -128,12 +128,12 @@ impl RemainingRule {
         Some(())
     }
 
-    /// Whether no packet gets beyond it.
+    /// Whether no packet reaches the rules after it.
     pub fn is_always_last(&self) -> bool {
         self.tests.is_empty() && self.target != RemainingTarget::None
     }
 
-    /// The one protocol whose packets it does anything to.
+    /// The only protocol whose packets it affects.
     fn exact_protocol(&self) -> Option<u128> {
         find_exact_protocol(&self.tests).map(u128::from)
     }
@@ -199,8 +199,8 @@ fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
     })
 }
 
-/// A test that the header is there, followed by one of a port, is that of the port: it drops the
-/// same packets. Tests between them have no effect.
+/// Replaces a test that the header is present, if followed by a test of a port, by the latter,
+/// which drops the same packets. Tests between them have no effect.
 fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
     let Some(presence) = tests.iter().position(RemainingTest::is_port_presence_test) else {
         return;
@@ -212,11 +212,11 @@ fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
     }
 }
 
-/// Compares lists, and remembers what it found.
+/// Compares lists of remaining rules, and caches their diagrams.
 #[derive(Debug)]
 pub(crate) struct RemainingRules<'f> {
     pub diagrams: ProofDiagrams<'f>,
-    /// Of the current diagrams.
+    /// Diagrams of rules, valid for the current generation.
     rule_diagrams: HashMap<RemainingRule, DiagramRef>,
     diagrams_generation: u64,
 }

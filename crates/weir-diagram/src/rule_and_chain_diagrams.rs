@@ -66,12 +66,12 @@ impl<'t> TableChainDiagrams<'t> {
         }
     }
 
-    /// Whether the chain of that index is made.
+    /// Whether the diagrams of the chain with this index are built.
     pub fn has_chain_diagrams(&self, at: usize) -> bool {
         self.chain_diagram_ids[at].is_some()
     }
 
-    /// No chain is made.
+    /// Discards the diagrams of all chains.
     pub fn clear_chain_diagrams(&mut self) {
         self.chain_diagram_ids.fill(None);
     }

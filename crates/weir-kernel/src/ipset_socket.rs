@@ -1,16 +1,16 @@
-//! The sets of a network namespace, created, changed and read by netlink.
+//! Creates, changes and reads the sets of a network namespace through netlink.
 //!
-//! What a set and an element are made of is for the caller to write and to read, as attributes
-//! ([`ipset_protocol`](crate::ipset_protocol)). Here are the messages around them:
+//! The caller writes and reads the attributes of sets and elements
+//! ([`ipset_protocol`](crate::ipset_protocol)). This module contains the messages around them:
 //!
-//! * Elements are sent many in one message, as `ipset restore` does it (`IPSET_ATTR_ADT`). A list of
-//!   attributes has at most 64 KiB, so a message has some thousand elements. Each message is sent
-//!   after the answer to the one before: the kernel goes on with the next message of a datagram
-//!   after it has refused one, and what is in the set would not be known.
+//! * Elements are sent many in one message, as `ipset restore` does it (`IPSET_ATTR_ADT`). A list
+//!   of attributes has at most 64 KiB, so a message has some thousand elements. Each message is
+//!   sent after the response to the previous one: the kernel would process the next message of a
+//!   datagram even after it refused one, and the contents of the set would be unknown.
 //! * Each element has its number (`IPSET_ATTR_LINENO`). If the kernel refuses one, it repeats the
 //!   message with that number in it; elements before it are in the set.
-//! * There is no transaction over several messages: who must not show a partial set fills another
-//!   one and swaps them ([`IpsetSocket::swap_sets`]).
+//! * There is no transaction over several messages: to avoid a partly filled set, fill another one
+//!   and swap them ([`IpsetSocket::swap_sets`]).
 
 use std::ops::RangeInclusive;
 
@@ -24,24 +24,24 @@ use crate::netlink::{
     NetlinkRequest, NetlinkSocket,
 };
 
-/// Bytes of elements after which a message is closed: a list has at most 65535, an element at most
-/// some hundred.
+/// Bytes of elements after which a message is closed: a list has at most 65535 bytes, an element at
+/// most a few hundred.
 const ELEMENT_BYTES_PER_MESSAGE: usize = 64_000;
 
-/// What is done with elements.
+/// A change of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementChange {
-    /// They are added; one that is there already is an error.
+    /// Add them; an existing element is an error.
     Add,
-    /// They are added; one that is there already is replaced by the new one.
+    /// Add them; an existing element is replaced.
     AddOrReplace,
-    /// They are deleted; one that is not there is an error.
+    /// Delete them; a missing element is an error.
     Delete,
-    /// Those that are there are deleted.
+    /// Delete them; missing elements are ignored.
     DeleteIfPresent,
 }
 
-/// What a set is, without its attributes.
+/// Name and type of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpsetIdentity {
     /// Its name, at most 31 bytes.
@@ -126,7 +126,7 @@ impl IpsetSocket {
         self.send_set_command("flush", IPSET_CMD_FLUSH, name, None)
     }
 
-    /// Gives a set another name.
+    /// Renames a set.
     ///
     /// # Errors
     /// If there is none, a rule or another set uses it, or the new name is taken.
@@ -134,7 +134,7 @@ impl IpsetSocket {
         self.send_set_command("rename", IPSET_CMD_RENAME, name, Some(new_name))
     }
 
-    /// Exchanges the names of two sets: rules that use one use the other from then on.
+    /// Swaps the names of two sets: rules that use one then use the other.
     ///
     /// # Errors
     /// If one is missing, or they are of different types.
@@ -149,7 +149,7 @@ impl IpsetSocket {
         name: &str,
         second_name: Option<&str>,
     ) -> Result<(), IpsetError> {
-        // Without this flag it is no error to destroy a set that is not there.
+        // Without this flag, destroying a missing set is not an error.
         let mut request = new_request(command, NLM_F_EXCL);
         request.attributes.put_text(IPSET_ATTR_SETNAME, name);
         if let Some(second_name) = second_name {
@@ -162,8 +162,8 @@ impl IpsetSocket {
     /// Adds or deletes elements; `encode` writes the attributes of one.
     ///
     /// # Errors
-    /// [`IpsetError::Refused`] names the first element that the kernel refuses; those before it are
-    /// changed.
+    /// [`IpsetError::Refused`] has the index of the first element that the kernel refuses; those
+    /// before it are changed.
     pub fn change_elements<E>(
         &mut self,
         change: ElementChange,
@@ -261,10 +261,10 @@ impl IpsetSocket {
     }
 }
 
-/// What a listing of sets is made of.
+/// An item of a listing of sets.
 #[derive(Clone, Debug)]
 pub enum IpsetListingItem<'a> {
-    /// A set: elements that follow are its own.
+    /// A set, whose elements follow.
     Header(IpsetIdentity, NetlinkAttributes<'a>),
     /// An element of the last set.
     Element(NetlinkAttributes<'a>),

@@ -1,11 +1,11 @@
-//! The tables of nf_tables of a network namespace, changed in transactions.
+//! Changes the tables of nf_tables of a network namespace in transactions.
 //!
 //! A transaction is one datagram of messages between two that open and close a batch: the kernel
-//! takes all of it, or nothing. Each change gives the ruleset another generation number. A
-//! transaction that was prepared from what the ruleset was ([`NftSocket::read_generation`]) names
-//! that number, and the kernel refuses it if the ruleset has changed since.
+//! applies all of it or nothing. Each transaction changes the generation number of the ruleset. A
+//! transaction names the generation on which it is based ([`NftSocket::read_generation`]), and the
+//! kernel refuses it if the ruleset has changed since.
 //!
-//! What the messages contain is for the caller to write ([`nft_protocol`](crate::nft_protocol)).
+//! The caller writes the contents of the messages ([`nft_protocol`](crate::nft_protocol)).
 
 use crate::KernelError;
 use crate::netlink::attribute::{AttributeWriter, MalformedNetlink, NetlinkAttributes};
@@ -20,7 +20,7 @@ use crate::nft_protocol::{
     NFTA_SET_ELEM_LIST_SET_ID, NFTA_SET_ELEM_LIST_TABLE, NFTA_SET_NAME, NFTA_SET_TABLE,
 };
 
-/// Bytes of elements after which a message is closed: a list has at most 65535.
+/// Bytes of elements after which a message is closed: a list has at most 65535 bytes.
 const ELEMENT_BYTES_PER_MESSAGE: usize = 64_000;
 
 /// A set of nf_tables.
@@ -34,11 +34,11 @@ pub struct NftSetPlace {
     pub set: String,
 }
 
-/// A transaction that the kernel did not take: nothing has changed.
+/// The kernel refused a transaction; nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NftCommitError {
-    /// The ruleset has changed since the generation that the transaction was prepared from.
+    /// The ruleset has changed since the generation on which the transaction is based.
     #[error("nf_tables was changed by another program in the meantime: try again")]
     GenerationChanged,
     /// The kernel refused a request of the transaction.
@@ -161,8 +161,8 @@ pub enum NftElementChange {
     Delete,
 }
 
-/// Adds requests that change elements of a set, as many as their number takes. `encode` writes the
-/// attributes of one element. `set_id` is that of a set of the same transaction.
+/// Adds the requests that change elements of a set. `encode` writes the attributes of one element.
+/// `set_id` is the ID of a set created in the same transaction.
 pub fn push_element_requests<E>(
     requests: &mut Vec<NetlinkRequest>,
     change: NftElementChange,

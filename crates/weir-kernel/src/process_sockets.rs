@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// A chain of parents that is longer is broken.
+/// A longer chain of parents is invalid.
 const MAX_ANCESTORS: usize = 256;
 
 /// A process and its ancestors, as far as `/proc` shows them: itself first.
@@ -24,8 +24,7 @@ fn read_parent(pid: u32) -> Option<u32> {
     fields.nth(1)?.parse().ok()
 }
 
-/// The inodes of the sockets that a process has open; none of one that has ended or may not be
-/// looked at.
+/// The inodes of the sockets that a process has open; empty if it has exited or access is denied.
 pub fn list_socket_inodes(pid: u32) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let inode = |entry: fs::DirEntry| {

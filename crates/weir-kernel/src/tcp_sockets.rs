@@ -19,18 +19,18 @@ const IPPROTO_TCP: u8 = 6;
 const TCP_ESTABLISHED: u8 = 1;
 const TCP_LISTEN: u8 = 10;
 
-/// A TCP socket, or a connection that is being made.
+/// A TCP socket, or a connection that is being established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSocketSummary {
     /// Its own address and port.
     pub local: SocketAddr,
     /// The peer's address and port.
     pub peer: SocketAddr,
-    /// What it is doing.
+    /// Its state.
     pub state: TcpSocketState,
-    /// The inode of its descriptor; 0 if no process has one.
+    /// The inode of its file descriptor; 0 if it has none.
     pub inode: u64,
-    /// The number that the kernel gives to no other socket until the next boot.
+    /// The socket cookie: unique until the next boot.
     pub cookie: u64,
 }
 
@@ -41,7 +41,7 @@ pub enum TcpSocketState {
     Established,
     /// It accepts connections.
     Listening,
-    /// A connection begins or ends.
+    /// A connection that is being established or closed.
     Other,
 }
 

@@ -76,8 +76,8 @@ impl TableCounterReader {
     }
 
     /// The places of all rules and policies, in the order in which
-    /// [`read_counters_if_not_replaced`](Self::read_counters_if_not_replaced) gives their counters, as they were when the table was
-    /// opened.
+    /// [`read_counters_if_not_replaced`](Self::read_counters_if_not_replaced) gives their counters,
+    /// as they were when the table was opened.
     pub fn rule_and_policy_positions(&self) -> &[RuleOrPolicyPosition] {
         &self.positions
     }

@@ -10,8 +10,8 @@
 //! `d`-th largest contains the median with a probability that is known exactly. No `d` gives just
 //! 95 %; the ends are interpolated between the two intervals whose probabilities are on either side
 //! of it (T. Hettmansperger and S. Sheather, *Confidence intervals based on interpolated order
-//! statistics*, Statistics & Probability Letters 4, 1986). A bootstrap of the median, which was used
-//! before, contained 1 in only seven of eight A/A comparisons of four blocks.
+//! statistics*, Statistics & Probability Letters 4, 1986). A bootstrap of the median, which was
+//! used before, contained 1 in only seven of eight A/A comparisons of four blocks.
 //!
 //! With fewer than six samples, the interval is their range: it contains the median with a
 //! probability of 93.75 % for five, 87.5 % for four, 75 % for three, 50 % for two. Claims are
@@ -136,8 +136,8 @@ fn interpolated_order_of_interval_end(samples: usize) -> f64 {
 ///
 /// # Example
 /// ```
-/// let ratio = weir_stats::estimate::estimate_median_of_pair_ratios(&[(2.0, 1.0), (4.0, 2.0)]).unwrap();
-/// assert_eq!((ratio.value, ratio.lo, ratio.hi), (2.0, 2.0, 2.0));
+/// let ratio = weir_stats::estimate::estimate_median_of_pair_ratios(&[(2.0, 1.0), (4.0,
+/// 2.0)]).unwrap(); assert_eq!((ratio.value, ratio.lo, ratio.hi), (2.0, 2.0, 2.0));
 /// ```
 pub fn estimate_median_of_pair_ratios(pairs: &[(f64, f64)]) -> Option<Estimate> {
     if pairs.iter().any(|(_, second)| *second == 0.0) {
@@ -181,7 +181,8 @@ mod tests {
         (0..count).map(|_| centre + width * unit(&mut random)).collect()
     }
 
-    /// Rates of one subject in one block: usual ones, or with bursts of other work, which only slow.
+    /// Rates of one subject in one block: usual ones, or with bursts of other work, which only
+    /// slow.
     fn block_rate(random: &mut Rng, has_bursts: bool) -> f64 {
         let unit = |random: &mut Rng| random.below(1_000_000) as f64 / 1e6;
         let scatter = (0..12).map(|_| unit(random)).sum::<f64>() - 6.0;

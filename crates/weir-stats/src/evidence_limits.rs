@@ -1,7 +1,7 @@
-//! How good a run must be for its numbers to decide a claim: one table, and what falls short of it.
+//! The limits within which the numbers of a run decide claims, and the shortcomings of runs outside
+//! them.
 //!
-//! `docs/lab.md` has the same table; a test compares the two. [`RunQuality`] is what is compared
-//! with it.
+//! `docs/lab.md` has the same table; a test compares the two. [`RunQuality`] is compared with it.
 //!
 //! [`RunQuality`]: crate::run_quality::RunQuality
 
@@ -24,31 +24,31 @@ pub const MIN_SAMPLES: usize = 5;
 pub enum EvidenceShortcoming {
     /// No subject was measured twice.
     UnknownNoiseFloor,
-    /// The same subject measured twice differs, or may differ, by more than the table allows.
+    /// The noise floor exceeds its limits.
     WideNoiseFloor {
         /// Lower end of its interval.
         lo: f64,
         /// Upper end.
         hi: f64,
     },
-    /// Repeating did not help: too many trials count although they were disturbed.
+    /// Too many trials count although they were disturbed, because repetition did not help.
     ManyGivenUpTrials {
-        /// So many.
+        /// Number of such trials.
         given_up: u64,
-        /// Of so many that count.
+        /// Number of accepted trials.
         accepted: u64,
     },
     /// The estimate rests on too few samples.
     FewSamples {
-        /// So many.
+        /// Number of samples.
         samples: usize,
     },
-    /// The study has changed since the run: it now defines this part otherwise.
+    /// The study has changed since the run: it now defines this part differently.
     ChangedDefinition {
         /// `ruleset`, `traffic` or `subject NAME`.
         part: String,
     },
-    /// The interval reaches over a bound of the test.
+    /// The interval contains a bound of the test.
     StraddledBound {
         /// That bound.
         bound: f64,

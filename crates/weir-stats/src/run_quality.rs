@@ -1,4 +1,4 @@
-//! How quiet a run was, and what it therefore may not decide.
+//! The quality of a run, and the resulting shortcomings.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use crate::evidence_limits::{
 };
 use crate::run::Run;
 
-/// What a run says about its own quality: the subject that it measured twice, and the trials that
-/// count although they were disturbed.
+/// The quality of a run: the noise floor from the subject that it measured twice, and the trials
+/// that count although they were disturbed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunQuality {
-    /// Ratio of the second copy of a subject to its first; `None` where no subject was measured
+    /// Ratio of the second copy of a subject to its first; `None` if no subject was measured
     /// twice.
     pub noise_floor: Option<Estimate>,
     /// Trials that count.
@@ -39,13 +39,13 @@ impl RunQuality {
         self.given_up_trials as f64 / self.accepted_trials.max(1) as f64
     }
 
-    /// How far the interval of the noise floor reaches from 1, as a factor of at least 1; infinite
-    /// where there is none.
+    /// The largest factor by which the interval of the noise floor differs from 1, at least 1;
+    /// infinite without a noise floor.
     pub fn max_noise_floor_factor(&self) -> f64 {
         self.noise_floor.as_ref().map_or(f64::INFINITY, |floor| floor.hi.max(1.0 / floor.lo))
     }
 
-    /// Why no claim can be decided on this run; empty if one can.
+    /// Why this run decides no claims; empty if it does.
     pub fn shortcomings(&self) -> Vec<EvidenceShortcoming> {
         let mut found = Vec::new();
         match &self.noise_floor {

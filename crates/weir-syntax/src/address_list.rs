@@ -1,4 +1,5 @@
-//! Lists of addresses, as block lists are published: one address, prefix or range on each line.
+//! Lists of addresses in the format of published block lists: one address, prefix or range per
+//! line.
 //!
 //! ```text
 //! ; Comments begin with ; or #, also after an entry.
@@ -7,8 +8,8 @@
 //! 203.0.113.10-203.0.113.20
 //! ```
 //!
-//! A list is for one family, that of the set which it is for. A prefix with bits beyond its length
-//! and a range from a higher to a lower address are errors: what was meant is not known.
+//! A list has the family of the set that it is for. A prefix with bits beyond its length and a
+//! range from a higher to a lower address are errors, because the intended value is unknown.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -30,7 +31,7 @@ pub type AddressRange = (u128, u128);
 /// ```
 ///
 /// # Errors
-/// Every line that is no entry of this family, with its place and a cure.
+/// Every line that is not an entry of this family, with its place and a cure.
 pub fn parse_address_list(
     text: &str,
     family: Family,
@@ -60,12 +61,12 @@ pub fn parse_address_list(
     if errors.is_empty() { Ok(ranges) } else { Err(errors) }
 }
 
-/// Whether a word is an entry of a list, of whichever family.
+/// Whether a word is an entry of a list, of either family.
 pub fn is_address_range(word: &str) -> bool {
     [Family::V4, Family::V6].into_iter().any(|family| parse_address_range(word, family).is_ok())
 }
 
-/// Why a word is no entry.
+/// Why a word is not an entry.
 struct RejectedEntry {
     message: String,
     cure: String,
@@ -79,7 +80,7 @@ fn parse_address_range(entry: &str, family: Family) -> Result<AddressRange, Reje
         let is_number = len.len() <= 3 && len.bytes().all(|byte| byte.is_ascii_digit());
         let Some(len) = len.parse().ok().filter(|len| is_number && *len <= bits) else {
             return reject(
-                format!("{entry} has no prefix length from 0 to {bits}"),
+                format!("{entry} does not have a prefix length from 0 to {bits}"),
                 "write the number of leading bits after the slash, e.g. 192.0.2.0/24".to_owned(),
             );
         };
@@ -99,8 +100,8 @@ fn parse_address_range(entry: &str, family: Family) -> Result<AddressRange, Reje
         let last = parse_address(last_text, family)?;
         if first > last {
             return reject(
-                format!("the range {entry} ends before it begins"),
-                format!("write {last_text}-{first_text}, if that is meant"),
+                format!("the range {entry} ends before it starts"),
+                format!("write {last_text}-{first_text} if that is intended"),
             );
         }
         return Ok((first, last));
@@ -121,10 +122,10 @@ fn parse_address(text: &str, family: Family) -> Result<u128, RejectedEntry> {
         RejectedEntry {
             message: format!("{text} is not an {name} address"),
             cure: match is_other {
-                true => format!("the set is for {name}: put it into a list for the other set"),
+                true => format!("the set is for {name}: use a list for a set of the other family"),
                 false => format!(
                     "write an address such as {example}, a prefix or a range FIRST-LAST, and \
-                     begin comments with # or ;"
+                     start comments with # or ;"
                 ),
             },
         }

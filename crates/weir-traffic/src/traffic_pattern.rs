@@ -81,7 +81,7 @@ pub struct PacketPatternOptions {
     pub fixed_devices: Option<(String, String)>,
     /// Protocol of packets whose rule names none: 6 or 17.
     pub default_proto: u8,
-    /// Packets that the ruleset does not accept are left out.
+    /// Whether packets that the ruleset does not accept are excluded.
     pub only_accepted: bool,
 }
 
@@ -103,11 +103,11 @@ impl Default for PacketPatternOptions {
 /// Why a ruleset has no packets of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// The built-in filter chain ends in jumps alone: no rule at its end decides, and what its
-    /// policy takes has passed none of the chains that it jumps to.
+    /// The rules of the built-in filter chain only jump: none decides, and packets that reach the
+    /// policy have matched no rule.
     #[error(
-        "no rule of `{chain}` decides, they only jump: there is no packet that matches at its end; \
-         `uniform` generates packets that the rules of its chains match"
+        "the rules of `{chain}` only jump, so no packet is decided by its last rule; `uniform` \
+         generates packets that match the rules of its chains"
     )]
     OnlyJumps {
         /// That chain.
@@ -116,18 +116,18 @@ pub enum PatternError {
     /// No packet is decided where the pattern requires.
     #[error("{tries} packets were tried, and none of them {requirement}")]
     NoPacketFound {
-        /// So many.
+        /// Number of packets tried.
         tries: usize,
         /// What the pattern requires: `is decided by the last rule of FORWARD`.
         requirement: String,
     },
-    /// Rules that decide, which none of the packets made for them reaches.
+    /// The ruleset has no rule that accepts or drops.
     #[error("the ruleset has no rule that accepts or drops: `uniform` and `zipf` need one")]
     NoDecidingRule,
-    /// Nothing that packets could be near to.
+    /// There is no listed address to which packets could be near.
     #[error("no rule and no set lists an address or a network of at least /8 (IPv6: /32)")]
     NoListedAddress,
-    /// Every network is taken by a rule.
+    /// Rules list addresses in every network.
     #[error("rules list addresses in every /8 (IPv6: /32): no address is far from all of them")]
     NoFarAddress,
 }
@@ -137,16 +137,16 @@ pub enum PatternError {
 pub struct PatternPacket {
     /// The packet.
     pub packet: Packet,
-    /// What becomes of it.
+    /// Its verdict.
     pub verdict: Verdict,
     /// The counter that it hit last.
     pub decided_by: Option<DecidingRuleOrPolicy>,
-    /// Rules whose tests were begun.
+    /// Number of rules whose evaluation was begun.
     pub rules_tried: u32,
 }
 
 impl PatternPacket {
-    /// A packet with what its evaluation found.
+    /// A packet with the result of its evaluation.
     pub fn from_outcome(packet: Packet, outcome: &Outcome<'_>) -> PatternPacket {
         PatternPacket {
             packet,
@@ -172,7 +172,7 @@ pub struct DecidingRuleOrPolicy {
 /// ruleset does not have as many, none if it has no rules of the family.
 ///
 /// # Errors
-/// The ruleset does not have the pattern: no other packets take its place.
+/// If the ruleset does not have the pattern; no other packets are generated instead.
 pub fn generate_pattern_packets(
     firewall: &Firewall,
     options: &PacketPatternOptions,
@@ -217,8 +217,7 @@ pub fn generate_pattern_packets(
 /// Tries for each packet wanted, after which a pattern is taken as exhausted.
 const TRIES_PER_PACKET: usize = 32;
 
-/// Random addresses that are tried for one outside of all listed networks: one of 200 networks that
-/// is left is missed by all of them once in a million packets.
+/// Number of random addresses tried to find one outside all listed networks.
 const FAR_ADDRESS_TRIES: usize = 4096;
 
 struct PatternPacketMaker<'a> {
@@ -427,7 +426,8 @@ impl<'a> PatternPacketMaker<'a> {
                     return Ok(Addr(addr));
                 }
             }
-            // Of packets near to listed sources, no rule lists destinations, or the other way round.
+            // Of packets near to listed sources, no rule lists destinations, or the other way
+            // round.
             if near {
                 return Ok(Addr(random_routable_addr(family, &mut self.rng)));
             }

@@ -42,7 +42,8 @@ pub(super) fn subtract_merged_ranges(
     rest
 }
 
-/// Appends the fewest prefixes that a range consists of, none of them shorter than `min_prefix_len`.
+/// Appends the fewest prefixes that a range consists of, none of them shorter than
+/// `min_prefix_len`.
 pub(super) fn push_prefixes_of_range(
     out: &mut Vec<AddressRange>,
     range: AddressRange,

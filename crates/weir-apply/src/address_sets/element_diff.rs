@@ -50,8 +50,8 @@ pub struct SetElementDiff {
     pub removed: Vec<AddressRange>,
     /// Number of elements that are kept.
     pub kept: usize,
-    /// Removed elements whose addresses partly stay in the set, in other elements: their timeouts and
-    /// comments are lost.
+    /// Removed elements whose addresses partly stay in the set, in other elements: their timeouts
+    /// and comments are lost.
     pub replaced: Vec<AddressRange>,
 }
 
@@ -91,8 +91,8 @@ pub fn plan_change(
     }
 }
 
-/// Merges a list with the ranges of a set that overlap it or are adjacent to it; other ranges of the
-/// set are kept, even if they are adjacent to each other.
+/// Merges a list with the ranges of a set that overlap it or are adjacent to it; other ranges of
+/// the set are kept, even if they are adjacent to each other.
 fn merge_into_ranges(present: &[AddressRange], list: &[AddressRange]) -> Vec<AddressRange> {
     let touches_list = |(first, last): &AddressRange| {
         let at = list.partition_point(|listed| listed.1.saturating_add(1) < *first);

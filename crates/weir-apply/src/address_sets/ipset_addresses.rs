@@ -150,7 +150,8 @@ pub(super) fn commit(
 ) -> Result<(), ApplyError> {
     let has_room =
         set.capacity.is_none_or(|capacity| present_element_count + plan.added.len() <= capacity);
-    // Because of other programs and timeouts, elements to add may exist, and elements to delete may not.
+    // Because of other programs and timeouts, elements to add may exist, and elements to delete may
+    // not.
     let add = (ElementChange::AddOrReplace, &plan.added[..]);
     let delete = (ElementChange::DeleteIfPresent, &plan.removed[..]);
     let steps = if has_room { [add, delete] } else { [delete, add] };

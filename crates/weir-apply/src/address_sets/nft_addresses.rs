@@ -1,8 +1,8 @@
 //! Sets of nf_tables whose keys are addresses.
 //!
-//! In the kernel, an interval is two elements: its first address, and the address after its last one
-//! with the flag `NFT_SET_ELEM_INTERVAL_END`. The second is absent if the interval ends at the highest
-//! address.
+//! In the kernel, an interval is two elements: its first address, and the address after its last
+//! one with the flag `NFT_SET_ELEM_INTERVAL_END`. The second is absent if the interval ends at the
+//! highest address.
 
 use weir_kernel::netlink::attribute::{AttributeWriter, MalformedNetlink, NetlinkAttributes};
 use weir_kernel::nft_protocol::*;

@@ -98,7 +98,8 @@ impl LockedGenerations {
         refuse_conflicts(request, &present, current.generation.is_some())?;
         let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
         let old_originals = match current.generation {
-            // If another program added or removed rules, numbers no longer identify the original rules.
+            // If another program added or removed rules, numbers no longer identify the original
+            // rules.
             Some(generation)
                 if check_unchanged_by_others(&recorded, &present.ruleset, generation).is_ok() =>
             {
@@ -153,8 +154,8 @@ impl LockedGenerations {
         })
     }
 
-    /// Changes the ruleset and carries over counters, which are read immediately before. Returns the
-    /// number of rules with counted packets that are not in the new ruleset.
+    /// Changes the ruleset and carries over counters, which are read immediately before. Returns
+    /// the number of rules with counted packets that are not in the new ruleset.
     fn change_ruleset_and_carry_counters(
         &self,
         request: &ApplyRequest<'_>,

@@ -1,12 +1,12 @@
 //! The confirmation of a generation: a proof that the host can still be reached.
 //!
 //! A ruleset that accepts established connections and blocks new ones does not disturb the session
-//! in which it was applied, but locks its administrator out. A connection therefore counts only if it
-//! was opened after the ruleset was in force: the kernel's socket diagnostics list a cookie for every
-//! TCP socket, and the cookies that existed then are recorded. It must belong to an ancestor of the
-//! confirming process (sshd, typically), be accepted by a listening socket of this host, and come
-//! from an address that is not the host's own. Environment
-//! variables prove nothing, because sudo and tmux may remove or keep them.
+//! in which it was applied, but locks its administrator out. A connection therefore counts only if
+//! it was opened after the ruleset was in force: the kernel's socket diagnostics list a cookie for
+//! every TCP socket, and the cookies that existed then are recorded. It must belong to an ancestor
+//! of the confirming process (sshd, typically), be accepted by a listening socket of this host, and
+//! come from an address that is not the host's own. Environment variables prove nothing, because
+//! sudo and tmux may remove or keep them.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -27,8 +27,8 @@ pub enum ReachabilityProof {
 }
 
 impl LockedGenerations {
-    /// Confirms the generation that waits for it. Returns its number, and the peer of the connection
-    /// that proves that the host can be reached.
+    /// Confirms the generation that waits for it. Returns its number, and the peer of the
+    /// connection that proves that the host can be reached.
     ///
     /// # Errors
     /// [`ApplyOperationError::NothingToConfirm`], [`ApplyOperationError::NotReachable`].
@@ -66,7 +66,8 @@ fn find_new_session_connection(pending: &Journal) -> Result<SocketAddr, ApplyOpe
     })
 }
 
-/// The peer of a connection that proves that the host can be reached; else the reason why none does.
+/// The peer of a connection that proves that the host can be reached; else the reason why none
+/// does.
 fn choose_proving_connection(
     sockets: &[TcpSocketSummary],
     session_socket_inodes: &[u64],

@@ -1,8 +1,8 @@
 //! Rollback of a generation that was not confirmed in time.
 //!
 //! Its administrator may be locked out, so only an error of the kernel may prevent the rollback. A
-//! full disk does not, because the journal of the pending confirmation is enough for another attempt.
-//! Neither do foreign changes, which are saved as a generation if possible.
+//! full disk does not, because the journal of the pending confirmation is enough for another
+//! attempt. Neither do foreign changes, which are saved as a generation if possible.
 
 use super::foreign_changes::add_foreign_sets;
 use super::interrupted::rolled_back_outcome;

@@ -31,8 +31,8 @@ impl LockedGenerations {
     /// Restores a generation, by default the one before the current one.
     ///
     /// # Errors
-    /// If there is none, or another program changed the current one and `ignores_foreign_changes` is
-    /// not set. If it is set, the changed ruleset is saved as a generation of its own.
+    /// If there is none, or another program changed the current one and `ignores_foreign_changes`
+    /// is not set. If it is set, the changed ruleset is saved as a generation of its own.
     pub fn roll_back(
         &mut self,
         generation: Option<u32>,
@@ -63,8 +63,8 @@ impl LockedGenerations {
         Ok(RestoredGeneration { from: current, to })
     }
 
-    /// Refuses a rollback without a number after an automatic rollback: the generation that the user
-    /// wants to leave has already been rolled back.
+    /// Refuses a rollback without a number after an automatic rollback: the generation that the
+    /// user wants to leave has already been rolled back.
     fn refuse_rollback_after_automatic_rollback(
         &self,
         current: u32,
@@ -174,8 +174,8 @@ impl LockedGenerations {
     }
 
     /// Saves the ruleset in force, with counters, in the current generation. With
-    /// `ignores_foreign_changes`, a changed ruleset is saved as a generation of its own. Returns the
-    /// generation that is in force.
+    /// `ignores_foreign_changes`, a changed ruleset is saved as a generation of its own. Returns
+    /// the generation that is in force.
     pub(super) fn save_outgoing_generation(
         &mut self,
         recorded: &KernelRuleset,

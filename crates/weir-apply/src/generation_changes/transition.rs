@@ -30,8 +30,8 @@ impl LockedGenerations {
         for mut step in plan_apply_steps(present, wanted) {
             exclude_tables_from_removal(&mut step, &not_restored);
             match (execution.run(&step), &step) {
-                // Another program uses a set of weir: all rules are in force, and the set is left in
-                // place.
+                // Another program uses a set of weir: all rules are in force, and the set is left
+                // in place.
                 (Err(_), ApplyStep::DestroySet { .. }) | (Ok(()), _) => {}
                 // The other tables are still restored.
                 (Err(_), ApplyStep::ReplaceLegacyTable { table })
@@ -77,7 +77,8 @@ impl LockedGenerations {
                 .is_some_and(|id| find_artefact_mark(new) == Some(id))
                 || have_equal_rules(new, text);
             if !is_new {
-                // It was not replaced, or another program changed it in the meantime: it is left unchanged.
+                // It was not replaced, or another program changed it in the meantime: it is left
+                // unchanged.
                 back.legacy_tables.insert(*table, text.clone());
             }
         }

@@ -128,8 +128,8 @@ pub fn is_legacy_table_in_use(table: FamilyTable) -> Result<bool, ApplyOperation
     }
 }
 
-/// The text of a table of legacy iptables, with counters and without comment lines; an empty table if
-/// it is not in use.
+/// The text of a table of legacy iptables, with counters and without comment lines; an empty table
+/// if it is not in use.
 ///
 /// # Errors
 /// If weir is not root, or neither weir nor the tool can read the table.

@@ -2,8 +2,8 @@
 //! (include/uapi/linux/netfilter/nf_tables.h, `NFTA_META_…` and so on).
 //!
 //! nft loads every value into the first register and compares it there. Only the key of a look-up
-//! and the values of a translation use several registers. Registers of 16 bytes have the numbers 1 to 4; the
-//! parts of four bytes that they consist of have the numbers from 8.
+//! and the values of a translation use several registers. Registers of 16 bytes have the numbers 1
+//! to 4; the parts of four bytes that they consist of have the numbers from 8.
 
 use weir_kernel::netlink::attribute::AttributeWriter;
 use weir_kernel::nft_protocol::{

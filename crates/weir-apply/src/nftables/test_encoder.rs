@@ -31,7 +31,8 @@ pub(super) fn push_test(
             }
         }
         Comparand::Masked { mask, wanted } => {
-            // In IPv6, the octet spans the second nibble of the first byte and the first of the second byte.
+            // In IPv6, the octet spans the second nibble of the first byte and the first of the
+            // second byte.
             let shift = if is_tos6 { 4 } else { 0 };
             let [mask, wanted] = [mask, wanted].map(|bits| value.bytes_of(bits << shift));
             push_masked_load(expressions, &value, &mask);

@@ -7,8 +7,8 @@ use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 use crate::ruleset_tools::read_tool_output;
 
-/// The counters of a ruleset that was just read. Tables of nft are listed again with numbers instead
-/// of names, as in manifests.
+/// The counters of a ruleset that was just read. Tables of nft are listed again with numbers
+/// instead of names, as in manifests.
 pub(crate) fn read_counters_in_force(
     present: &KernelRuleset,
 ) -> Result<CountersByLocation, ApplyOperationError> {

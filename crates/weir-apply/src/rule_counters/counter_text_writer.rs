@@ -10,7 +10,8 @@ use super::counter_text_reader::{
 use super::counters_by_location::CountersByLocation;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 
-/// Writes counters into the texts of a ruleset. Counters for places that it does not have are ignored.
+/// Writes counters into the texts of a ruleset. Counters for places that it does not have are
+/// ignored.
 pub(super) fn write_counters(ruleset: &mut KernelRuleset, counters: &CountersByLocation) {
     if counters.is_empty() {
         return;

@@ -1,7 +1,8 @@
-//! The change in progress: `journal.json`, written before the first step and removed after the last.
+//! The change in progress: `journal.json`, written before the first step and removed after the
+//! last.
 //!
-//! It records the generations between which a change leads. It does not record which steps were done:
-//! these follow from the ruleset in the kernel.
+//! It records the generations between which a change leads. It does not record which steps were
+//! done: these follow from the ruleset in the kernel.
 
 use serde::{Deserialize, Serialize};
 use weir_kernel::process::PidWithStartTime;

@@ -47,8 +47,8 @@ impl StateLock {
         let end = Instant::now() + wait;
         wait_for_lock(&state, end)
             .map_err(|()| ApplyOperationError::LockHeld { holder: describe_holder(path) })?;
-        // All ids have the same length, so that readers never see a partial one. If the disk is full,
-        // the next command cannot report this one, which is no reason to fail.
+        // All ids have the same length, so that readers never see a partial one. If the disk is
+        // full, the next command cannot report this one, which is no reason to fail.
         let _ = state.write_all_at(format!("{:<10}\n", std::process::id()).as_bytes(), 0);
         let namespace = File::open(NAMESPACE_FILE)
             .map_err(ApplyOperationError::file("open", NAMESPACE_FILE))?;

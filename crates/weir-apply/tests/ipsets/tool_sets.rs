@@ -30,13 +30,13 @@ impl ToolSets {
         restored.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Loads a text of [`SET_TEXTS`](crate::every_type::SET_TEXTS) by the tool; false if this kernel
-    /// lacks its type, which weir then says, too.
+    /// Loads a text of [`SET_TEXTS`](crate::every_type::SET_TEXTS) by the tool; false if this
+    /// kernel lacks its type, which weir then says, too.
     pub fn restore_if_type_exists(&mut self, text: &str) -> bool {
         let Err(error) = self.try_restore(text) else { return true };
         assert!(error.contains("set type not supported"), "{text}: {error}");
         let refused = load_sets(&mut self.socket, &parse_sets(text)).expect_err("no such type");
-        assert!(refused.to_string().contains("the kernel has no such type of set"), "{refused}");
+        assert!(refused.to_string().contains("the kernel has no such set type"), "{refused}");
         false
     }
 
@@ -58,7 +58,8 @@ pub fn parse_sets(text: &str) -> Vec<IpSet> {
     ipset::parse(text).unwrap_or_else(|errors| panic!("{text}: {errors:?}"))
 }
 
-/// Sets without places in a text, without `forceadd`, and without the seconds that are left of a timeout.
+/// Sets without places in a text, without `forceadd`, and without the seconds that are left of a
+/// timeout.
 pub fn without_places_and_seconds(mut sets: Vec<IpSet>) -> Vec<IpSet> {
     for set in &mut sets {
         set.span = Span::NONE;

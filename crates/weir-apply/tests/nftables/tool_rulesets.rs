@@ -48,7 +48,8 @@ impl ToolRulesets {
         LoadedRuleset { listing: self.list(), objects: read_kernel_objects(&self.namespace) }
     }
 
-    /// Loads a ruleset by the tool, then by weir into an empty namespace: both results, weir's first.
+    /// Loads a ruleset by the tool, then by weir into an empty namespace: both results, weir's
+    /// first.
     pub fn load_both(&mut self, ruleset: &Ruleset) -> (LoadedRuleset, LoadedRuleset) {
         let text = nft::print(ruleset);
         self.load_by_tool(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));

@@ -7,7 +7,8 @@
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_ALIGNMENT_BYTES: usize = 4;
 const NESTED_FLAG: u16 = 0x8000;
-/// The value is a number in network byte order, and says so (`NLA_F_NET_BYTEORDER`); ipset wants it.
+/// The value is a number in network byte order, and says so (`NLA_F_NET_BYTEORDER`); ipset wants
+/// it.
 const NLA_F_NET_BYTEORDER: u16 = 0x4000;
 /// A type without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
 const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;

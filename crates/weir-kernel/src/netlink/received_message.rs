@@ -14,7 +14,8 @@ const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_CAPPED: u16 = 0x100;
 /// Attributes follow a refusal or the end of a dump.
 const NLM_F_ACK_TLVS: u16 = 0x200;
-/// The subsystem of ipset, and the header of its messages (`netfilter`, which this module is below).
+/// The subsystem of ipset, and the header of its messages (`netfilter`, which this module is
+/// below).
 const NFNL_SUBSYS_IPSET: u16 = 6;
 const NFGENMSG_BYTES: usize = 4;
 const NLMSGERR_ATTR_MSG: u16 = 1;

@@ -1,8 +1,8 @@
-//! What the command that generates frames reports of them: `FRAMES.facts`, a name and a number per
-//! line.
+//! Facts of frames, reported by the command that generates them: `FRAMES.facts`, with a name and a
+//! number per line.
 //!
-//! The laboratory knows no firewall, so it does not know what the names mean. The study states
-//! bounds, and a run whose frames are outside of them does not begin.
+//! The laboratory does not interpret the names. A study states bounds for facts, and a run whose
+//! frames violate them is refused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,11 +50,11 @@ fn parse_and_check_frame_facts(
     }
     for (name, bounds) in required {
         match facts.get(name) {
-            None => return Err(format!("the study requires `{name}`, which is not there")),
+            None => return Err(format!("the study requires `{name}`, which is missing")),
             Some(number) if !bounds.contains_value(*number) => {
                 return Err(format!(
                     "`{name}` of the frames is {number}, the study requires {bounds}: the traffic \
-                     is not what the study says"
+                     does not fit the study"
                 ));
             }
             Some(_) => {}
@@ -72,18 +72,18 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_not_what_the_study_says_are_refused() {
+    fn frames_outside_the_bounds_of_the_study_are_refused() {
         let text = "packets 4096\nuser_chain_share 0\n";
         let facts = parse_and_check_frame_facts(text, &required("packets", 1.0)).unwrap();
         assert_eq!(facts["user_chain_share"], 0.0);
         let strangers = parse_and_check_frame_facts(text, &required("user_chain_share", 1.0));
         assert!(strangers.unwrap_err().contains("`user_chain_share` of the frames is 0"));
         let absent = parse_and_check_frame_facts(text, &required("rules", 1.0));
-        assert!(absent.unwrap_err().contains("`rules`, which is not there"));
+        assert!(absent.unwrap_err().contains("`rules`, which is missing"));
     }
 
     #[test]
-    fn a_line_that_is_no_fact_is_named() {
+    fn an_invalid_line_is_named() {
         for line in ["packets", "packets many", "packets inf"] {
             let text = format!("packets 1\n{line}\n");
             let refused = parse_and_check_frame_facts(&text, &BTreeMap::new()).unwrap_err();

@@ -1,8 +1,8 @@
-//! What a study defines otherwise than it did when a run was made.
+//! Comparison of a study's definition with the one at the time of a run.
 //!
 //! A run's folder holds copies of the study and of its subjects. Commands are compared without
-//! their comments and line breaks; texts, titles and bounds may change, because they change nothing
-//! that was measured.
+//! their comments and line breaks; texts, titles and bounds may change, because they do not affect
+//! the measurement.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,7 @@ impl DefinitionAtRun {
         of_today.is_some() && find_claim_test(&self.study, claim_id) == of_today
     }
 
-    /// The parts that a test depends on and that the study now defines otherwise: `ruleset`,
+    /// The parts on which a test depends and which the study now defines differently: `ruleset`,
     /// `traffic`, `subject NAME`.
     pub(super) fn list_changed_parts(
         &self,
@@ -101,7 +101,7 @@ fn is_same_value(first: Option<&toml::Value>, second: Option<&toml::Value>) -> b
             is_same_command(first, second)
         }
         (Some(toml::Value::Table(first)), Some(toml::Value::Table(second))) => {
-            // What packets are expected to hit is checked, and changes nothing that is sent.
+            // Expected hits of packets are only checked; they do not change what is sent.
             let keys: BTreeSet<&String> =
                 first.keys().chain(second.keys()).filter(|key| *key != "hits").collect();
             keys.into_iter().all(|key| is_same_value(first.get(key), second.get(key)))

@@ -1,10 +1,10 @@
 //! The kept runs of a study, and which of them decides a claim.
 //!
-//! The choice does not look at what a run found. Of the runs that measured a claim, those come
-//! first that may decide one at all ([`weir_stats::evidence_limits`]: noise floor, given-up trials,
-//! samples, the study's definition); then the one with the narrowest noise floor, the smallest share
-//! of given-up trials, the narrowest interval; of equals the newest. The numbers of all others are
-//! shown next to it.
+//! The choice does not depend on the results of runs. Of the runs that measured a claim, those
+//! within the limits come first ([`weir_stats::evidence_limits`]: noise floor, given-up trials,
+//! samples, the study's definition); then the one with the narrowest noise floor, the smallest
+//! share of given-up trials, the narrowest interval; of equal ones the newest. The numbers of all
+//! other runs are shown as well.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -30,7 +30,7 @@ pub struct KeptRun {
     pub date: String,
     /// Kernel release of the machine whose rules were measured.
     pub kernel: String,
-    /// How long and how often.
+    /// Duration and number of repetitions.
     pub preset: String,
     /// Its noise floor, its given-up trials and its processor.
     pub quality: RunQuality,
@@ -39,7 +39,7 @@ pub struct KeptRun {
 /// A kept run with its records.
 #[derive(Clone, Debug)]
 pub struct KeptRunRecord {
-    /// What readers see of it.
+    /// Its summary for readers.
     pub run: KeptRun,
     /// Its records.
     pub record: RunRecord,
@@ -90,8 +90,8 @@ fn read_kept_run(folder: &Path, record: RunRecord) -> Result<KeptRunRecord, Stud
             path: folder.join("run.json"),
             line: 1,
             message: format!(
-                "the run is of a processor `{}`, which the name of its folder does not say: name \
-                 it DATE-{cpu}-{}cpu",
+                "the run was made on processor `{}`, which the name of its folder does not contain: \
+                 name it DATE-{cpu}-{}cpu",
                 environment.cpu_model, environment.cores
             ),
         });
@@ -106,7 +106,7 @@ fn read_kept_run(folder: &Path, record: RunRecord) -> Result<KeptRunRecord, Stud
     Ok(KeptRunRecord { run, definition: DefinitionAtRun::read_from_run_folder(folder)?, record })
 }
 
-/// Better runs are less. What they found plays no part.
+/// Orders better runs first, independent of their results.
 fn compare_run_quality(first: &KeptRun, second: &KeptRun) -> Ordering {
     let falls_short = |run: &KeptRun| !run.quality.shortcomings().is_empty();
     falls_short(first)
@@ -122,7 +122,7 @@ fn compare_run_quality(first: &KeptRun, second: &KeptRun) -> Ordering {
         .then_with(|| second.date.cmp(&first.date))
 }
 
-/// What a study without a kept run says of a claim: why it has none, or that there is none.
+/// The evidence for a claim without a kept run: the reason, or that there is no run.
 pub(super) fn evidence_without_run(claim: &Claim) -> ClaimEvidence {
     let status = match claim.test {
         Some(_) => StatementStatus::NotRun,

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// What a referee would say of a statement, or of a claim of it.
+/// An objection to a statement or to one of its claims.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Objection {
-    /// What it is about.
+    /// Its kind.
     pub kind: ObjectionKind,
     /// The claim in `study.toml`; `None` if it is about the statement or the whole study.
     pub claim: Option<String>,
@@ -13,7 +13,7 @@ pub struct Objection {
     pub text: String,
 }
 
-/// What an objection is about.
+/// The kind of an objection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObjectionKind {
@@ -23,9 +23,9 @@ pub enum ObjectionKind {
     GivenUpTrials,
     /// Too few samples.
     FewSamples,
-    /// The interval reaches over a bound.
+    /// The interval contains a bound.
     StraddledBound,
-    /// The study defines what was measured otherwise than it did then.
+    /// The study now defines the measured parts differently than at the time of the run.
     ChangedDefinition,
     /// The test of the claim is newer than the run that decides it.
     TestNewerThanRun,
@@ -33,17 +33,17 @@ pub enum ObjectionKind {
     ContradictingRun,
     /// The claims of one statement rest on several processors.
     SeveralProcessors,
-    /// No kept run has what the test needs.
+    /// No kept run measured what the test needs.
     NotMeasured,
-    /// Nothing in the record proves which rules the packets hit.
+    /// The record does not contain which rules the packets hit.
     UnrecordedTraffic,
-    /// Nothing in the record shows that a subject evaluates its rules.
+    /// The record does not show that a subject evaluates its rules.
     SubjectWithoutObservedEffect,
-    /// The test holds whatever is measured.
+    /// The test holds for any measurement.
     TrueByConstruction,
     /// The bound is so far from the number that the test could not fail.
     TrivialBound,
-    /// Nothing ties the direction of the test to the paper.
+    /// The study does not state the number or direction that the paper reports.
     UnstatedExpectation,
     /// The A/A comparison is missing, in doubt, or decided by another statistic.
     AaComparison,

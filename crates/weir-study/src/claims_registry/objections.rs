@@ -1,8 +1,8 @@
-//! What a referee would object to, computed from the records.
+//! Objections that a referee could raise, computed from the records.
 //!
-//! An objection does not change a status: what keeps a number from deciding is a shortcoming, and
-//! makes a claim undecided. Shortcomings are objections, and so is whatever a reader of a decided
-//! claim should know and could not see.
+//! An objection does not change a status. A shortcoming does: it makes a claim undecided.
+//! Shortcomings are objections too, as is anything that a reader of a decided claim should know but
+//! cannot see.
 
 use weir_stats::aa_test::{AaStatistic, AaTestRecord};
 use weir_stats::trial_selection::{TrialSelection, estimate_block_paired_ratio};
@@ -17,10 +17,10 @@ use super::objection::{Objection, ObjectionKind};
 use super::statement_status::{ClaimEvidence, StatementStatus};
 use crate::loaded_study::LoadedStudy;
 
-/// A bound that is met so many times over decides nothing.
+/// A bound that is exceeded by this factor is trivial.
 const TRIVIAL_BOUND_FACTOR: f64 = 10.0;
 
-/// What a referee would object to in one claim.
+/// The objections to one claim.
 pub(super) fn list_claim_objections(
     loaded: &LoadedStudy,
     claim: &Claim,
@@ -33,13 +33,14 @@ pub(super) fn list_claim_objections(
         found.push(Objection { kind, claim: Some(claim.id.clone()), text });
     };
     if matches!(evidence.status, StatementStatus::NotMeasured | StatementStatus::NotRun) {
-        object(ObjectionKind::NotMeasured, "no kept run has what the test needs".to_owned());
+        object(ObjectionKind::NotMeasured, "no kept run measured what the test needs".to_owned());
     }
     for shortcoming in &evidence.shortcomings {
         object(kind_of_shortcoming(shortcoming), shortcoming.to_string());
     }
     if claim.by == ClaimSource::Paper && claim.expects.is_none() {
-        let text = "`expects` does not say which number or direction the paper has".to_owned();
+        let text =
+            "`expects` does not state the number or direction that the paper reports".to_owned();
         object(ObjectionKind::UnstatedExpectation, text);
     }
     if let Some(text) = find_identical_ratio_sides(loaded, test) {
@@ -62,7 +63,7 @@ pub(super) fn list_claim_objections(
             && factor >= TRIVIAL_BOUND_FACTOR
         {
             let text = format!(
-                "the bound ({}) is met {factor:.0} times over: it could not fail here",
+                "the bound ({}) is exceeded {factor:.0}-fold: the test could not fail here",
                 test.within()
             );
             object(ObjectionKind::TrivialBound, text);
@@ -84,7 +85,7 @@ pub(super) fn list_claim_objections(
         && is_measured_with_frames(test)
         && decisive.record.run.frame_facts.is_empty()
     {
-        let text = "the record does not say which rules the frames hit".to_owned();
+        let text = "the record does not contain which rules the frames hit".to_owned();
         object(ObjectionKind::UnrecordedTraffic, text);
     }
     for text in describe_subjects_without_observed_effect(&decisive.record, test) {
@@ -93,7 +94,7 @@ pub(super) fn list_claim_objections(
     found
 }
 
-/// What a referee would object to in a statement as a whole.
+/// The objections to a statement as a whole.
 pub(super) fn list_statement_objections(evidence: &[ClaimEvidence]) -> Vec<Objection> {
     let mut cpus: Vec<&str> = evidence.iter().filter_map(|one| one.cpu.as_deref()).collect();
     cpus.sort_unstable();
@@ -105,7 +106,7 @@ pub(super) fn list_statement_objections(evidence: &[ClaimEvidence]) -> Vec<Objec
     vec![Objection { kind: ObjectionKind::SeveralProcessors, claim: None, text }]
 }
 
-/// What a referee would object to in the A/A comparison of a study.
+/// The objections to the A/A comparison of a study.
 pub(super) fn list_aa_objections(kept: Option<&AaTestRecord>) -> Vec<Objection> {
     let text = match kept {
         None => "no subject was compared with itself (`weir lab run --aa SUBJECT --keep`)",
@@ -113,7 +114,7 @@ pub(super) fn list_aa_objections(kept: Option<&AaTestRecord>) -> Vec<Objection> 
             "the A/A comparison was decided by Student's t, which decides no claim"
         }
         Some(kept) if !kept.result.passes() => {
-            "a subject compared with itself differs more often than chance explains"
+            "a subject compared with itself differs more often than expected by chance"
         }
         Some(_) => return Vec::new(),
     };
@@ -136,8 +137,8 @@ fn is_overlapping(first: &Estimate, second: &Estimate) -> bool {
     first.lo <= second.hi && second.lo <= first.hi
 }
 
-/// How many times over an interval meets the only bound of `within`; `None` where there are two, or
-/// where a factor means nothing.
+/// The factor by which an interval exceeds the only bound of `within`; `None` if there are two
+/// bounds or a factor is meaningless.
 fn bound_margin_factor(within: &ClaimBounds, estimate: &Estimate) -> Option<f64> {
     match (within.min, within.max) {
         (Some(min), None) if min > 0.0 => Some(estimate.lo / min),
@@ -146,7 +147,7 @@ fn bound_margin_factor(within: &ClaimBounds, estimate: &Estimate) -> Option<f64>
     }
 }
 
-/// Whether both sides of a ratio measure the same at the same place.
+/// The reason if both sides of a ratio measure the same subject at the same point.
 fn find_identical_ratio_sides(loaded: &LoadedStudy, test: &ClaimTest) -> Option<String> {
     let ClaimTest::Ratio { of, to, .. } = test else { return None };
     let subject = |place: &SubjectPoint| loaded.subjects.0.get(&place.subject);
@@ -186,8 +187,8 @@ fn is_measured_with_frames(test: &ClaimTest) -> bool {
     matches!(quantity_of_test(test).trial_kind(), TrialKind::Rate | TrialKind::Paced)
 }
 
-/// Subjects of a test that are not distinguishable from the one without rules, and whose rules
-/// dropped nothing.
+/// Subjects of a test that do not differ from the one without rules, and whose rules dropped no
+/// packets.
 fn describe_subjects_without_observed_effect(record: &RunRecord, test: &ClaimTest) -> Vec<String> {
     let quantity = quantity_of_test(test);
     let places: Vec<&SubjectPoint> = match test {
@@ -216,7 +217,7 @@ fn describe_subjects_without_observed_effect(record: &RunRecord, test: &ClaimTes
         .filter(is_silent)
         .map(|place| {
             format!(
-                "`{}` does not differ from `{}` and its rules dropped nothing: the record does not \
+                "`{}` does not differ from `{}` and its rules dropped no packets: the record does not \
                  show that they were evaluated",
                 place.subject, baseline.name
             )

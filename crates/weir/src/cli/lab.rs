@@ -59,8 +59,8 @@ Example:
   weir lab list --status 'not built yet'
   weir lab list --json | jq '.studies[].items[] | {number, status}'")]
     List(LabListArgs),
-    /// List objections to the statements of studies, computed from the records. Exit status 1 if there
-    /// are any.
+    /// List objections to the statements of studies, computed from the records. Exit status 1 if
+    /// there are any.
     #[command(after_help = "\
 Reports runs that are too noisy to decide, too few samples, intervals that contain a bound, runs that
 contradict each other, frames without recorded facts, subjects without an observed effect, and tests

@@ -52,8 +52,8 @@ pub struct TrafficArgs {
     /// Input and output device of every packet, if the topology determines them: `eth0,eth1`.
     #[arg(long, value_name = "IN,OUT", value_parser = parse_device_pair)]
     pub devices: Option<(String, String)>,
-    /// The pcap file to write; `FILE.verdicts` has one verdict per line, `FILE.facts` has facts such
-    /// as the number of rules that the packets hit.
+    /// The pcap file to write; `FILE.verdicts` has one verdict per line, `FILE.facts` has facts
+    /// such as the number of rules that the packets hit.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: generations of the ruleset
-//! in force.
+//! `weir plan`, `apply`, `confirm`, `rollback`, `history` and `counters`: generations of the
+//! ruleset in force.
 
 use std::path::Path;
 use std::time::Duration;

@@ -67,7 +67,8 @@ fn group_by_claim(objections: &[Objection]) -> BTreeMap<Option<&str>, Vec<&str>>
     groups
 }
 
-/// Number of statements per status, and number of decided ones whose evidence is outside the limits.
+/// Number of statements per status, and number of decided ones whose evidence is outside the
+/// limits.
 fn render_status_summary(entries: &[StudyStatements]) -> String {
     let papers: Vec<(&StudyStatements, &StatementWithStatus)> = entries
         .iter()

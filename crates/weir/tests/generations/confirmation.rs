@@ -38,7 +38,7 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let before = host.saved_rulesets();
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     assert!(!host.is_delivered(5001), "the new ruleset is in force");
     let listing = host.weir_json(&["history", "--json"]);
     assert_eq!(listing["pending"]["generation"], 1, "{listing}");
@@ -48,7 +48,7 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     wait_until("the end of the supervisor", || find_supervisor(&host).is_none());
     assert_eq!(host.saved_rulesets(), before);
     assert!(host.is_delivered(5001));
-    let history = host.run_weir_successfully(&["history"]);
+    let history = host.run_weir(&["history"]);
     assert!(history.contains("it was not confirmed within 5 s"), "{history}");
     let said = host.run_refused_weir(&["confirm", "--console"]);
     assert!(said.contains("no generation waits for its confirmation"), "{said}");
@@ -61,7 +61,7 @@ fn a_supervisor_retries_reading_an_unreadable_journal() {
     }
     let host = FilteringHost::new("unreadable");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "8s"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "8s"]);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
     let (journal, current) = (namespace.join("journal.json"), namespace.join("current.json"));
@@ -123,7 +123,7 @@ fn after_a_kill_of_the_supervisor_the_next_command_rolls_back() {
     }
     let host = FilteringHost::new("supervisor");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     let supervisor = find_supervisor(&host).expect("it runs");
     let (_, status, _) = host.weir(&["status"]);
     assert!(status.contains("s left, then generation 0 is restored\n"), "{status}");
@@ -151,17 +151,17 @@ fn a_confirmation_at_the_console_keeps_the_ruleset_and_ends_the_supervisor() {
     }
     let host = FilteringHost::new("console");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5min"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "5min"]);
     assert!(find_supervisor(&host).is_some());
     let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("generation 1 waits for its confirmation"), "{said}");
     let said = host.run_refused_weir(&["confirm"]);
     assert!(said.contains("this session has no TCP connection from another host"), "{said}");
-    host.run_weir_successfully(&["confirm", "--console"]);
+    host.run_weir(&["confirm", "--console"]);
     wait_until("the end of the supervisor", || find_supervisor(&host).is_none());
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5min"]);
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "5min"]);
+    host.run_weir(&["rollback"]);
     wait_until("the end of the supervisor", || find_supervisor(&host).is_none());
     assert_eq!(host.generation_in_force(), 1);
 }
@@ -223,19 +223,19 @@ fn only_a_connection_opened_after_the_apply_confirms() {
          -A INPUT -p tcp -m tcp --dport 2222 -j DROP\nCOMMIT",
     );
     let blocking = host.compile("blocking", &blocking, "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &blocking, "--confirm", "5min"]);
+    host.run_weir(&["apply", "--artefact", &blocking, "--confirm", "5min"]);
     assert!(server.log_in().is_none(), "the ruleset blocks new connections");
     let said = host.run_refused_weir(&["confirm"]);
     assert!(said.contains("was opened before the ruleset was in force"), "{said}");
     assert!(said.contains("generation 1 is not confirmed"), "{said}");
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
 
     let open = host.compile("open", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &open, "--confirm", "5min"]);
+    host.run_weir(&["apply", "--artefact", &open, "--confirm", "5min"]);
     let said = host.run_refused_weir(&["confirm"]);
     assert!(said.contains("was opened before the ruleset was in force"), "{said}");
     let new_session = server.log_in().expect("the ruleset lets it pass");
-    let said = host.run_weir_successfully(&["confirm"]);
+    let said = host.run_weir(&["confirm"]);
     let peer = new_session[0].local_addr().expect("an address");
     assert!(said.contains(&format!("is confirmed (connection from {peer})")), "{said}");
     drop((old_session, new_session));

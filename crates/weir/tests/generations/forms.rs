@@ -28,11 +28,11 @@ fn each_form_filters_like_its_ruleset_and_a_rollback_restores_the_previous_one()
     let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
     for form in FORMS {
         let words = ["apply", &file, "--to", form, "--packets", "50"];
-        host.run_weir_successfully(&words);
+        host.run_weir(&words);
         assert!(!host.is_delivered(5001), "{form}");
         assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "{form}");
         assert!(host.is_delivered(5002), "{form}");
-        host.run_weir_successfully(&["rollback", "0"]);
+        host.run_weir(&["rollback", "0"]);
         assert_eq!(host.saved_rulesets(), before, "{form}");
         assert!(host.is_delivered(5001) && !host.is_delivered(ALWAYS_DROPPED_PORT), "{form}");
     }
@@ -58,12 +58,12 @@ fn each_form_replaces_any_other_and_a_rollback_restores_it() {
     assert!(after["legacy"].as_u64() > Some(0) && after["nft"].as_u64() > Some(0), "{plan}");
     for [first, _] in &folders {
         for [_, second] in &folders {
-            host.run_weir_successfully(&["apply", "--artefact", first]);
+            host.run_weir(&["apply", "--artefact", first]);
             let with_first = host.saved_rulesets();
             assert!(!host.is_delivered(5001) && host.is_delivered(5002), "{first}");
-            host.run_weir_successfully(&["apply", "--artefact", second]);
+            host.run_weir(&["apply", "--artefact", second]);
             assert!(host.is_delivered(5001) && !host.is_delivered(5002), "{first} to {second}");
-            host.run_weir_successfully(&["rollback"]);
+            host.run_weir(&["rollback"]);
             assert_eq!(host.saved_rulesets(), with_first, "{first} to {second} and back");
         }
     }
@@ -96,8 +96,8 @@ fn during_a_change_of_form_packets_with_equal_verdicts_keep_their_verdict() {
         });
         for [first, _] in &folders {
             for [_, second] in &folders {
-                host.run_weir_successfully(&["apply", "--artefact", first]);
-                host.run_weir_successfully(&["apply", "--artefact", second]);
+                host.run_weir(&["apply", "--artefact", first]);
+                host.run_weir(&["apply", "--artefact", second]);
             }
         }
         is_over.store(true, Ordering::Relaxed);
@@ -120,17 +120,17 @@ fn a_table_absent_from_the_file_keeps_its_rules_and_sets() {
     let file = host.write("both.rules", &both);
     let sets = host.write("own.ipset", "create own hash:ip\nadd own 192.0.2.1\n");
     let words = ["apply", &file, "--ipset", &sets, "--to", "nft", "--packets", "50"];
-    host.run_weir_successfully(&words);
+    host.run_weir(&words);
     assert!(host.tool(&["ipset", "list", "-n"], "").contains("own"));
     let listing = host.nft_listing();
     assert!(listing.contains("weir_nat") && listing.contains("weir_filter"), "{listing}");
     let filter =
         host.write("filter.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
-    host.run_weir_successfully(&["apply", &filter, "--to", "tree", "--packets", "50"]);
+    host.run_weir(&["apply", &filter, "--to", "tree", "--packets", "50"]);
     let listing = host.nft_listing();
     assert!(listing.contains("weir_nat") && !listing.contains("weir_filter"), "{listing}");
     assert!(!host.is_delivered(5001));
-    host.run_weir_successfully(&["rollback", "0"]);
+    host.run_weir(&["rollback", "0"]);
     assert_eq!(host.nft_listing(), "");
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT), "nothing was dropped before weir");
@@ -152,7 +152,7 @@ fn rules_that_weir_cannot_encode_are_loaded_by_the_tool_and_the_plan_says_so() {
     let file = host.write("odd.rules", &unknown);
     let plan = host.weir_json(&["plan", &file, "--to", "linear", "--packets", "50", "--json"]);
     assert_eq!(plan["steps"][0]["tool"], "iptables-legacy-restore", "{plan}");
-    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.run_weir(&["apply", &file, "--to", "linear", "--packets", "50"]);
     assert!(host.tool(&["iptables-legacy-save"], "").contains("osf"));
     assert!(!host.is_delivered(5002));
 }
@@ -178,7 +178,7 @@ fn a_plan_names_the_steps_in_order_and_changes_nothing() {
     assert_eq!(host.saved_rulesets(), before);
     assert!(!host.path("state").exists());
     let dry = ["apply", &file, "--to", "nft", "--packets", "50", "--dry-run"];
-    assert!(host.run_weir_successfully(&dry).contains("step 1      nft transaction"));
+    assert!(host.run_weir(&dry).contains("step 1      nft transaction"));
     assert_eq!(host.saved_rulesets(), before);
 }
 
@@ -222,22 +222,22 @@ fn a_set_created_by_weir_gets_the_elements_of_the_file_and_foreign_sets_are_unch
         let text = format!("create own hash:ip family inet\n{elements}");
         let sets = host.write("own.ipset", &text);
         let words = ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50"];
-        host.run_weir_successfully(&words);
+        host.run_weir(&words);
     };
     apply("add own 192.0.2.1\n");
     assert!(host.is_delivered(5001));
     apply("add own 192.0.2.1\nadd own 127.0.0.1\n");
     assert!(!host.is_delivered(5001), "the set has an element more");
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own\n");
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     assert!(host.is_delivered(5001), "and has it no more");
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "");
     // A set that somebody else created is used with the elements that it has.
     host.tool(&["ipset", "create", "own", "hash:ip"], "");
     apply("add own 127.0.0.1\n");
     assert!(host.is_delivered(5001));
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own\n");
     host.tool(&["ipset", "destroy", "own"], "");
     host.tool(&["ipset", "create", "own", "hash:net"], "");

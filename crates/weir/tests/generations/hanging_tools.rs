@@ -30,8 +30,8 @@ fn weir_with_nft_script(host: &FilteringHost, script: &str) -> Command {
     command
 }
 
-/// A command of weir whose `nft` fails as long as a file is there, if it is to add a table with this
-/// text. Returns the file, and one that has a line for each failure.
+/// A command of weir whose `nft` fails as long as a file is there, if it is to add a table with
+/// this text. Returns the file, and one that has a line for each failure.
 fn weir_with_failing_nft(host: &FilteringHost, text: &str) -> (Command, [String; 2]) {
     let folder = host.path("failing-tools");
     fs::create_dir(&folder).expect("a folder");
@@ -63,7 +63,7 @@ fn a_change_that_hangs_is_undone_at_the_deadline() {
     let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "nft");
     let second =
         host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
-    host.run_weir_successfully(&["apply", "--artefact", &first]);
+    host.run_weir(&["apply", "--artefact", &first]);
     let before = host.nft_listing();
     let mut command = weir_with_nft_script(&host, "sleep 9999");
     let command = command.args(["apply", "--artefact", &second, "--confirm", "5s"]);
@@ -78,7 +78,7 @@ fn a_change_that_hangs_is_undone_at_the_deadline() {
     });
     assert_eq!(host.nft_listing(), before);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "by the ruleset of before");
-    let history = host.run_weir_successfully(&["history"]);
+    let history = host.run_weir(&["history"]);
     assert!(history.contains("rolled back: its apply was interrupted"), "{history}");
 }
 
@@ -90,7 +90,7 @@ fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
     let host = FilteringHost::new("crash-and-rule");
     let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
     let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "nft");
-    host.run_weir_successfully(&["apply", "--artefact", &first]);
+    host.run_weir(&["apply", "--artefact", &first]);
     let rule = "$REAL \"$@\"\niptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP\n\
                 kill -9 $PPID\nexit 0";
     let mut command = weir_with_nft_script(&host, rule);
@@ -102,16 +102,16 @@ fn a_crash_and_a_rule_of_others_lead_back_with_the_rule() {
     assert!(!host.is_delivered(5003), "the rule of others stays");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "and the ruleset of before");
     assert_eq!(host.generation_in_force(), 3, "what is in force is a generation");
-    let history = host.run_weir_successfully(&["history"]);
+    let history = host.run_weir(&["history"]);
     assert!(
         history.contains("saved because another program had changed generation 1"),
         "{history}"
     );
     let said = host.run_refused_weir(&["rollback", "--force"]);
     assert!(said.contains("generation 2 was already rolled back"), "{said}");
-    host.run_weir_successfully(&["rollback", "1"]);
+    host.run_weir(&["rollback", "1"]);
     assert!(host.is_delivered(5003) && !host.is_delivered(ALWAYS_DROPPED_PORT));
-    host.run_weir_successfully(&["rollback", "3"]);
+    host.run_weir(&["rollback", "3"]);
     assert!(!host.is_delivered(5003));
 }
 
@@ -124,7 +124,7 @@ fn a_rollback_that_fails_again_and_again_saves_what_others_changed_once() {
     let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "nft");
     let second =
         host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "linear");
-    host.run_weir_successfully(&["apply", "--artefact", &first]);
+    host.run_weir(&["apply", "--artefact", &first]);
     let (mut command, [broken, tries]) = weir_with_failing_nft(&host, "INPUT-saddr1");
     let command = command.args(["apply", "--artefact", &second, "--confirm", "10s"]);
     assert!(command.status().expect("weir runs").success());
@@ -139,7 +139,7 @@ fn a_rollback_that_fails_again_and_again_saves_what_others_changed_once() {
     fs::remove_file(&broken).expect("it is removed");
     wait_until("the rollback", || host.generation_in_force() == 1);
     assert!(host.is_delivered(5001) && host.is_delivered(5003));
-    let history = host.run_weir_successfully(&["history"]);
+    let history = host.run_weir(&["history"]);
     assert!(
         history.contains("saved because another program had changed generation 2"),
         "{history}"

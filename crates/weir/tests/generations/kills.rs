@@ -53,12 +53,11 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
     host.load_legacy(&rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     let compile = |name: &str, port: u16, (form, is_partial): (&str, bool)| {
         let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]);
-        match is_partial {
-            true => {
-                host.compile(&format!("{name}-partial"), &add_rule_without_nft_form(&rules), form)
-            }
-            false => host.compile(name, &rules, form),
-        }
+        let (suffix, rules) = match is_partial {
+            true => ("-partial", add_rule_without_nft_form(&rules)),
+            false => ("", rules),
+        };
+        host.compile(&format!("{name}{suffix}"), &rules, form)
     };
     let folders: Vec<[String; 2]> =
         FORMS.iter().map(|form| [compile("a", 5001, *form), compile("b", 5002, *form)]).collect();
@@ -66,18 +65,18 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
     let mut below = |limit: usize| random.below(limit);
     let (mut killed, mut kept_old, mut kept_new) = (0, 0, 0);
     let mut longest = Duration::from_millis(300);
-    host.run_weir_successfully(&["apply", "--artefact", &folders[0][0]]);
+    host.run_weir(&["apply", "--artefact", &folders[0][0]]);
     let mut round = 0;
     while killed < KILLS {
         round += 1;
         assert!(round < KILLS * 4, "{killed} of {round} commands were killed");
         let first = &folders[below(FORMS.len())][0];
         let second = &folders[below(FORMS.len())][1];
-        host.run_weir_successfully(&["apply", "--artefact", first, "--wait", "60"]);
+        host.run_weir(&["apply", "--artefact", first, "--wait", "60"]);
         let old = host.generation_in_force();
         let is_rollback = below(3) == 0;
         let (words, expected): (Vec<&str>, _) = if is_rollback {
-            host.run_weir_successfully(&["apply", "--artefact", second, "--wait", "60"]);
+            host.run_weir(&["apply", "--artefact", second, "--wait", "60"]);
             (vec!["rollback", "--wait", "60"], [[false, true], [true, false]])
         } else {
             (vec!["apply", "--artefact", second, "--wait", "60"], [[true, false], [false, true]])
@@ -116,6 +115,6 @@ fn a_killed_command_leaves_the_old_or_the_new_ruleset_and_the_next_one_ends_it()
         assert!(listing["unfinished"].is_null() && listing["pending"].is_null(), "{listing}");
     }
     assert!(kept_old > 5 && kept_new > 0, "{kept_old} old, {kept_new} new of {killed} killed");
-    host.run_weir_successfully(&["rollback", "0", "--wait", "60"]);
+    host.run_weir(&["rollback", "0", "--wait", "60"]);
     assert_eq!(dropped_ports(&host), [false, false]);
 }

@@ -22,7 +22,7 @@ fn a_set_that_others_use_is_left_and_the_deadline_is_met() {
     let sets = host.write("own.ipset", "create own hash:ip family inet\n");
     let words =
         ["apply", &file, "--ipset", &sets, "--to", "tree", "--packets", "50", "--confirm", "5s"];
-    host.run_weir_successfully(&words);
+    host.run_weir(&words);
     let rule = "iptables-legacy -t mangle -A PREROUTING -m set --match-set own src -j DROP";
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "the new ruleset is in force");
@@ -38,7 +38,7 @@ fn a_lock_that_any_user_can_hold_does_not_stop_the_deadline() {
     }
     let host = FilteringHost::new("user-lock");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--confirm", "6s"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--confirm", "6s"]);
     let script = "exec 9</proc/self/ns/net; flock 9; echo locked; cat";
     let mut user = host.command("setpriv");
     user.args(["--reuid=65534", "--clear-groups", "sh", "-c", script]);
@@ -63,13 +63,13 @@ fn a_rollback_after_one_that_weir_made_itself_does_not_go_further_back() {
     let host = FilteringHost::new("twice");
     let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
     let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "tree");
-    host.run_weir_successfully(&["apply", "--artefact", &first]);
-    host.run_weir_successfully(&["apply", "--artefact", &second, "--confirm", "5s"]);
+    host.run_weir(&["apply", "--artefact", &first]);
+    host.run_weir(&["apply", "--artefact", &second, "--confirm", "5s"]);
     wait_until("the rollback", || host.generation_in_force() == 1);
     let said = host.run_refused_weir(&["rollback", "--wait", "60"]);
     assert!(said.contains("generation 2 was already rolled back"), "{said}");
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 1 is in force");
-    host.run_weir_successfully(&["rollback", "0"]);
+    host.run_weir(&["rollback", "0"]);
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
@@ -81,7 +81,7 @@ fn a_rule_that_another_program_adds_during_an_apply_stops_it_and_stays() {
     let host = FilteringHost::new("race");
     let first = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
     let second = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "nft");
-    host.run_weir_successfully(&["apply", "--artefact", &first]);
+    host.run_weir(&["apply", "--artefact", &first]);
     let racer = host.write(
         "nft",
         "#!/bin/sh\ncase \"$*\" in '-f -') iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP;; \
@@ -112,8 +112,8 @@ fn what_could_not_be_restored_is_refused() {
     let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("a rule with a line break"), "{said}");
     host.tool(&["iptables-legacy", "-F"], "");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
     fs::write(namespace.join("1/ruleset/iptables-filter"), "").expect("it is cut");
@@ -122,7 +122,7 @@ fn what_could_not_be_restored_is_refused() {
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "generation 2 is in force");
     // The name of a spare set is reserved for weir.
     host.tool(&["ipset", "create", "own~", "hash:ip"], "");
-    host.run_weir_successfully(&["rollback", "0"]);
+    host.run_weir(&["rollback", "0"]);
     assert_eq!(host.tool(&["ipset", "list", "-n"], ""), "own~\n");
 }
 
@@ -148,6 +148,6 @@ fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     drop(holder.stdin.take());
     holder.wait().expect("it is a child");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }

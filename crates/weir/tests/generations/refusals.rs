@@ -16,7 +16,7 @@ fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
     let host = FilteringHost::new("foreign");
     let one = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
     let two = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5002]), "nft");
-    host.run_weir_successfully(&["apply", "--artefact", &one]);
+    host.run_weir(&["apply", "--artefact", &one]);
     let words = "iptables-legacy -A INPUT -p udp --dport 5003 -j DROP";
     host.tool(&words.split(' ').collect::<Vec<_>>(), "");
     let foreign = host.saved_rulesets();
@@ -28,11 +28,11 @@ fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
     }
     let plan = host.weir_json(&["plan", "--artefact", &two, "--json"]);
     assert!(plan["conflicts"][0].as_str().expect("one").contains("5003"), "{plan}");
-    host.run_weir_successfully(&["apply", "--artefact", &two, "--force"]);
+    host.run_weir(&["apply", "--artefact", &two, "--force"]);
     assert!(!host.is_delivered(5002) && host.is_delivered(5003));
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["rollback"]);
     assert_eq!(host.saved_rulesets(), foreign, "what others changed was kept");
-    host.run_weir_successfully(&["rollback", "1"]);
+    host.run_weir(&["rollback", "1"]);
     assert!(host.is_delivered(5003));
 }
 
@@ -43,7 +43,7 @@ fn a_lock_that_is_held_names_its_holder() {
     }
     let host = FilteringHost::new("lock");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
     let lock = File::open(namespace.join("lock")).expect("the lock");
@@ -112,7 +112,7 @@ fn a_state_that_others_could_have_written_is_refused() {
     assert!(said.contains("state is a symbolic link"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     fs::remove_file(host.path("state")).expect("it is removed");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT), "a folder of root's own is taken");
 }
 
@@ -130,7 +130,7 @@ fn a_missing_tool_is_named_before_anything_changes() {
     assert!(said.contains("nft is not installed: install package nftables"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
     assert_eq!(host.nft_listing(), "");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
@@ -155,8 +155,8 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("has rules of docker in chain DOCKER"), "{said}");
     assert_eq!(host.saved_rulesets(), before);
-    host.run_weir_successfully(&["apply", "--artefact", &folder, "--force"]);
-    host.run_weir_successfully(&["rollback"]);
+    host.run_weir(&["apply", "--artefact", &folder, "--force"]);
+    host.run_weir(&["rollback"]);
     assert_eq!(host.saved_rulesets(), before);
 
     let script = FilteringHost::new("script");
@@ -175,7 +175,7 @@ fn the_state_of_a_namespace_that_is_gone_is_set_aside() {
     }
     let host = FilteringHost::new("aside");
     let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "linear");
-    host.run_weir_successfully(&["apply", "--artefact", &folder]);
+    host.run_weir(&["apply", "--artefact", &folder]);
     assert_eq!(host.generation_in_force(), 1);
     let generations = fs::read_dir(host.path("state/generations")).expect("a folder");
     let namespace = generations.flatten().next().expect("a namespace").path();
