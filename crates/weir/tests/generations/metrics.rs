@@ -83,7 +83,7 @@ fn served_counters_follow_packets_generations_and_changes_by_others() {
 
     let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
     for (form, sent) in [("nft", 1), ("ipset", 2), ("tree", 3)] {
-        host.run_weir_successfully(&["apply", &file, "--to", form, "--packets", "50"]);
+        host.run_weir(&["apply", &file, "--to", form, "--packets", "50"]);
         assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
         let text = server.scrape();
         assert_eq!(sample(&text, &first_rule("packets")), Some(f64::from(sent)), "{form}: {text}");
@@ -112,9 +112,9 @@ fn a_served_rule_is_named_by_its_number_or_by_its_content() {
     let host = FilteringHost::new("metrics-key");
     let print = |ports: &[u16], key: &str| {
         let file = host.write("a.rules", &rules_dropping_udp_ports(ports));
-        host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
+        host.run_weir(&["apply", &file, "--to", "linear", "--packets", "50"]);
         let words = ["counters", "--format", "prometheus", "--key", key];
-        let text = host.run_weir_successfully(&words);
+        let text = host.run_weir(&words);
         let is_rule = |line: &&str| line.starts_with("weir_rule_packets_total{");
         text.lines().filter(is_rule).map(str::to_owned).collect::<Vec<String>>()
     };
@@ -152,7 +152,7 @@ fn the_file_for_node_exporter_is_written_again_and_again() {
     }
     let host = FilteringHost::new("metrics-file");
     let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    host.run_weir_successfully(&["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.run_weir(&["apply", &file, "--to", "linear", "--packets", "50"]);
     let prom = host.path("weir.prom");
     let words = ["--textfile", prom.to_str().expect("UTF-8"), "--interval", "1s"];
     let _server = MetricsServer::start(&host, &words);
