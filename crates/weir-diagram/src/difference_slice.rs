@@ -13,7 +13,7 @@
 //!
 //! **Why comparing the slices is comparing the rulesets.** A region belongs to a table at a hook,
 //! its *stage*. Seen from another stage, it has only the tests of fields that no rule in between
-//! writes ([`DifferenceSlicer::region_seen_from`]). As long as a packet is in a region as seen from
+//! writes ([`RelevantRuleSelector::region_seen_from`]). As long as a packet is in a region as seen from
 //! each stage that it reaches, it meets all rules that it matches, since those are kept. Once it is
 //! in none, it is in no region when it reaches a stage with changed rules, because no rule writes
 //! the fields that exclude it. Both rulesets then treat it alike, and so do both slices, which keep
@@ -65,7 +65,7 @@ pub(crate) fn slice_to_difference<'f>(
     }
     let rulesets = [sides[0].ruleset()?, sides[1].ruleset()?];
     let mut slicer =
-        DifferenceSlicer { family, sides, tables: Vec::new(), changed_rules: Vec::new() };
+        RelevantRuleSelector { family, sides, tables: Vec::new(), changed_rules: Vec::new() };
     for name in TableName::ALL {
         let tables = rulesets.map(|ruleset| ruleset.table(&name));
         // The table itself may do something: nat translates packets of known connections.
@@ -115,7 +115,8 @@ struct TableSide<'f> {
     leads_to_change: Vec<bool>,
 }
 
-struct DifferenceSlicer<'s, 'f> {
+/// Selects the rules that may match a packet of the difference.
+struct RelevantRuleSelector<'s, 'f> {
     family: Family,
     sides: &'s [ComparedRuleset<'f>; 2],
     tables: Vec<(TableName, TablePair<'f>)>,
@@ -339,7 +340,7 @@ fn add_base_tests(region: &mut RegionTests, rule: &Rule, family: Family) {
     }
 }
 
-impl<'f> DifferenceSlicer<'_, 'f> {
+impl<'f> RelevantRuleSelector<'_, 'f> {
     fn table_pair(&self, name: TableName) -> Option<&TablePair<'f>> {
         self.tables.iter().find(|(table, _)| *table == name).map(|(_, pair)| pair)
     }

@@ -50,7 +50,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-mod agreement;
+mod agreement_tests;
 mod aligned_rules;
 mod assumed_answers;
 mod balanced_merge;
@@ -80,9 +80,9 @@ mod ipv4_fragment_drops;
 mod journey;
 mod lockstep;
 #[cfg(test)]
-mod lockstep_agreement;
+mod lockstep_agreement_tests;
 #[cfg(test)]
-mod lockstep_ipset_agreement;
+mod lockstep_ipset_agreement_tests;
 mod lockstep_proof;
 mod lockstep_rules;
 mod lockstep_section_diagrams;
@@ -110,12 +110,12 @@ mod rule_field_use;
 mod ruleset_slice;
 mod same_rule_tests;
 #[cfg(test)]
-mod sequence_agreement;
+mod sequence_agreement_tests;
 mod sequence_build;
 mod sequence_comparison;
 mod set_match_options;
 #[cfg(test)]
-mod slice_agreement;
+mod slice_agreement_tests;
 mod sorted_ipset_elements;
 mod stateful_branches;
 mod stateful_test_id;

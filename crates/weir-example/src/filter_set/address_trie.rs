@@ -10,18 +10,18 @@ use weir_random::Rng;
 pub(super) struct AddressTrie {
     seed: u64,
     /// For each octet, the share of prefixes with two continuations.
-    branch_percents: [u64; 4],
+    two_child_percent_of_octet: [u64; 4],
 }
 
 impl AddressTrie {
     /// `growth`: percent points by which prefixes longer than 8 branch more often, for sets that
     /// need more addresses, for each factor of two.
     pub(super) fn new(seed: u64, purpose: &str, branch: [u64; 4], growth: u32) -> AddressTrie {
-        let mut branch_percents = branch;
-        for percent in &mut branch_percents[1..] {
+        let mut two_child_percent_of_octet = branch;
+        for percent in &mut two_child_percent_of_octet[1..] {
             *percent = (*percent + 2 * u64::from(growth)).min(95);
         }
-        AddressTrie { seed: Rng::for_purpose(seed, purpose).next_u64(), branch_percents }
+        AddressTrie { seed: Rng::for_purpose(seed, purpose).next_u64(), two_child_percent_of_octet }
     }
 
     /// An address of the trie down to `len`, at most 32, bits; later bits are 0.
@@ -32,7 +32,7 @@ impl AddressTrie {
             let node = u64::from(address) << 8 | u64::from(level);
             let hash = Rng::new(self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64();
             let is_usual_bit_set = hash >> 63 == 1;
-            let branches = hash % 100 < self.branch_percents[level as usize / 8];
+            let branches = hash % 100 < self.two_child_percent_of_octet[level as usize / 8];
             let usual_percent = 50 + (hash >> 32) as usize % 40;
             let is_usual = !branches || random.chance_percent(usual_percent);
             if is_usual == is_usual_bit_set {

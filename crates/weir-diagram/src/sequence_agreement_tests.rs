@@ -7,7 +7,7 @@ use weir_semantics::JourneyKind;
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
 
-use crate::agreement::{IPSET_SAVE_TEXT, generate_random_ruleset};
+use crate::agreement_tests::{IPSET_SAVE_TEXT, generate_random_ruleset};
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, DiagramSizeAndSteps,

@@ -8,7 +8,7 @@ use weir_partition::Prefix;
 use weir_semantics::JourneyKind;
 use weir_testkit::random_ruleset::TestRng;
 
-use crate::agreement::generate_random_ruleset;
+use crate::agreement_tests::generate_random_ruleset;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, DiagramSizeAndSteps,
@@ -16,8 +16,8 @@ use crate::comparison_types::{
 };
 use crate::lockstep_proof::LockstepResults;
 use crate::packet_space::PacketSpaceBasis;
-use crate::sequence_agreement::parse_firewall_if_valid;
-use crate::slice_agreement::add_base_tests;
+use crate::sequence_agreement_tests::parse_firewall_if_valid;
+use crate::slice_agreement_tests::add_base_tests;
 use crate::variable_layout::VariableOrder;
 
 /// Prefixes of children, of sources and of destinations: some are in others.

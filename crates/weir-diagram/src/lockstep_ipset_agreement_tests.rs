@@ -12,10 +12,10 @@ use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareOptions, ComparedPath, DiagramSizeAndSteps, StatefulTestPairing,
 };
-use crate::lockstep_agreement::{LockstepCounts, change_a_rule, compare_all_paths};
+use crate::lockstep_agreement_tests::{LockstepCounts, change_a_rule, compare_all_paths};
 use crate::lockstep_proof::LockstepResults;
 use crate::packet_space::PacketSpaceBasis;
-use crate::sequence_agreement::parse_firewall_if_valid;
+use crate::sequence_agreement_tests::parse_firewall_if_valid;
 
 /// A firewall of rules of FORWARD and sets.
 fn firewall(rules: &[String], sets: &str) -> Firewall {

@@ -6,7 +6,7 @@ use weir_model::{Family, Firewall, Ruleset};
 use weir_semantics::{JourneyKind, Verdict};
 use weir_testkit::random_ruleset::TestRng;
 
-use crate::agreement::generate_random_ruleset;
+use crate::agreement_tests::generate_random_ruleset;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::compared_ruleset::ComparedRuleset;
 use crate::comparison_types::{
@@ -15,7 +15,7 @@ use crate::comparison_types::{
 };
 use crate::difference_slice::slice_to_difference;
 use crate::packet_space::PacketSpaceBasis;
-use crate::sequence_agreement::{edit_ruleset, parse_firewall_if_valid};
+use crate::sequence_agreement_tests::{edit_ruleset, parse_firewall_if_valid};
 use crate::variable_layout::VariableOrder;
 
 /// Tests by which packets of a difference are told from others.
