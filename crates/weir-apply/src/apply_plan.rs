@@ -16,7 +16,7 @@ use crate::generation_changes::{
 };
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset, list_chain_names};
 use crate::state_store::{Journal, StateStore};
-use crate::step_execution::choose_legacy_load_method;
+use crate::step_execution::tool_of_step;
 
 /// The plan of an apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -140,18 +140,7 @@ fn describe_journal(journal: &Journal) -> String {
 }
 
 fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
-    let (tool, reason) = match &step {
-        ApplyStep::ReplaceLegacyTable { table } => {
-            let path = choose_legacy_load_method(*table, &wanted.legacy_tables[table]);
-            (path.tool(table.family), path.reason().map(str::to_owned))
-        }
-        ApplyStep::AddNftCopies { .. }
-        | ApplyStep::ReplaceNftTables { .. }
-        | ApplyStep::RecreateNftTables { .. }
-        | ApplyStep::RemoveNftTables { .. }
-        | ApplyStep::RemoveNftCopies { .. } => (Some("nft"), None),
-        _ => (Some("ipset"), None),
-    };
+    let (tool, reason) = tool_of_step(&step, wanted);
     PlannedStep { description: step.to_string(), step, tool, reason }
 }
 

@@ -77,6 +77,30 @@ pub fn choose_legacy_load_method(table: FamilyTable, text: &str) -> LegacyLoadMe
     }
 }
 
+/// The tool that executes a step, and why it is needed where weir could do without; no tool if weir
+/// executes the step itself.
+pub(crate) fn tool_of_step(
+    step: &ApplyStep,
+    wanted: &KernelRuleset,
+) -> (Option<&'static str>, Option<String>) {
+    match step {
+        ApplyStep::ReplaceLegacyTable { table } => {
+            let method = choose_legacy_load_method(*table, &wanted.legacy_tables[table]);
+            (method.tool(table.family), method.reason().map(str::to_owned))
+        }
+        ApplyStep::AddNftCopies { .. }
+        | ApplyStep::ReplaceNftTables { .. }
+        | ApplyStep::RecreateNftTables { .. }
+        | ApplyStep::RemoveNftTables { .. }
+        | ApplyStep::RemoveNftCopies { .. } => (Some("nft"), None),
+        ApplyStep::DestroySpareSet { .. }
+        | ApplyStep::CreateSet { .. }
+        | ApplyStep::FillSpareSet { .. }
+        | ApplyStep::SwapSet { .. }
+        | ApplyStep::DestroySet { .. } => (Some("ipset"), None),
+    }
+}
+
 /// The context in which steps are executed.
 pub(crate) struct StepExecution<'r> {
     /// The ruleset in force when the steps begin: a table that differs at the time of its step was

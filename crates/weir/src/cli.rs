@@ -198,7 +198,7 @@ Example:
     Diff(DiffArgs),
     /// Test a ruleset against a policy: packets and regions with the verdicts that they must have.
     #[command(after_help = "\
-A policy has a test a line; an indented line continues the one above, # begins a comment:
+A policy has one test per line; an indented line continues the one above, # begins a comment:
   \"web is open\" accept all iif wan0 oif dmz0 ip daddr 192.168.20.5 tcp dport { 80, 443 }
   drop packet iif wan0 ip saddr 198.51.100.7 ip daddr 203.0.113.20 tcp dport 22
 
@@ -296,8 +296,8 @@ Example:
     #[command(after_help = "\
 Metrics: packets and bytes of the rules and policies of the files that were applied, whatever their
 form; the generation in force and how long its apply took; elements of ipsets; entries of the
-connection tracking table. weir_counters_readable is 0 if somebody else changed the ruleset: there
-are no rule counters then.
+connection tracking table. weir_counters_readable is 0, and there are no rule counters, if nothing
+was applied, the ruleset is being changed, or another program changed it.
 
 Anybody who can connect to the address can read the metrics: 127.0.0.1 is this host alone.
 
@@ -311,7 +311,7 @@ Example:
     /// Run studies and show their results.
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Show which firewalls run here, whose they are, and in which order packets meet them.
+    /// Show which firewalls run here, whose they are, and in which order packets traverse them.
     #[command(after_help = "\
 Tables of legacy iptables, of iptables-nft and of nftables, ipsets, XDP programs, tc filters, BPF
 programs at netfilter hooks. Looking changes nothing: no module is loaded and no table created. What

@@ -27,7 +27,7 @@ use crate::state_store::{
     ConfirmationDeadline, GenerationKind, GenerationOutcome, GenerationRecord, Journal,
     JournalOperation, JournalStage, SourceFile,
 };
-use crate::step_execution::choose_legacy_load_method;
+use crate::step_execution::tool_of_step;
 
 /// The artefact to apply, and how.
 #[derive(Clone, Debug)]
@@ -381,17 +381,7 @@ fn check_required_tools(
 ) -> Result<(), ApplyOperationError> {
     let mut tools: Vec<&str> = Vec::new();
     for step in steps {
-        let tool = match step {
-            ApplyStep::ReplaceLegacyTable { table } => {
-                choose_legacy_load_method(*table, &wanted.legacy_tables[table]).tool(table.family)
-            }
-            ApplyStep::AddNftCopies { .. }
-            | ApplyStep::ReplaceNftTables { .. }
-            | ApplyStep::RecreateNftTables { .. }
-            | ApplyStep::RemoveNftTables { .. }
-            | ApplyStep::RemoveNftCopies { .. } => Some("nft"),
-            _ => Some("ipset"),
-        };
+        let (tool, _) = tool_of_step(step, wanted);
         tools.extend(tool.filter(|tool| !tools.contains(tool)));
     }
     for tool in tools {

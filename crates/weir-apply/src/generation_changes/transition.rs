@@ -94,6 +94,13 @@ fn exclude_tables_from_removal(step: &mut ApplyStep, not_restored: &[FamilyTable
         | ApplyStep::RecreateNftTables { removed: tables, .. } => {
             tables.retain(|table| !not_restored.contains(table));
         }
-        _ => {}
+        ApplyStep::DestroySpareSet { .. }
+        | ApplyStep::CreateSet { .. }
+        | ApplyStep::FillSpareSet { .. }
+        | ApplyStep::AddNftCopies { .. }
+        | ApplyStep::ReplaceLegacyTable { .. }
+        | ApplyStep::ReplaceNftTables { .. }
+        | ApplyStep::SwapSet { .. }
+        | ApplyStep::DestroySet { .. } => {}
     }
 }

@@ -207,7 +207,7 @@ pub struct ServeArgs {
     /// Answer GET /metrics on this address: 127.0.0.1:9640, [::]:9640.
     #[arg(long, value_name = "ADDRESS:PORT", group = "output")]
     pub metrics: Option<SocketAddr>,
-    /// Write the metrics to this file again and again, for the textfile collector of node_exporter.
+    /// Write the metrics to this file at each --interval, for the textfile collector of node_exporter.
     #[arg(long, value_name = "FILE.prom", group = "output")]
     pub textfile: Option<PathBuf>,
     /// How often --textfile is written.
