@@ -82,6 +82,9 @@ pub(crate) fn do_prerouting_rules_see_fragments(
     family == Family::V4 && !options.conntrack_in_use && met() && !rulesets().any(defragments)
 }
 
+/// Bits that a change may alter before a test is evaluated: a packet is tried for each of so many.
+const ALTERATIONS_TRIED_MAX: usize = 128;
+
 impl<'f> ComparedPair<'f> {
     /// Whether a match of some rule writes the packet's mark: no effect shows it.
     fn has_mark_writing_match(&self) -> bool {
@@ -261,10 +264,26 @@ impl<'f> ComparedPair<'f> {
         after: DiagramRef,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         let possible = context.space.store.and(differ, context.space.possible_packets)?;
-        let witness = context.witness(possible);
-        let Some((difference, verdicts)) = self.reproduce_witness(&witness) else {
+        let mut witness = context.witness(possible);
+        let mut reproduced = self.reproduce_witness(&witness);
+        let mut has_tests_after_changes = false;
+        if reproduced.is_none() {
             // The packets that two translations or changes lead to may be the same one.
-            if witness.assumptions.iter().any(Assumption::is_about_changed_packet) {
+            let [a, b] = [before, after].map(|side| context.space.store.and(possible, side));
+            let alterations = context.list_alterations_before_stateful_tests([a?, b?])?;
+            has_tests_after_changes = alterations.is_some();
+            for altered in alterations.into_iter().flatten().take(ALTERATIONS_TRIED_MAX) {
+                let among = context.space.store.and(altered, possible)?;
+                if reproduced.is_none() && among != DiagramRef::ZERO {
+                    witness = context.witness(among);
+                    reproduced = self.reproduce_witness(&witness);
+                }
+            }
+        }
+        let Some((difference, verdicts)) = reproduced else {
+            if has_tests_after_changes
+                || witness.assumptions.iter().any(Assumption::is_about_changed_packet)
+            {
                 let why = "they differ only if a test that is evaluated twice on one packet gives \
                            different results";
                 return Ok(Ok(ComparisonVerdict::Undecided { why: why.to_owned() }));

@@ -52,6 +52,7 @@
 #[cfg(test)]
 mod agreement_tests;
 mod aligned_rules;
+mod altered_packets;
 mod assumed_answers;
 mod balanced_merge;
 mod cell_ipsets;

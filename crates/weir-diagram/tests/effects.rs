@@ -438,3 +438,13 @@ fn set_value_lookups_see_the_packet_as_earlier_rules_modified_it() {
     // If the set has no such element, the mark is unchanged.
     assert!(!same_behind("-A FORWARD -j MARK --set-xmark 0x1/0xffffffff\n"));
 }
+
+#[test]
+fn a_test_that_sees_a_restored_mark_differs_only_for_marked_connections() {
+    let restore = "-A PREROUTING -p tcp -j CONNMARK --restore-mark\n";
+    let unknown = "-A PREROUTING -m unknown --option -j CONNMARK --restore-mark\n";
+    let [first, last] = [format!("{restore}{unknown}"), format!("{unknown}{restore}")];
+    assert!(equal("mangle", &first, &first));
+    assert!(!equal("mangle", &first, &last));
+    assert!(!equal("mangle", &last, &first));
+}

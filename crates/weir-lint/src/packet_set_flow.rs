@@ -18,16 +18,19 @@
 //! cover or overlap a box one after another, and each question ends with the first ones that answer
 //! it.
 
+mod first_covering_rules;
 mod outcome_after_rule_removal;
 mod overlap_index;
 #[cfg(test)]
 mod work_growth;
 
-use std::cell::{Cell as Counter, OnceCell};
+use std::cell::{Cell as Counter, OnceCell, RefCell};
+use std::ops::Range;
 
 use weir_model::{Chain, ChainGraph, ChainJump, Field, Firewall, Rule, Ruleset, Table, Target};
 use weir_partition::{BoxLowering, HyperRect, RulePacketBoxes};
 
+use self::first_covering_rules::{FirstCoveringRules, SearchAbandoned, list_boxes_of_rule};
 pub(crate) use self::outcome_after_rule_removal::Decider;
 use self::overlap_index::OverlapIndex;
 
@@ -71,6 +74,8 @@ pub(crate) struct PacketSetFlow<'a> {
     overlap_indexes: Vec<OnceCell<OverlapIndex>>,
     /// By chain, those that may take packets away from others; none if these are all.
     packet_removing_rule_indexes: Vec<OnceCell<Option<OverlapIndex>>>,
+    /// By chain.
+    first_covering_rules: Vec<RefCell<FirstCoveringRules>>,
     decided_boxes: Vec<OnceCell<Vec<HyperRect>>>,
     /// Nothing can be concluded: a target may do anything, or jumps form a loop.
     has_loop_or_unknown_target: bool,
@@ -112,6 +117,7 @@ impl<'a> PacketSetFlow<'a> {
             packet_removing_rule_indexes: (0..table.chains.len())
                 .map(|_| OnceCell::new())
                 .collect(),
+            first_covering_rules: table.chains.iter().map(|_| RefCell::default()).collect(),
             decided_boxes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
             has_loop_or_unknown_target: opaque,
             examined_box_counter: Counter::new(0),
@@ -152,10 +158,10 @@ impl<'a> PacketSetFlow<'a> {
         let cells = &self.rule_packet_boxes(at).matched_boxes;
         let search = self.packet_removing_rule_index(at.0).rules_overlapping(
             cells,
-            0,
+            0..at.1,
             &self.examined_box_counter,
         );
-        let rules: Vec<usize> = search.take_while(|rule| *rule < at.1).collect();
+        let rules: Vec<usize> = search.collect();
         if self.is_over_budget_counting_boxes(rules.len()) {
             return Vec::new();
         }
@@ -195,15 +201,16 @@ impl<'a> PacketSetFlow<'a> {
         if self.has_loop_or_unknown_target || self.is_over_budget() {
             return None;
         }
-        let reach = self.rule_packet_boxes(at);
-        let hot = reach.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell);
-        let cells: Vec<HyperRect> =
-            reach.matched_boxes.iter().chain(hot).chain(&reach.stateful_boxes).cloned().collect();
-        if cells.len() > MAX_BOXES_PER_SET {
+        let cells = list_boxes_of_rule(self.rule_packet_boxes(at));
+        if cells.size_hint().0 > MAX_BOXES_PER_SET {
             return None;
         }
         let mut by = Vec::new();
-        self.are_boxes_decided_before_rule(at, cells, 0, &mut by).then(|| {
+        let left = cells.enumerate().flat_map(|(number, cell)| {
+            self.subtract_earlier_rules(at, cell.clone(), Some(number), &mut by)
+        });
+        let left = left.collect();
+        self.are_boxes_left_to_rule_decided(at, left, 0, &mut by).then(|| {
             by.sort_unstable();
             by.dedup();
             by
@@ -218,8 +225,19 @@ impl<'a> PacketSetFlow<'a> {
         depth: usize,
         by: &mut Vec<RulePosition>,
     ) -> bool {
-        let left: Vec<HyperRect> =
-            cells.into_iter().flat_map(|cell| self.subtract_earlier_rules(at, cell, by)).collect();
+        let left = cells.into_iter();
+        let left = left.flat_map(|cell| self.subtract_earlier_rules(at, cell, None, by)).collect();
+        self.are_boxes_left_to_rule_decided(at, left, depth, by)
+    }
+
+    /// The same for packets that no earlier rule of its chain decides.
+    fn are_boxes_left_to_rule_decided(
+        &self,
+        at: RulePosition,
+        left: Vec<HyperRect>,
+        depth: usize,
+        by: &mut Vec<RulePosition>,
+    ) -> bool {
         if left.is_empty() {
             return true;
         }
@@ -249,29 +267,32 @@ impl<'a> PacketSetFlow<'a> {
             .then_some(both)
     }
 
-    /// What is left of a cell when it arrives at a rule from the head of its chain.
+    /// What is left of a cell when it arrives at a rule from the head of its chain. It is the box
+    /// of the rule with this number, or part of the boxes of other rules.
     fn subtract_earlier_rules(
         &self,
         at: RulePosition,
         cell: HyperRect,
+        box_number: Option<usize>,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
-        let index = self.packet_removing_rule_index(at.0);
-        let covering = index.rules_covering(&cell, &self.examined_box_counter);
-        for rule in covering.take_while(|rule| *rule < at.1) {
-            let rule = (at.0, rule);
-            if self.is_over_budget_counting_boxes(1) {
-                return vec![cell];
-            }
-            if self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| taken.covers(&cell)) {
-                by.push(rule);
+        let covering = self.first_covering_rules[at.0].borrow_mut().find_or_search(
+            &self.packet_boxes_of_rules[at.0],
+            (&cell, at.1, box_number),
+            |rules| self.find_first_covering_rule(at.0, &cell, rules),
+        );
+        match covering {
+            Ok(None) => {}
+            Ok(Some(rule)) => {
+                by.push((at.0, rule));
                 return Vec::new();
             }
+            Err(SearchAbandoned) => return vec![cell],
         }
+        let index = self.packet_removing_rule_index(at.0);
         let mut left = vec![cell.clone()];
-        let overlapping =
-            index.rules_overlapping(std::slice::from_ref(&cell), 0, &self.examined_box_counter);
-        for rule in overlapping.take_while(|rule| *rule < at.1) {
+        let cells = std::slice::from_ref(&cell);
+        for rule in index.rules_overlapping(cells, 0..at.1, &self.examined_box_counter) {
             let rule = (at.0, rule);
             let mut cut = false;
             self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| {
@@ -289,6 +310,26 @@ impl<'a> PacketSetFlow<'a> {
             }
         }
         if left.len() > MAX_BOXES_PER_SET { vec![cell] } else { left }
+    }
+
+    /// The first of some rules of a chain that removes all packets of a box.
+    fn find_first_covering_rule(
+        &self,
+        chain: usize,
+        cell: &HyperRect,
+        rules: Range<usize>,
+    ) -> Result<Option<usize>, SearchAbandoned> {
+        let index = self.packet_removing_rule_index(chain);
+        for rule in index.rules_covering(cell, rules, &self.examined_box_counter) {
+            if self.is_over_budget_counting_boxes(1) {
+                return Err(SearchAbandoned);
+            }
+            let at = (chain, rule);
+            if self.visit_boxes_removed_by_rule(at, cell, &mut |taken| taken.covers(cell)) {
+                return Ok(Some(rule));
+            }
+        }
+        Ok(None)
     }
 
     /// Reports what each rule certainly removes from a box, until `done` returns true; returns

@@ -114,7 +114,7 @@ impl CodeAxis {
 }
 
 /// A set of numbers below 256.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CodeSet([u128; 2]);
 
 impl CodeSet {
@@ -152,6 +152,14 @@ impl CodeSet {
         CodeSet([!self.0[0], !self.0[1]])
     }
 
+    /// A bit for each number modulo 64 that is in it. What two sets have in common they still have
+    /// then, and a set within another still is.
+    #[inline]
+    pub fn folded_bits(self) -> u64 {
+        let fold = |bits: u128| bits as u64 | (bits >> 64) as u64;
+        fold(self.0[0]) | fold(self.0[1])
+    }
+
     /// Whether one of them is in it; never for a number above 255.
     pub fn contains(self, code: usize) -> bool {
         code < 256 && self.0[code / 128] >> (code % 128) & 1 == 1
@@ -186,7 +194,7 @@ pub mod header_code {
 }
 
 /// A box of packets. Large rulesets have millions of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HyperRect {
     address_spans: [Interval; ADDRESS_AXIS_COUNT],
     /// Of the other axes.

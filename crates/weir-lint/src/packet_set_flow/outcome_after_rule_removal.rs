@@ -84,7 +84,7 @@ impl PacketSetFlow<'_> {
         let mut by = Vec::new();
         let hot = reach.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell.clone());
         let hot: Vec<HyperRect> =
-            hot.flat_map(|cell| self.subtract_earlier_rules(at, cell, &mut by)).collect();
+            hot.flat_map(|cell| self.subtract_earlier_rules(at, cell, None, &mut by)).collect();
         let deciders = RefCell::new(BTreeSet::new());
         let drop = OutcomeSweepContext {
             required: RequiredOutcome::DecidedByTarget(&Target::Drop),
@@ -154,8 +154,9 @@ impl PacketSetFlow<'_> {
         });
         let end = from + near.count();
         let cells = cells.to_vec();
+        let rules = end..self.packet_boxes_of_rules[chain].len();
         let search = move || {
-            self.overlap_index(chain).rules_overlapping(&cells, end, &self.examined_box_counter)
+            self.overlap_index(chain).rules_overlapping(&cells, rules, &self.examined_box_counter)
         };
         (from..end).chain(std::iter::once_with(search).flatten())
     }

@@ -7,195 +7,183 @@
 //!
 //! Boxes that leave different fields open are in different trees. In one tree, a box that leaves a
 //! field open would widen the bounds of every node above it.
+//!
+//! A box has hundreds of bytes, and a list of ports has many boxes. The tree has copies of what
+//! distinguishes them ([`index_axes`]): a few numbers next to each other, by which a leaf also
+//! selects its boxes.
+
+mod index_axes;
 
 use std::cell::Cell as Counter;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
 
-use weir_model::Field;
-use weir_partition::{CodeAxis, CodeSet, HyperRect, Interval, RulePacketBoxes};
+use weir_partition::{HyperRect, RulePacketBoxes};
 
-/// The numbers that large rulesets differ in.
-const INDEXED_FIELDS: [Field; 6] =
-    [Field::Saddr, Field::Daddr, Field::Dport, Field::Sport, Field::Proto, Field::SourceMac];
-/// The sets of few values that they differ in.
-const INDEXED_CODE_AXES: [CodeAxis; 3] = [CodeAxis::HeaderPresence, CodeAxis::Iif, CodeAxis::Oif];
+use self::index_axes::{BoundsList, IndexAxes};
+use super::first_covering_rules::list_boxes_of_rule;
+
 /// Boxes below a node without children.
 const MAX_BOXES_PER_LEAF: usize = 8;
+/// Boxes that represent the others of a node when it is divided.
+const MAX_SAMPLED_BOXES: usize = 64;
 
 /// The rules of a chain by their boxes.
 pub(super) struct OverlapIndex {
+    axes: IndexAxes,
     nodes: Vec<BoundsNode>,
+    /// Of each node.
+    node_bounds: BoundsList,
     /// The root of each tree.
     roots: Vec<usize>,
-    /// The rules of all leaves.
+    /// The rules of all leaves, one for each of their boxes.
     leaf_rules: Vec<usize>,
+    /// The boxes of all leaves.
+    leaf_bounds: BoundsList,
 }
-
-/// The indexed fields of a box, or of the smallest box around some.
-#[derive(Clone)]
-struct IndexedBounds {
-    intervals: [Interval; INDEXED_FIELDS.len()],
-    code_sets: [CodeSet; INDEXED_CODE_AXES.len()],
-}
-
-/// A box, and the rule that it is of.
-type BoxOfRule<'b> = (&'b HyperRect, usize);
 
 struct BoundsNode {
-    bounds: IndexedBounds,
     lowest_rule: usize,
     highest_rule: usize,
-    children_or_rules: BoundsNodeContent,
+    children_or_boxes: BoundsNodeContent,
 }
 
 enum BoundsNodeContent {
     Children(usize, usize),
-    /// A range of the rules of leaves.
-    Rules(usize, usize),
+    /// A range of the boxes of leaves.
+    Boxes(usize, usize),
 }
 
-impl IndexedBounds {
-    fn of_box(cell: &HyperRect) -> IndexedBounds {
-        IndexedBounds {
-            intervals: INDEXED_FIELDS.map(|field| cell.interval_of_field(field)),
-            code_sets: INDEXED_CODE_AXES.map(|axis| cell.codes_of_axis(axis)),
-        }
-    }
-
-    fn widen(&mut self, other: &IndexedBounds) {
-        for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
-            *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
-        }
-        for (mine, theirs) in self.code_sets.iter_mut().zip(&other.code_sets) {
-            *mine = mine.or(*theirs);
-        }
-    }
-
-    fn intersects(&self, other: &IndexedBounds) -> bool {
-        self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
-            && self.code_sets.iter().zip(&other.code_sets).all(|(a, b)| !a.and(*b).is_empty())
-    }
-
-    fn covers(&self, other: &IndexedBounds) -> bool {
-        self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
-            && self
-                .code_sets
-                .iter()
-                .zip(&other.code_sets)
-                .all(|(a, b)| b.and(a.complement()).is_empty())
-    }
-
-    /// A bit for each field that it leaves open: boxes with the same ones are in one tree.
-    fn unconstrained_fields_mask(&self, widest: &IndexedBounds) -> u32 {
-        let numbers = self.intervals.iter().zip(&widest.intervals).map(|(a, b)| a == b);
-        let code_sets = self.code_sets.iter().zip(&widest.code_sets).map(|(a, b)| a == b);
-        numbers.chain(code_sets).fold(0, |bits, open| bits << 1 | u32::from(open))
-    }
+/// The boxes that an index is built of.
+struct IndexedBoxes {
+    bounds: BoundsList,
+    /// The rule of each box.
+    rules: Vec<usize>,
 }
 
 impl OverlapIndex {
     /// Those rules of a chain that are wanted.
     pub fn new(reaches: &[RulePacketBoxes], wanted: &dyn Fn(usize) -> bool) -> OverlapIndex {
-        let mut boxes: Vec<BoxOfRule<'_>> = Vec::new();
-        for (i, r) in reaches.iter().enumerate().filter(|(i, _)| wanted(*i)) {
-            let hot = r.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell);
-            let all = r.matched_boxes.iter().chain(hot).chain(&r.stateful_boxes);
-            boxes.extend(all.map(|cell| (cell, i)));
+        let rules = reaches.iter().enumerate().filter(|(i, _)| wanted(*i));
+        OverlapIndex::of_boxes(&|| {
+            Box::new(
+                rules.clone().flat_map(|(i, r)| list_boxes_of_rule(r).map(move |cell| (cell, i))),
+            )
+        })
+    }
+
+    /// Of boxes with their rules.
+    fn of_boxes<'b>(
+        list: &dyn Fn() -> Box<dyn Iterator<Item = (&'b HyperRect, usize)> + 'b>,
+    ) -> OverlapIndex {
+        let axes = IndexAxes::that_distinguish(list().map(|(cell, _)| cell));
+        let mut boxes = IndexedBoxes { bounds: BoundsList::new(&axes), rules: Vec::new() };
+        let mut trees: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (cell, rule) in list() {
+            let number = boxes.rules.len() as u32;
+            trees.entry(axes.unconstrained_axes_mask(cell)).or_default().push(number);
+            boxes.bounds.push_box(&axes, cell);
+            boxes.rules.push(rule);
         }
-        let mut index =
-            OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
-        let Some(widest) = enclosing_bounds(&boxes) else { return index };
-        let mut trees: BTreeMap<u32, Vec<BoxOfRule<'_>>> = BTreeMap::new();
-        for entry in boxes {
-            let bounds = IndexedBounds::of_box(entry.0);
-            trees.entry(bounds.unconstrained_fields_mask(&widest)).or_default().push(entry);
-        }
-        for mut boxes in trees.into_values() {
-            let root = index.add_subtree(&mut boxes);
+        let mut index = OverlapIndex {
+            nodes: Vec::new(),
+            node_bounds: BoundsList::new(&axes),
+            roots: Vec::new(),
+            leaf_rules: Vec::new(),
+            leaf_bounds: BoundsList::new(&axes),
+            axes,
+        };
+        for mut numbers in trees.into_values() {
+            let root = index.add_subtree(&boxes, &mut numbers);
             index.roots.push(root);
         }
         index
     }
 
-    fn add_subtree(&mut self, boxes: &mut [BoxOfRule<'_>]) -> usize {
-        let bounds = enclosing_bounds(boxes).expect("a node has boxes");
-        let rules = boxes.iter().map(|b| b.1);
-        let (lowest, highest) = rules.fold((usize::MAX, 0), |(l, h), r| (l.min(r), h.max(r)));
-        let children_or_rules = if boxes.len() <= MAX_BOXES_PER_LEAF {
-            let start = self.leaf_rules.len();
-            self.leaf_rules.extend(boxes.iter().map(|b| b.1));
-            BoundsNodeContent::Rules(start, self.leaf_rules.len())
-        } else {
-            let axis = axis_with_narrowest_boxes(boxes, &bounds);
-            let middle = boxes.len() / 2;
-            let field = INDEXED_FIELDS[axis];
-            boxes.select_nth_unstable_by_key(middle, |b| (b.0.interval_of_field(field), b.1));
-            let (low, high) = boxes.split_at_mut(middle);
-            BoundsNodeContent::Children(self.add_subtree(low), self.add_subtree(high))
+    /// Boxes are numbered; the number of the root of their tree. The bounds of a node are those of
+    /// its children, so that each box is widened once.
+    fn add_subtree(&mut self, boxes: &IndexedBoxes, numbers: &mut [u32]) -> usize {
+        if numbers.len() <= MAX_BOXES_PER_LEAF {
+            return self.add_leaf(boxes, numbers);
+        }
+        let step = numbers.len().div_ceil(MAX_SAMPLED_BOXES);
+        let axis = boxes.bounds.axis_with_narrowest_boxes(numbers.iter().step_by(step).copied());
+        let middle = numbers.len() / 2;
+        numbers.select_nth_unstable_by_key(middle, |number| {
+            (boxes.bounds.interval(*number, axis), boxes.rules[*number as usize])
+        });
+        let (low, high) = numbers.split_at_mut(middle);
+        let children = [self.add_subtree(boxes, low), self.add_subtree(boxes, high)];
+        let [a, b] = children.map(|child| &self.nodes[child]);
+        let node = BoundsNode {
+            lowest_rule: a.lowest_rule.min(b.lowest_rule),
+            highest_rule: a.highest_rule.max(b.highest_rule),
+            children_or_boxes: BoundsNodeContent::Children(children[0], children[1]),
         };
+        self.node_bounds.push_enclosing_two(children);
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    fn add_leaf(&mut self, boxes: &IndexedBoxes, numbers: &[u32]) -> usize {
+        let start = self.leaf_rules.len();
+        let rules = numbers.iter().map(|number| boxes.rules[*number as usize]);
+        self.leaf_rules.extend(rules);
+        for number in numbers {
+            self.leaf_bounds.push_copy(&boxes.bounds, *number as usize);
+        }
+        self.node_bounds.push_enclosing(&self.leaf_bounds, start..self.leaf_rules.len());
+        let rules = self.leaf_rules[start..].iter();
+        let (lowest, highest) = rules.fold((usize::MAX, 0), |(l, h), r| (l.min(*r), h.max(*r)));
         self.nodes.push(BoundsNode {
-            bounds,
             lowest_rule: lowest,
             highest_rule: highest,
-            children_or_rules,
+            children_or_boxes: BoundsNodeContent::Boxes(start, self.leaf_rules.len()),
         });
         self.nodes.len() - 1
     }
 
-    /// The rules from one on that may do something to packets of some boxes, in order. Each node
+    /// The rules of a range that may do something to packets of some boxes, in order. Each node
     /// that is examined is counted.
     pub fn rules_overlapping<'a>(
         &'a self,
         cells: &[HyperRect],
-        from: usize,
+        rules: Range<usize>,
         examined_nodes: &'a Counter<u64>,
     ) -> RuleSearch<'a> {
-        RuleSearch::new(self, cells, from, IndexedBounds::intersects, examined_nodes)
+        RuleSearch::new(self, cells, rules, WantedRelation::Intersects, examined_nodes)
     }
 
-    /// The rules that may take all packets of a box at once, in order.
+    /// The rules of a range that may take all packets of a box at once, in order.
     pub fn rules_covering<'a>(
         &'a self,
         cell: &HyperRect,
+        rules: Range<usize>,
         examined_nodes: &'a Counter<u64>,
     ) -> RuleSearch<'a> {
         let cells = std::slice::from_ref(cell);
-        RuleSearch::new(self, cells, 0, IndexedBounds::covers, examined_nodes)
+        RuleSearch::new(self, cells, rules, WantedRelation::Covers, examined_nodes)
     }
 }
 
-fn enclosing_bounds(boxes: &[BoxOfRule<'_>]) -> Option<IndexedBounds> {
-    let mut widest = IndexedBounds::of_box(boxes.first()?.0);
-    boxes.iter().for_each(|b| widest.widen(&IndexedBounds::of_box(b.0)));
-    Some(widest)
-}
-
-/// The field whose values are most narrow compared with the bounds around them.
-fn axis_with_narrowest_boxes(boxes: &[BoxOfRule<'_>], bounds: &IndexedBounds) -> usize {
-    let share = |axis: usize| {
-        let width = |(lo, hi): Interval| (hi - lo) as f64 + 1.0;
-        // A few boxes represent the others.
-        let step = boxes.len().div_ceil(64);
-        let sample = boxes.iter().step_by(step);
-        let field = INDEXED_FIELDS[axis];
-        sample
-            .map(|b| width(b.0.interval_of_field(field)) / width(bounds.intervals[axis]))
-            .sum::<f64>()
-    };
-    let axes = (0..INDEXED_FIELDS.len()).map(|axis| (share(axis), axis));
-    axes.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |a| a.1)
+/// What boxes must do to a box that is looked for.
+#[derive(Clone, Copy)]
+enum WantedRelation {
+    Intersects,
+    Covers,
 }
 
 /// Finds rules in their order; each costs what it takes to find it.
 pub(super) struct RuleSearch<'a> {
     index: &'a OverlapIndex,
-    wanted_bounds: Vec<IndexedBounds>,
-    start_rule: usize,
-    matches_wanted_bounds: fn(&IndexedBounds, &IndexedBounds) -> bool,
+    wanted_bounds: BoundsList,
+    wanted_count: usize,
+    relation: WantedRelation,
     /// The lowest rule first; a rule without a node is found.
     open_nodes_and_found_rules: BinaryHeap<Reverse<(usize, Option<usize>)>>,
-    next_rule: usize,
+    /// The rules that are not found yet.
+    next_rules: Range<usize>,
     examined_nodes: &'a Counter<u64>,
 }
 
@@ -203,34 +191,46 @@ impl<'a> RuleSearch<'a> {
     fn new(
         index: &'a OverlapIndex,
         cells: &[HyperRect],
-        start_rule: usize,
-        matches_wanted_bounds: fn(&IndexedBounds, &IndexedBounds) -> bool,
+        rules: Range<usize>,
+        relation: WantedRelation,
         examined_nodes: &'a Counter<u64>,
     ) -> RuleSearch<'a> {
-        let wanted_bounds = cells.iter().map(IndexedBounds::of_box).collect();
-        let open_nodes_and_found_rules = BinaryHeap::new();
-        let next_rule = start_rule;
+        let mut wanted_bounds = BoundsList::new(&index.axes);
+        cells.iter().for_each(|cell| wanted_bounds.push_box(&index.axes, cell));
         let mut search = RuleSearch {
             index,
             wanted_bounds,
-            start_rule,
-            matches_wanted_bounds,
-            open_nodes_and_found_rules,
-            next_rule,
+            wanted_count: cells.len(),
+            relation,
+            open_nodes_and_found_rules: BinaryHeap::new(),
+            next_rules: rules,
             examined_nodes,
         };
         index.roots.iter().for_each(|root| search.queue_node_if_wanted(*root));
         search
     }
 
+    fn is_wanted(&self, list: &BoundsList, number: usize) -> bool {
+        let mut wanted = 0..self.wanted_count;
+        match self.relation {
+            WantedRelation::Intersects => {
+                wanted.any(|wanted| list.intersects(number, (&self.wanted_bounds, wanted)))
+            }
+            WantedRelation::Covers => {
+                wanted.any(|wanted| list.covers(number, (&self.wanted_bounds, wanted)))
+            }
+        }
+    }
+
     fn queue_node_if_wanted(&mut self, at: usize) {
         let node = &self.index.nodes[at];
         self.examined_nodes.set(self.examined_nodes.get() + 1);
-        if node.highest_rule >= self.start_rule
-            && self.wanted_bounds.iter().any(|w| (self.matches_wanted_bounds)(&node.bounds, w))
+        if node.highest_rule >= self.next_rules.start
+            && node.lowest_rule < self.next_rules.end
+            && self.is_wanted(&self.index.node_bounds, at)
         {
-            self.open_nodes_and_found_rules
-                .push(Reverse((node.lowest_rule.max(self.start_rule), Some(at))));
+            let lowest = node.lowest_rule.max(self.next_rules.start);
+            self.open_nodes_and_found_rules.push(Reverse((lowest, Some(at))));
         }
     }
 }
@@ -240,19 +240,23 @@ impl Iterator for RuleSearch<'_> {
 
     fn next(&mut self) -> Option<usize> {
         while let Some(Reverse((rule, node))) = self.open_nodes_and_found_rules.pop() {
-            match node.map(|at| &self.index.nodes[at].children_or_rules) {
+            match node.map(|at| &self.index.nodes[at].children_or_boxes) {
                 Some(BoundsNodeContent::Children(a, b)) => {
                     self.queue_node_if_wanted(*a);
                     self.queue_node_if_wanted(*b);
                 }
-                Some(BoundsNodeContent::Rules(start, end)) => {
-                    let rules = self.index.leaf_rules[*start..*end].iter();
-                    let later = rules.filter(|rule| **rule >= self.next_rule);
-                    self.open_nodes_and_found_rules
-                        .extend(later.map(|rule| Reverse((*rule, None))));
+                Some(BoundsNodeContent::Boxes(start, end)) => {
+                    for at in *start..*end {
+                        let rule = self.index.leaf_rules[at];
+                        if self.next_rules.contains(&rule)
+                            && self.is_wanted(&self.index.leaf_bounds, at)
+                        {
+                            self.open_nodes_and_found_rules.push(Reverse((rule, None)));
+                        }
+                    }
                 }
-                None if rule >= self.next_rule => {
-                    self.next_rule = rule + 1;
+                None if rule >= self.next_rules.start => {
+                    self.next_rules.start = rule + 1;
                     return Some(rule);
                 }
                 None => {}
@@ -264,7 +268,7 @@ impl Iterator for RuleSearch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use weir_model::Family;
+    use weir_model::{Family, Field};
 
     use super::*;
 
@@ -285,30 +289,28 @@ mod tests {
     fn rules_that_overlap_or_cover_a_box_are_found_in_order() {
         let examined = Counter::new(0);
         let cells: Vec<HyperRect> = (0..200).map(numbered_box).collect();
-        let mut boxes: Vec<BoxOfRule<'_>> = cells.iter().zip(0..).collect();
-        let mut index =
-            OverlapIndex { nodes: Vec::new(), roots: Vec::new(), leaf_rules: Vec::new() };
-        let root = index.add_subtree(&mut boxes);
-        index.roots.push(root);
+        let index = OverlapIndex::of_boxes(&|| Box::new(cells.iter().zip(0..)));
         for i in 0..200 {
             let cell = numbered_box(i);
-            for from in [0, i, 150] {
-                let found: Vec<usize> =
-                    index.rules_overlapping(std::slice::from_ref(&cell), from, &examined).collect();
-                assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|r| *r >= from));
-                let missed = (from..200).filter(|r| !found.contains(r));
-                assert_eq!(missed.filter(|r| numbered_box(*r).intersects(&cell)).count(), 0);
+            for rules in [0..200, i..200, 150..200, 20..160] {
+                let found: Vec<usize> = index
+                    .rules_overlapping(std::slice::from_ref(&cell), rules.clone(), &examined)
+                    .collect();
+                assert!(found.is_sorted_by(|a, b| a < b));
+                let expected = rules.filter(|r| numbered_box(*r).intersects(&cell));
+                assert_eq!(found, expected.collect::<Vec<usize>>());
             }
-            let found: Vec<usize> = index.rules_covering(&cell, &examined).collect();
-            assert!(found.is_sorted_by(|a, b| a < b) && found.contains(&i));
-            let missed = (0..200).filter(|r| !found.contains(r));
-            assert_eq!(missed.filter(|r| numbered_box(*r).covers(&cell)).count(), 0);
+            for end in [200, i + 1, 100] {
+                let found: Vec<usize> = index.rules_covering(&cell, 0..end, &examined).collect();
+                let expected = (0..end).filter(|r| numbered_box(*r).covers(&cell));
+                assert_eq!(found, expected.collect::<Vec<usize>>());
+            }
         }
     }
 
     #[test]
     fn an_empty_index_finds_nothing() {
         let index = OverlapIndex::new(&[], &|_| true);
-        assert_eq!(index.rules_covering(&numbered_box(1), &Counter::new(0)).next(), None);
+        assert_eq!(index.rules_covering(&numbered_box(1), 0..9, &Counter::new(0)).next(), None);
     }
 }

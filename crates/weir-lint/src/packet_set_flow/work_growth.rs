@@ -101,6 +101,22 @@ fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
 }
 
 #[test]
+fn boxes_that_many_rules_share_are_searched_once() {
+    // The first rule has another target, so it is not redundant at once.
+    let rules = |count: usize| {
+        let targets = ["DROP"].into_iter().chain(std::iter::repeat_n("ACCEPT", count));
+        let rule = |target| format!("-p tcp -m multiport --dports 22,80,443 -j {target}");
+        targets.map(rule).collect::<Vec<String>>()
+    };
+    let (some, reported) = count_examined_boxes_and_findings(&rules(200), None);
+    assert_eq!(reported, 200);
+    let (more, reported) = count_examined_boxes_and_findings(&rules(400), None);
+    assert_eq!(reported, 400);
+    // The index has one more level. A search for each box would examine hundreds of nodes more.
+    assert!(more < some + 200, "{some}, then {more}");
+}
+
+#[test]
 fn reporting_stops_at_the_work_limit() {
     let rules: Vec<String> = distinct_source_address_rules(50)
         .into_iter()
