@@ -48,7 +48,7 @@ mkdir -p "$doc/guide"
 install -m 644 packaging/copyright "$doc/copyright"
 install -m 644 README.md docs/semantics.md docs/glossary.md "$doc"
 install -m 644 docs/guide/*.md "$doc/guide"
-install -m 644 docs/guide/grafana-dashboard.json "$doc"
+install -m 644 docs/guide/grafana-dashboard.json "$doc/guide"
 {
     printf 'weir (%s) unstable; urgency=medium\n\n' "$version"
     printf '  * See https://github.com/weir-fw/weir/blob/main/CHANGELOG.md.\n\n'

@@ -8,8 +8,7 @@ use weir_kernel::ipset_list::{IpsetSummary, read_ipsets};
 use weir_kernel::kernel_feature::KernelFeature;
 
 use crate::counter_listing::{OriginalCounterReader, OriginalRuleCounterRow};
-use crate::generation_listing::list_generations;
-use crate::state_store::GenerationOutcome;
+use crate::state_store::{GenerationKind, GenerationOutcome, JournalStage, StateStore};
 use crate::{ApplyError, ApplyOperationError};
 
 /// The values of one reading.
@@ -31,6 +30,8 @@ pub struct FirewallMetrics {
 pub struct GenerationMetrics {
     /// Its number.
     pub generation: u32,
+    /// Whether weir applied it; else it is a snapshot of what others loaded.
+    pub is_applied: bool,
     /// When it was made, in seconds since 1970 (UTC).
     pub created_unix_seconds: u64,
     /// How long the change of the ruleset took; none of a ruleset that weir found in force.
@@ -59,23 +60,29 @@ pub fn read_firewall_metrics(
     state: &Path,
     reader: &mut OriginalCounterReader,
 ) -> Result<FirewallMetrics, ApplyOperationError> {
-    let listing = list_generations(state)?;
-    let record =
-        listing.generations.iter().find(|record| Some(record.generation) == listing.in_force).map(
-            |record| GenerationMetrics {
-                generation: record.generation,
+    let store = StateStore::find(state)?;
+    let generation = match store.read_current()?.generation {
+        Some(generation) => {
+            let record = store.read_generation(generation)?;
+            let journal = store.read_journal()?;
+            let pending = journal.filter(|journal| journal.stage == JournalStage::InForce);
+            Some(GenerationMetrics {
+                generation,
+                is_applied: record.kind != GenerationKind::Snapshot,
                 created_unix_seconds: record.created_unix_seconds,
                 apply_microseconds: record.apply_microseconds,
                 is_confirmed: record.outcome == GenerationOutcome::Confirmed,
-                confirmation_seconds_left: listing.pending.map(|pending| pending.seconds_left),
-            },
-        );
+                confirmation_seconds_left: pending.and_then(|journal| journal.seconds_left()),
+            })
+        }
+        None => None,
+    };
     let ipsets = match KernelFeature::Ipset.is_loaded() {
         true => read_ipsets().map_err(ApplyError::from)?,
         false => Vec::new(),
     };
     Ok(FirewallMetrics {
-        generation: record,
+        generation,
         counters: reader.read(),
         ipsets,
         conntrack: read_conntrack_use(),

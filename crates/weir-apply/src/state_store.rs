@@ -52,6 +52,8 @@ use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
 pub const DEFAULT_STATE_FOLDER: &str = "/var/lib/weir";
 const GENERATIONS_FOLDER: &str = "generations";
 const CURRENT_FILE: &str = "current.json";
+/// Names the generation that a boot restores.
+const BOOT_FILE: &str = "boot.json";
 const JOURNAL_FILE: &str = "journal.json";
 const GENERATION_FILE: &str = "generation.json";
 const RULESET_FOLDER: &str = "ruleset";
@@ -69,11 +71,15 @@ pub struct CurrentGeneration {
     pub baseline: Option<u32>,
     /// The boot ID.
     pub boot_id: String,
-    /// The generation that was in force before this boot, until one is applied.
-    #[serde(default)]
-    before_boot: Option<u32>,
     /// The cookie of the network namespace.
     pub namespace_cookie: Option<u64>,
+}
+
+/// Which generation a boot restores.
+#[derive(Serialize, Deserialize)]
+struct BootGeneration {
+    version: u32,
+    generation: Option<u32>,
 }
 
 /// The state of one network namespace.
@@ -196,43 +202,40 @@ impl StateStore {
     /// # Errors
     /// If the file cannot be written.
     pub fn write_current(&self, generation: u32, baseline: u32) -> Result<(), ApplyOperationError> {
-        // The snapshot of a boot is not what an administrator wanted in force.
-        let before_boot = match generation == baseline {
-            true => self.read_generation_before_boot()?,
-            false => None,
-        };
         let current = CurrentGeneration {
             version: STATE_VERSION,
             generation: Some(generation),
             baseline: Some(baseline),
             boot_id: self.boot_id.clone(),
-            before_boot,
             namespace_cookie: self.namespace_cookie,
         };
         write_json(&self.folder.join(CURRENT_FILE), &current)
     }
 
-    /// Which generation was in force before the machine was started; none if one was applied since.
+    /// The generation that a boot restores. `None`: none was recorded; `Some(None)`: the ruleset from
+    /// before weir was restored last, so that a boot restores nothing.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn read_generation_before_boot(&self) -> Result<Option<u32>, ApplyOperationError> {
-        let current = self.read_current_file()?;
-        let is_of_this_boot = current.boot_id == self.boot_id;
-        Ok(if is_of_this_boot { current.before_boot } else { current.generation })
+    pub fn read_boot_generation(&self) -> Result<Option<Option<u32>>, ApplyOperationError> {
+        let recorded: Option<BootGeneration> = read_json(&self.boot_file())?;
+        Ok(recorded.map(|recorded| recorded.generation))
     }
 
-    /// Records which generation a rollback leads to that the end of the last boot interrupted.
+    /// Records which generation a boot restores; `None` is none.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write_generation_before_boot(&self, generation: u32) -> Result<(), ApplyOperationError> {
-        let current = self.read_current_file()?;
-        let current = match current.boot_id == self.boot_id {
-            true => CurrentGeneration { before_boot: Some(generation), ..current },
-            false => CurrentGeneration { generation: Some(generation), ..current },
-        };
-        write_json(&self.folder.join(CURRENT_FILE), &current)
+    pub fn write_boot_generation(
+        &self,
+        generation: Option<u32>,
+    ) -> Result<(), ApplyOperationError> {
+        write_json(&self.boot_file(), &BootGeneration { version: STATE_VERSION, generation })
+    }
+
+    /// The file that names the generation that a boot restores.
+    pub(crate) fn boot_file(&self) -> PathBuf {
+        self.folder.join(BOOT_FILE)
     }
 
     /// The change in progress or the pending confirmation.

@@ -36,6 +36,7 @@ impl NetworkNamespaceIdentity {
         let own = fs::metadata(OWN_NAMESPACE_FILE)
             .map_err(KernelError::io("read", OWN_NAMESPACE_FILE))?
             .ino();
+        // Reading it needs CAP_SYS_PTRACE. A process without it sees a namespace of its own.
         let of_first_process = fs::metadata("/proc/1/ns/net").map(|file| file.ino()).ok();
         Ok(NetworkNamespaceIdentity {
             inode: own,

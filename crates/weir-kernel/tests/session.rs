@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::process::PidWithStartTime;
 use weir_kernel::{Session, VethEndAddresses, VethOptions, reaper};
+use weir_testkit::live_network::describe_live_network;
 
 /// Tests that compare the whole machine before and after run one at a time.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -24,19 +25,6 @@ fn output(program: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// What must never change in the user's own namespace.
-fn live_state() -> Vec<String> {
-    vec![
-        output("ip", &["-o", "link"]),
-        output("ip", &["-o", "addr"]),
-        output("ip", &["route", "show", "table", "all"]),
-        output("ip", &["rule"]),
-        output("iptables-legacy-save", &[]),
-        output("nft", &["list", "ruleset"]),
-        output("sysctl", &["net.ipv4.ip_forward", "net.ipv4.conf.all.rp_filter"]),
-    ]
-}
-
 fn names(directory: &str, run: &str) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(directory) else { return BTreeSet::new() };
     let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
@@ -46,7 +34,7 @@ fn names(directory: &str, run: &str) -> BTreeSet<String> {
 #[test]
 fn a_session_creates_and_removes_its_namespaces_and_links() {
     let _machine = machine();
-    let before = live_state();
+    let before = describe_live_network();
     let session = Session::new().unwrap();
     let run = session.run_name().to_owned();
     let fw = session.create_namespace("fw").unwrap();
@@ -72,7 +60,7 @@ fn a_session_creates_and_removes_its_namespaces_and_links() {
         output("ip", &["netns", "exec", fw.name(), "cat", "/sys/class/net/eth0/mtu"]),
         "1500\n"
     );
-    assert_eq!(live_state(), before);
+    assert_eq!(describe_live_network(), before);
     assert!(session.create_namespace("fw").is_err(), "a role is there once");
 
     let mut sleeper = fw.command("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
@@ -81,7 +69,7 @@ fn a_session_creates_and_removes_its_namespaces_and_links() {
     assert!(!sleeper.wait().unwrap().success(), "a process inside ends with the session");
     assert!(names("/run/netns", &run).is_empty());
     assert!(names("/run/weir/sessions", &run).is_empty());
-    assert_eq!(live_state(), before);
+    assert_eq!(describe_live_network(), before);
 }
 
 #[test]
@@ -167,7 +155,7 @@ fn run_of(lines: &[String]) -> String {
 #[test]
 fn the_next_session_removes_leftovers_after_kill_9() {
     let _machine = machine();
-    let before = live_state();
+    let before = describe_live_network();
     let burst = output("sysctl", &["-n", "net.core.message_burst"]);
     let (mut owner, lines) = start_owner("ready");
     let run = run_of(&lines);
@@ -193,7 +181,7 @@ fn the_next_session_removes_leftovers_after_kill_9() {
     assert!(names("/run/weir/sessions", &run).is_empty());
     assert!(!children.iter().any(|c| c.is_alive()));
     assert_eq!(output("sysctl", &["-n", "net.core.message_burst"]), burst);
-    assert_eq!(live_state(), before);
+    assert_eq!(describe_live_network(), before);
     drop(next);
 }
 
@@ -213,7 +201,7 @@ fn a_killed_session_without_its_file_is_found_by_the_names_of_its_namespaces() {
 #[test]
 fn twenty_kills_at_any_moment_leave_nothing() {
     let _machine = machine();
-    let before = live_state();
+    let before = describe_live_network();
     let mut runs = Vec::new();
     for round in 0..20u64 {
         let (mut owner, lines) = start_owner("run ");
@@ -229,7 +217,7 @@ fn twenty_kills_at_any_moment_leave_nothing() {
             assert!(names(directory, &run).is_empty(), "{directory} {run}");
         }
     }
-    assert_eq!(live_state(), before);
+    assert_eq!(describe_live_network(), before);
 }
 
 #[test]

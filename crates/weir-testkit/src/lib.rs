@@ -13,6 +13,7 @@
 pub mod adversarial_ruleset;
 mod benchmark_clock;
 pub mod console_session;
+pub mod live_network;
 pub mod option_samples;
 mod output_mask;
 mod pseudo_terminal;

@@ -1,8 +1,10 @@
 //! Files that are replaced as a whole.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 use std::process;
 
@@ -21,8 +23,7 @@ pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
         return fs::write(path, content);
     }
     let Some(name) = path.file_name() else { return fs::write(path, content) };
-    let fresh = format!(".{}.weir-{}", name.to_string_lossy(), process::id());
-    let fresh = path.with_file_name(fresh);
+    let fresh = path.with_file_name(fresh_file_name(name));
     let written = write_then_rename_if_owner_kept(&fresh, path, content, existing.as_ref());
     if written.is_err() {
         // The error to report is the first one.
@@ -38,6 +39,34 @@ pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Replaces whatever has this name in a directory by a file with this content, readable by everybody.
+/// A link of that name is replaced, not followed: others may have write access to the directory.
+///
+/// # Errors
+/// As of [`fs::write`]; the old content is preserved.
+pub fn replace_directory_entry(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let fresh = path.with_file_name(fresh_file_name(name));
+    let write = || {
+        let mut file = File::create_new(&fresh)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(content)?;
+        fs::rename(&fresh, path)
+    };
+    let written = write();
+    if written.is_err() {
+        // The error to report is the first one.
+        let _ = fs::remove_file(&fresh);
+    }
+    written
+}
+
+/// A name next to that of a file, which nobody can predict and create as a link before.
+fn fresh_file_name(name: &OsStr) -> String {
+    let random = RandomState::new().build_hasher().finish();
+    format!(".{}.weir-{}-{random:016x}", name.to_string_lossy(), process::id())
+}
+
 /// False, and nothing is renamed, if the fresh file cannot have the owner of the existing one.
 fn write_then_rename_if_owner_kept(
     fresh: &Path,
@@ -45,7 +74,7 @@ fn write_then_rename_if_owner_kept(
     content: &[u8],
     existing: Option<&fs::Metadata>,
 ) -> io::Result<bool> {
-    let mut file = File::create(fresh)?;
+    let mut file = File::create_new(fresh)?;
     if let Some(existing) = existing {
         if fchown(&file, Some(existing.uid()), Some(existing.gid())).is_err() {
             return Ok(false);
@@ -83,6 +112,21 @@ mod tests {
         assert_eq!(fs::read(&file).expect("a file"), b"new");
         let mode = fs::metadata(&file).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "no other file");
+    }
+
+    #[test]
+    fn a_link_that_others_made_is_replaced_and_not_followed() {
+        let folder = TempFolder::new("replaced-entry");
+        let victim = folder.write_file("victim", "secret");
+        let link = folder.path().join("weir.prom");
+        symlink(&victim, &link).expect("a link");
+        replace_directory_entry(&link, b"new").expect("it can be written");
+        assert_eq!(fs::read(&victim).expect("a file"), b"secret");
+        assert!(!link.is_symlink() && fs::read(&link).expect("a file") == b"new");
+        let mode = fs::metadata(&link).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        replace_directory_entry(&folder.path().join("absent/a"), b"new").unwrap_err();
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "no other file");
     }
 

@@ -4,7 +4,8 @@
 //! slowly keeps no other one waiting. Decision 0023 gives the reason why there is no crate for it.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024;
 const CLIENT_TIMEOUT_PER_DIRECTION: Duration = Duration::from_secs(5);
 /// Connections that are served at once, each by a thread; others wait. A browser opens about six.
 const MAX_CONNECTIONS: usize = 16;
+/// How long a thread waits if it cannot accept a connection.
+const PAUSE_AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(100);
 /// How much is written before the clock is read again, bytes.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 
@@ -27,9 +30,12 @@ pub fn serve_requests(
         for _ in 0..MAX_CONNECTIONS {
             scope.spawn(|| {
                 loop {
-                    // A client that went away concerns nobody.
-                    let _ =
-                        listener.accept().and_then(|(stream, _)| serve_connection(stream, &answer));
+                    match listener.accept() {
+                        // A client that went away concerns nobody.
+                        Ok((stream, _)) => drop(serve_connection(stream, &answer)),
+                        // Too few descriptors, for example.
+                        Err(_) => thread::sleep(PAUSE_AFTER_ACCEPT_ERROR),
+                    }
                 }
             });
         }
@@ -46,7 +52,12 @@ fn serve_connection(
             Some(request) if request.method != "GET" => {
                 HttpReply::plain_text("405 Method Not Allowed", "only GET is supported")
             }
-            Some(request) => answer(&request),
+            // A panic must not end the thread: later requests would wait for ever.
+            Some(request) => {
+                catch_unwind(AssertUnwindSafe(|| answer(&request))).unwrap_or_else(|_| {
+                    HttpReply::plain_text("500 Internal Server Error", "internal error")
+                })
+            }
         },
         None => HttpReply::plain_text("431 Request Header Fields Too Large", "too long"),
     };
@@ -79,8 +90,11 @@ impl<'a> HttpRequest<'a> {
 
     /// Whether this machine was called by a name that no other one can have.
     pub fn is_loopback_host(&self) -> bool {
-        let name = self.host.rsplit_once(':').map_or(self.host, |(name, _)| name);
-        ["127.0.0.1", "[::1]", "localhost"].contains(&name)
+        let has_port = !self.host.ends_with(']');
+        let without_port = self.host.rsplit_once(':').map(|(name, _)| name);
+        let name = without_port.filter(|_| has_port).unwrap_or(self.host);
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|a| a.is_loopback())
     }
 }
 
@@ -192,7 +206,14 @@ mod tests {
     fn only_loopback_host_names_are_local() {
         let is_local =
             |host| HttpRequest::parse(&request("GET /", host)).unwrap().is_loopback_host();
-        assert!(is_local("127.0.0.1:8080") && is_local("localhost"));
-        assert!(!is_local("example.org:8080") && !is_local("127.0.0.1.example.org"));
+        for local in
+            ["127.0.0.1:8080", "127.0.1.1", "LOCALHOST:1", "localhost", "[::1]", "[::1]:80"]
+        {
+            assert!(is_local(local), "{local}");
+        }
+        for other in ["example.org:8080", "127.0.0.1.example.org", "192.0.2.1", "[2001:db8::1]:80"]
+        {
+            assert!(!is_local(other), "{other}");
+        }
     }
 }

@@ -15,6 +15,13 @@ use crate::cli::RuleLabelArg;
 /// The media type of the text.
 pub const METRICS_MEDIA_TYPE: &str = prometheus::TEXT_FORMAT;
 
+/// The metrics if nothing can be read.
+pub const UNREADABLE_METRICS: &str = "\
+# HELP weir_counters_readable 1 if the counters of the rules could be read, else 0.
+# TYPE weir_counters_readable gauge
+weir_counters_readable 0
+";
+
 /// Renders the values of one reading. A family without values is left out.
 ///
 /// # Errors
@@ -30,6 +37,11 @@ pub fn render_metrics(metrics: &FirewallMetrics, key: RuleLabelArg) -> Result<St
         "weir_generation",
         "Number of the generation in force.",
         generation.map(|generation| f64::from(generation.generation)),
+    );
+    add_gauge(
+        "weir_ruleset_applied",
+        "1 if a ruleset that weir applied is in force, 0 if that of before weir is, or none.",
+        Some(f64::from(u8::from(generation.is_some_and(|generation| generation.is_applied)))),
     );
     add_gauge(
         "weir_generation_created_timestamp_seconds",

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_testkit::live_network::describe_live_network;
 use weir_testkit::{skip_test, skip_without_root, testdata};
 
 /// One test looks at limits that the other one raises.
@@ -16,20 +17,6 @@ fn output(program: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// What a run must never change in the user's own namespace.
-fn live() -> Vec<String> {
-    vec![
-        output("ip", &["-o", "link"]),
-        output("ip", &["route", "show", "table", "all"]),
-        output("ip", &["rule"]),
-        output("iptables-legacy-save", &[]),
-        output("ip6tables-legacy-save", &[]),
-        output("ipset", &["save"]),
-        output("nft", &["list", "ruleset"]),
-        output("sysctl", &["-a", "--pattern", "net.ipv4.*forward|rp_filter|nf_conntrack_max"]),
-    ]
-}
-
 #[test]
 fn a_killed_lab_is_cleaned_up_by_the_next_start() {
     if skip_without_root() {
@@ -37,7 +24,7 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let weir = env!("CARGO_BIN_EXE_weir");
-    let before = live();
+    let before = describe_live_network();
     let out = std::env::temp_dir().join(format!("weir-killed-{}", std::process::id()));
     let study = testdata::repository_root().join("studies/kadlecsik2005-rules");
     // Any start removes leftovers, also one that fails.
@@ -64,7 +51,7 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
         assert!(output("ip", &["netns"]).contains(&own), "a killed run leaves its namespaces");
         output(weir, start);
         assert!(!output("ip", &["netns"]).contains(&own), "{}", output("ip", &["netns"]));
-        assert_eq!(live(), before, "killed with {namespaces} namespaces");
+        assert_eq!(describe_live_network(), before, "killed with {namespaces} namespaces");
     }
     let _ = std::fs::remove_dir_all(&out);
 }

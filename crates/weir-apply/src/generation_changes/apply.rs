@@ -142,6 +142,7 @@ impl LockedGenerations {
         };
         self.store.write_current(generation, baseline)?;
         if request.confirm.is_none() {
+            self.record_boot_generation(generation)?;
             self.store.remove_journal()?;
         }
         let confirm_seconds = journal.confirm_seconds;
@@ -247,7 +248,8 @@ impl LockedGenerations {
             artefact_id: manifest.id.clone(),
             sources: request.sources.iter().map(|(source, _)| source.clone()).collect(),
         };
-        let record = GenerationRecord::new(generation, kind, Some(previous), &request.command);
+        let mut record = GenerationRecord::new(generation, kind, Some(previous), &request.command);
+        record.ignores_foreign_changes = request.ignores_foreign_changes;
         self.store.write_generation(&record)
     }
 

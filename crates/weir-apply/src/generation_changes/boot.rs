@@ -1,9 +1,14 @@
 //! After a boot: the generation of before the boot is in force again.
 //!
-//! A boot leaves nothing in the kernel. The generation that was in force is applied once more, as a
-//! new one, from the artefact and the files in its folder: all that an apply refuses is refused, and
-//! what other programs loaded in the meantime becomes the snapshot of this boot. A generation that
-//! waited for its confirmation when the machine went down is not restored; the one before it is.
+//! A boot leaves nothing in the kernel. A file of the state names the generation that a boot
+//! restores. It is written when a generation is in force for good: after an apply without
+//! confirmation, a confirmation, or a rollback. A generation that still waits for its confirmation
+//! does not change it. So whatever is interrupted or fails, also at a boot, the next boot restores
+//! the same generation.
+//!
+//! The generation is applied once more, as a new one, from the artefact and the files in its
+//! directory: all that an apply refuses is refused, and what other programs loaded in the meantime
+//! becomes the snapshot of this boot.
 
 use std::path::Path;
 
@@ -38,14 +43,22 @@ impl LockedGenerations {
         command: Vec<String>,
         start_supervisor: StartSupervisor<'_>,
     ) -> Result<BootRestoration, ApplyOperationError> {
-        let before_boot = self.store.read_generation_before_boot()?;
-        let in_force = self.store.read_current()?.generation;
-        if let (None, Some(generation)) = (before_boot, in_force) {
-            return Ok(BootRestoration::AlreadyInForce(generation));
+        if let Some(generation) = self.store.read_current()?.generation {
+            let record = self.store.read_generation(generation)?;
+            // The snapshot of a boot is no reason to leave its ruleset in force.
+            if record.kind != GenerationKind::Snapshot || record.previous.is_some() {
+                return Ok(BootRestoration::AlreadyInForce(generation));
+            }
         }
-        let Some(record) = self.find_last_not_rolled_back(before_boot)? else {
-            return Ok(BootRestoration::NothingToRestore);
+        let generation = match self.store.read_boot_generation()? {
+            Some(Some(generation)) => generation,
+            Some(None) => return Ok(BootRestoration::NothingToRestore),
+            None => {
+                self.refuse_missing_boot_file()?;
+                return Ok(BootRestoration::NothingToRestore);
+            }
         };
+        let record = self.store.read_generation(generation)?;
         let folder = self.store.generation_folder(record.generation);
         let stored = weir_artefact::read_artefact(&folder.join("artefact"))?;
         if let Some(edited) = stored.edited_files.first() {
@@ -56,41 +69,63 @@ impl LockedGenerations {
             )));
         }
         let texts = read_source_texts(&record, &folder)?;
+        self.restore_foreign_sets_of(&self.store.read_ruleset(generation)?)?;
         let sources = texts.iter().map(|(source, text)| (source.clone(), text.as_str()));
         let request = ApplyRequest {
             artefact: &stored.artefact,
             sources: sources.collect(),
             command,
             confirm: None,
-            ignores_foreign_changes: false,
+            ignores_foreign_changes: record.ignores_foreign_changes,
         };
         let applied = self.apply(&request, start_supervisor)?;
-        Ok(BootRestoration::Restored { generation: record.generation, applied })
+        // A rollback leads to what was there before the restored generation, not to the snapshot of
+        // the boot.
+        let mut new_record = self.store.read_generation(applied.generation)?;
+        new_record.previous = record.previous.or(new_record.previous);
+        self.store.write_generation(&new_record)?;
+        Ok(BootRestoration::Restored { generation, applied })
     }
 
-    /// The generation, or of those before it the last one that was not rolled back; none if that is
-    /// a snapshot of what others loaded.
-    fn find_last_not_rolled_back(
-        &self,
-        generation: Option<u32>,
-    ) -> Result<Option<GenerationRecord>, ApplyOperationError> {
-        let mut candidate = generation;
+    /// Records that a generation is in force for good, so that a boot restores it. Of a ruleset that
+    /// other programs changed, a boot restores the generation that they changed.
+    pub(super) fn record_boot_generation(&self, in_force: u32) -> Result<(), ApplyOperationError> {
+        let mut candidate = Some(in_force);
         while let Some(generation) = candidate {
             let record = self.store.read_generation(generation)?;
-            if record.kind == GenerationKind::Snapshot {
-                return Ok(None);
+            if record.kind != GenerationKind::Snapshot {
+                break;
             }
-            match record.outcome {
-                GenerationOutcome::Applied | GenerationOutcome::Confirmed => {
-                    return Ok(Some(record));
-                }
-                // A generation was made after the one that it replaces.
-                GenerationOutcome::Prepared | GenerationOutcome::RolledBack { .. } => {
-                    candidate = record.previous.filter(|previous| *previous < generation);
-                }
+            // A snapshot is made after the generation that was changed.
+            candidate = record.previous.filter(|previous| *previous < generation);
+        }
+        self.store.write_boot_generation(candidate)
+    }
+
+    /// Records that a generation that was left is in force again.
+    pub(super) fn record_restored(&self, generation: u32) -> Result<(), ApplyOperationError> {
+        let outcome = self.store.read_generation(generation)?.outcome;
+        if matches!(outcome, GenerationOutcome::RolledBack { .. }) {
+            self.record_outcome(generation, &GenerationOutcome::Applied)?;
+        }
+        self.record_boot_generation(generation)
+    }
+
+    /// Refuses if generations were in force for good and the file that names the last one is gone.
+    fn refuse_missing_boot_file(&self) -> Result<(), ApplyOperationError> {
+        for generation in self.store.list_generations()? {
+            let record = self.store.read_generation(generation)?;
+            let was_kept =
+                matches!(record.outcome, GenerationOutcome::Applied | GenerationOutcome::Confirmed);
+            if record.kind != GenerationKind::Snapshot && was_kept {
+                return Err(ApplyOperationError::Refused(format!(
+                    "{} is missing: it names the generation to restore; weir history lists \
+                     generations: apply the file of one again",
+                    self.store.boot_file().display()
+                )));
             }
         }
-        Ok(None)
+        Ok(())
     }
 }
 

@@ -42,6 +42,7 @@ impl LockedGenerations {
             ReachabilityProof::SessionConnection => Some(find_new_session_connection(&pending)?),
         };
         self.record_outcome(pending.to, &GenerationOutcome::Confirmed)?;
+        self.record_boot_generation(pending.to)?;
         self.store.remove_journal()?;
         Ok((pending.to, peer))
     }

@@ -18,7 +18,11 @@ impl LockedGenerations {
         if journal.boot_id != weir_kernel::boot_clock::read_boot_id()? {
             if journal.operation == JournalOperation::Rollback {
                 self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
-                self.store.write_generation_before_boot(journal.to)?;
+                self.record_restored(journal.to)?;
+                return self.store.remove_journal();
+            }
+            if journal.stage == JournalStage::InForce && !self.is_unconfirmed(&journal)? {
+                self.record_boot_generation(journal.to)?;
                 return self.store.remove_journal();
             }
             self.recovered.push(format!(
@@ -37,8 +41,11 @@ impl LockedGenerations {
                 self.store.write_current(journal.to, journal.baseline)?;
                 if operation == JournalOperation::Rollback {
                     self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
-                } else if journal.confirm_seconds.is_some() {
+                    self.record_restored(journal.to)?;
+                } else if self.is_unconfirmed(&journal)? {
                     return Ok(());
+                } else {
+                    self.record_boot_generation(journal.to)?;
                 }
                 self.store.remove_journal()
             }
@@ -64,9 +71,16 @@ impl LockedGenerations {
                 ));
                 self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
                 self.store.write_current(in_force, journal.baseline)?;
+                self.record_restored(in_force)?;
                 self.store.remove_journal()
             }
         }
+    }
+
+    /// Whether a generation that was applied still waits for its confirmation.
+    fn is_unconfirmed(&self, journal: &Journal) -> Result<bool, ApplyOperationError> {
+        let outcome = self.store.read_generation(journal.to)?.outcome;
+        Ok(journal.confirm_seconds.is_some() && outcome != GenerationOutcome::Confirmed)
     }
 
     /// Restores a generation from any state between it and another one. Returns the generation that

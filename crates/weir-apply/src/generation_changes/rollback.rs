@@ -155,6 +155,7 @@ impl LockedGenerations {
         if current == from {
             self.record_outcome(from, &rolled_back_outcome(reason))?;
         }
+        self.record_restored(to)?;
         self.store.remove_journal()?;
         self.check_restored_tables(&wanted)
     }

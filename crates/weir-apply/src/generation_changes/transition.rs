@@ -52,6 +52,25 @@ impl LockedGenerations {
         }
     }
 
+    /// Creates the sets of other programs that rules of a recorded ruleset use, if they are missing.
+    pub(super) fn restore_foreign_sets_of(
+        &self,
+        recorded: &KernelRuleset,
+    ) -> Result<(), ApplyOperationError> {
+        let execution = StepExecution {
+            expected: recorded,
+            wanted: recorded,
+            lock: self.lock.file(),
+            replaced_counters: RefCell::default(),
+        };
+        match execution.restore_foreign_sets()?.into_iter().next() {
+            Some((set, cause)) => {
+                Err(ApplyOperationError::SetNotRestored { set, cause: Box::new(cause) })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Reads the current counters of the tables and sets of `present`.
     pub(super) fn read_current_counters(
         &self,

@@ -1,5 +1,7 @@
 //! Reading counters from the output of the tools.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
 use super::counters_by_location::CountersByLocation;
@@ -30,7 +32,7 @@ pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRuleset) -> Counter
     let mut counters = CountersByLocation::new();
     for (of, text) in &ruleset.legacy_tables {
         let (tool, table) = (iptables_tool_name(of.family).to_owned(), of.table.to_string());
-        let mut numbers = std::collections::HashMap::<&str, u32>::new();
+        let mut numbers = HashMap::<Cow<'_, str>, u32>::new();
         for line in text.lines() {
             let (tool, table) = (tool.clone(), table.clone());
             if let Some((chain, rest)) = line.strip_prefix(':').and_then(|l| l.split_once(' ')) {
@@ -40,9 +42,9 @@ pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRuleset) -> Counter
                     pair.map(|count| (CounterLocation::Policy { tool, table, chain }, count)),
                 );
             } else if let Some(chain) = chain_of_rule_line(line) {
-                let number = numbers.entry(chain).or_default();
+                let number = numbers.entry(chain.clone()).or_default();
                 *number += 1;
-                let (chain, number) = (chain.to_owned(), *number);
+                let (chain, number) = (chain.into_owned(), *number);
                 let pair = line.split(' ').next().and_then(parse_counter_pair);
                 let location = CounterLocation::Rule { tool, table, chain, number };
                 counters.extend(pair.map(|count| (location, count)));
@@ -53,13 +55,25 @@ pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRuleset) -> Counter
 }
 
 /// The chain of a line that appends a rule, with or without counters.
-pub(super) fn chain_of_rule_line(line: &str) -> Option<&str> {
+pub(super) fn chain_of_rule_line(line: &str) -> Option<Cow<'_, str>> {
     let rule = match line.strip_prefix('[') {
         Some(counted) => counted.split_once("] ")?.1,
         None => line,
     };
-    let name = rule.strip_prefix("-A ")?.split(' ').next()?;
-    Some(name.trim_matches('"'))
+    let word = rule.strip_prefix("-A ")?.split(' ').next()?;
+    let quoted = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    Some(quoted.map_or(Cow::Borrowed(word), |quoted| Cow::Owned(remove_escapes(quoted))))
+}
+
+/// The text of a quoted word, in which a backslash is followed by the character that it stands for.
+fn remove_escapes(quoted: &str) -> String {
+    let mut characters = quoted.chars();
+    let mut text = String::with_capacity(quoted.len());
+    while let Some(character) = characters.next() {
+        let is_escape = character == '\\';
+        text.extend(if is_escape { characters.next() } else { Some(character) });
+    }
+    text
 }
 
 /// `[packets:bytes]`
@@ -150,9 +164,10 @@ impl NftBlock {
     }
 }
 
-/// Whether a line of a chain is a rule.
+/// Whether a line of a chain is a rule: not the declaration of its hook, and not its comment.
 pub(super) fn is_rule_line(line: &str) -> bool {
-    !(line.is_empty() || line.starts_with("type ") && line.contains(" hook "))
+    let is_hook = line.starts_with("type ") && line.contains(" hook ");
+    !(line.is_empty() || is_hook || line.starts_with("comment \""))
 }
 
 /// The elements in a line of a set.

@@ -1,5 +1,6 @@
 //! Writing counters into texts that the tools load.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
@@ -29,7 +30,7 @@ pub(super) fn write_counters(ruleset: &mut KernelRuleset, counters: &CountersByL
 
 fn write_legacy_counters(of: FamilyTable, text: &str, counters: &CountersByLocation) -> String {
     let (tool, table) = (iptables_tool_name(of.family), of.table.as_str());
-    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let mut numbers: HashMap<Cow<'_, str>, u32> = HashMap::new();
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let (tool, table) = (tool.to_owned(), table.to_owned());
@@ -41,9 +42,9 @@ fn write_legacy_counters(of: FamilyTable, text: &str, counters: &CountersByLocat
                 .get(&location)
                 .map(|count| format!(":{chain} {policy} [{}:{}]", count.packets, count.bytes));
         } else if let Some(chain) = chain_of_rule_line(line) {
-            let number = numbers.entry(chain).or_default();
+            let number = numbers.entry(chain.clone()).or_default();
             *number += 1;
-            let (chain, number) = (chain.to_owned(), *number);
+            let (chain, number) = (chain.into_owned(), *number);
             let location = CounterLocation::Rule { tool, table, chain, number };
             let rule =
                 if line.starts_with('[') { line.split_once("] ").map(|l| l.1) } else { None };

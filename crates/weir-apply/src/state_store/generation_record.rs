@@ -26,6 +26,9 @@ pub struct GenerationRecord {
     pub command: Vec<String>,
     /// The generation that was in force before it; none of a snapshot.
     pub previous: Option<u32>,
+    /// Whether it was applied with --force, although another program had changed the ruleset.
+    #[serde(default)]
+    pub ignores_foreign_changes: bool,
     /// How long the change of the ruleset took, in microseconds, from the reading of counters to the
     /// last step; none of a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +104,7 @@ impl GenerationRecord {
             created_unix_seconds: since_1970.map_or(0, |duration| duration.as_secs()),
             command: command.to_vec(),
             previous,
+            ignores_foreign_changes: false,
             apply_microseconds: None,
             ruleset_sha256: BTreeMap::new(),
         }

@@ -249,9 +249,15 @@ pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
 /// Prints the counters of the original rules in force, once or again and again.
 pub fn print_counters(args: &CountersArgs) -> Result<YesNoExitStatus> {
     loop {
-        let text = call_in_selected_namespace(&args.place, |state| render_counters(state, args))?;
-        let printed = terminal::print_escaped_if_terminal(&text)?;
-        let Some(interval) = args.watch else { return Ok(printed) };
+        let text = call_in_selected_namespace(&args.place, |state| render_counters(state, args));
+        let Some(interval) = args.watch else {
+            return terminal::print_escaped_if_terminal(&text?);
+        };
+        match text {
+            Ok(text) => drop(terminal::print_escaped_if_terminal(&text)?),
+            // The ruleset is being changed, for example: the next reading may succeed.
+            Err(error) => terminal::print_escaped_to_stderr(&format!("weir: {error:#}\n")),
+        }
         std::thread::sleep(interval);
     }
 }

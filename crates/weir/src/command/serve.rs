@@ -10,10 +10,10 @@ use weir_apply::firewall_metrics::read_firewall_metrics;
 
 use super::YesNoExitStatus;
 use super::generations::call_in_selected_namespace;
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_directory_entry;
 use crate::cli::ServeArgs;
 use crate::http_server::{HttpReply, HttpRequest, serve_requests};
-use crate::metrics_text::{METRICS_MEDIA_TYPE, render_metrics};
+use crate::metrics_text::{METRICS_MEDIA_TYPE, UNREADABLE_METRICS, render_metrics};
 use crate::terminal;
 
 /// The path of the metrics.
@@ -75,7 +75,7 @@ pub fn serve_metrics_until_killed(args: &ServeArgs) -> Result<YesNoExitStatus> {
         None => None,
     };
     if let Some(file) = &args.textfile {
-        let written = replace_file_atomically(file, first.as_bytes());
+        let written = replace_directory_entry(file, first.as_bytes());
         written.with_context(|| format!("write {}", file.display()))?;
     }
     let mut is_loopback = false;
@@ -100,12 +100,16 @@ fn write_textfile_again_and_again(source: &MetricsSource<'_>) {
     let Some(file) = &source.args.textfile else { return };
     loop {
         thread::sleep(source.args.interval);
-        let written = source.render().and_then(|text| {
-            let written = replace_file_atomically(file, text.as_bytes());
-            written.with_context(|| format!("write {}", file.display()))
-        });
-        if let Err(error) = written {
+        let report = |error: anyhow::Error| {
             terminal::print_escaped_to_stderr(&format!("weir: {error:#}\n"));
+        };
+        // After an error, old counts must not look like new ones.
+        let text = source.render().unwrap_or_else(|error| {
+            report(error);
+            UNREADABLE_METRICS.to_owned()
+        });
+        if let Err(error) = replace_directory_entry(file, text.as_bytes()) {
+            report(anyhow::Error::new(error).context(format!("write {}", file.display())));
         }
     }
 }

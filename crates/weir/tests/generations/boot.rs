@@ -10,6 +10,9 @@ use weir_testkit::skip_without_root;
 
 use crate::filtering_host::{ALWAYS_DROPPED_PORT, FilteringHost, WEIR, rules_dropping_udp_ports};
 
+/// The identity of a boot before this one.
+const OTHER_BOOT: &str = "00000000-0000-4000-8000-000000000000";
+
 /// Runs weir as the first process: its status, and what it printed.
 fn run_as_first_process(host: &FilteringHost, words: &[&str], path: Option<&str>) -> (i32, String) {
     let mut command = host.command("/usr/bin/unshare");
@@ -42,8 +45,8 @@ fn simulate_boot(host: &FilteringHost) {
     let folder = host.path("state/generations/host");
     for name in ["current.json", "journal.json"] {
         let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
-        assert!(text.contains(own.trim()), "{name}: {text}");
-        let other = text.replace(own.trim(), "00000000-0000-4000-8000-000000000000");
+        let other = text.replace(own.trim(), OTHER_BOOT);
+        assert!(other.contains(OTHER_BOOT), "{name}: {text}");
         fs::write(folder.join(name), other).expect("the state is written");
     }
 }
@@ -111,8 +114,96 @@ fn a_boot_that_failed_is_made_good_by_the_next_one() {
     assert_eq!(status, 2, "no nft: {said}");
     assert!(said.contains("nft is not installed"), "{said}");
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    let metrics = succeed_as_first_process(&host, &["counters", "--format", "prometheus"]);
+    assert!(metrics.contains("\nweir_ruleset_applied 0\n"), "{metrics}");
+    // The machine is rebooted again before anybody notices.
+    simulate_boot(&host);
     succeed_as_first_process(&host, &["boot"]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+    let metrics = succeed_as_first_process(&host, &["counters", "--format", "prometheus"]);
+    assert!(metrics.contains("\nweir_ruleset_applied 1\n"), "{metrics}");
+}
+
+#[test]
+fn a_generation_that_was_left_and_restored_is_the_one_of_the_next_boot() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-forward");
+    for (name, port) in [("a.rules", 5001), ("b.rules", 5002)] {
+        let file = host.write(name, &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]));
+        succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    }
+    succeed_as_first_process(&host, &["rollback"]);
+    succeed_as_first_process(&host, &["rollback", "2"]);
+    let history = succeed_as_first_process(&host, &["history"]);
+    let line = history.lines().find(|line| line.starts_with("*   2 ")).expect("it is in force");
+    assert!(line.contains("applied") && !line.contains("rolled back"), "{history}");
+    simulate_boot(&host);
+    let said = succeed_as_first_process(&host, &["boot"]);
+    assert!(said.contains("with the ruleset of generation 2"), "{said}");
+    assert!(!host.is_delivered(5002) && host.is_delivered(5001));
+    succeed_as_first_process(&host, &["rollback"]);
+    assert!(!host.is_delivered(5001), "a rollback leads to the generation before");
+    assert!(host.is_delivered(5002));
+}
+
+#[test]
+fn a_confirmation_that_was_killed_before_its_end_counts_at_boot() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-confirmed");
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
+    let words = ["apply", &file, "--to", "tree", "--packets", "50", "--confirm", "1h"];
+    succeed_as_first_process(&host, &words);
+    let journal = host.path("state/generations/host/journal.json");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    succeed_as_first_process(&host, &["confirm", "--console"]);
+    fs::write(&journal, text).expect("the journal is there as before its removal");
+    simulate_boot(&host);
+    succeed_as_first_process(&host, &["boot"]);
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+    let history = succeed_as_first_process(&host, &["history"]);
+    assert!(history.contains("confirmed") && !history.contains("rolled back"), "{history}");
+}
+
+#[test]
+fn changes_and_sets_of_other_programs_do_not_prevent_the_restoration() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-foreign");
+    host.tool(&["ipset", "create", "blocked", "hash:ip"], "");
+    host.tool(&["ipset", "add", "blocked", "192.0.2.1"], "");
+    let rule = "-A INPUT -m set --match-set blocked src -j DROP\n-A INPUT -s 10.1.1";
+    let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]);
+    let file = host.write("a.rules", &rules.replacen("-A INPUT -s 10.1.1", rule, 1));
+    succeed_as_first_process(&host, &["apply", &file, "--to", "linear", "--packets", "50"]);
+    host.tool(&["iptables-legacy", "-I", "INPUT", "-s", "192.0.2.9", "-j", "DROP"], "");
+    let second = host.write("b.rules", &rules_dropping_udp_ports(&[5001]));
+    let words = ["apply", &second, "--to", "tree", "--packets", "50", "--force", "--confirm", "1h"];
+    succeed_as_first_process(&host, &words);
+    simulate_boot(&host);
+    let said = succeed_as_first_process(&host, &["boot"]);
+    assert!(said.contains("with the ruleset of generation 1"), "{said}");
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT) && host.is_delivered(5001));
+    assert!(host.tool(&["ipset", "save", "blocked"], "").contains("add blocked 192.0.2.1"));
+}
+
+#[test]
+fn a_missing_record_of_the_generation_to_restore_is_an_error() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("boot-missing");
+    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
+    succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    simulate_boot(&host);
+    fs::remove_file(host.path("state/generations/host/boot.json")).expect("it is there");
+    let (status, said) = run_as_first_process(&host, &["boot"], None);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("boot.json is missing"), "{said}");
 }
 
 #[test]

@@ -66,6 +66,41 @@ fn a_rule_keeps_its_count_through_all_forms_and_back() {
 }
 
 #[test]
+fn rules_of_chains_with_unusual_names_keep_their_counts_through_all_forms() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("chain-names");
+    let names = ["log", "f2b-sshd", "in.lan", "b\\c", "UPPER_CASE"];
+    let ports = 5020..;
+    let mut rules = rules_dropping_udp_ports(&[]);
+    for (name, port) in names.iter().zip(ports.clone()) {
+        let chain = format!(":{name} - [0:0]\n");
+        rules =
+            rules.replacen(":OUTPUT ACCEPT [0:0]\n", &format!(":OUTPUT ACCEPT [0:0]\n{chain}"), 1);
+        let jump = format!(
+            "-A INPUT -p udp -m udp --dport {port} -j {name}\n-A {name} -p udp -j DROP\n-A {name} \
+             -p tcp -j DROP\nCOMMIT"
+        );
+        rules = rules.replacen("COMMIT", &jump, 1);
+    }
+    let file = host.write("a.rules", &rules);
+    let mut sent = 0;
+    for form in ["linear", "nft", "tree", "nft", "ipset", "linear"] {
+        host.run_weir(&["apply", &file, "--to", form, "--packets", "50"]);
+        for port in ports.clone().take(names.len()) {
+            assert!(!host.is_delivered(port), "{form}: {port}");
+        }
+        sent += 1;
+        for name in names {
+            let rule =
+                |number: u32| read_rule_counter(&host, &format!("iptables/filter/{name}/{number}"));
+            assert_eq!((rule(1).0, rule(2).0), (sent, 0), "{form}: {name}");
+        }
+    }
+}
+
+#[test]
 fn packets_during_the_replacement_of_legacy_tables_are_counted_once() {
     if skip_without_root() {
         return;
