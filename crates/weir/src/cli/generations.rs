@@ -204,7 +204,7 @@ pub enum RuleLabelArg {
 #[derive(Debug, Args)]
 #[group(id = "output", required = true, multiple = true)]
 pub struct ServeArgs {
-    /// Answer GET /metrics on this address: 127.0.0.1:9640, [::]:9640.
+    /// Answer GET /metrics on this address: 127.0.0.1:9640, `[::]:9640`.
     #[arg(long, value_name = "ADDRESS:PORT", group = "output")]
     pub metrics: Option<SocketAddr>,
     /// Write the metrics to this file at each --interval, for the textfile collector of node_exporter.
