@@ -94,10 +94,9 @@ fn a_full_disk_leaves_the_old_ruleset_in_force() {
                 refused += 1;
                 assert!(said.contains("No space left on device"), "{kib}: {said}");
             }
-            status => panic!(
-                "{kib}: {status:?}: {said}{}",
-                String::from_utf8_lossy(&output.stdout)
-            ),
+            status => {
+                panic!("{kib}: {status:?}: {said}{}", String::from_utf8_lossy(&output.stdout))
+            }
         }
         assert_eq!(host.saved_rulesets(), before, "{kib} KiB: {said}");
         assert!(host.is_delivered(5001) && !host.is_delivered(ALWAYS_DROPPED_PORT));
