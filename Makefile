@@ -14,13 +14,14 @@ help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
 	  while IFS='|' read -r name text; do printf '%-22s %s\n' "$$name" "$$text"; done
 
-deps: ## Install what building and testing need (Debian and its like)
+deps: ## Install what building and running need (Debian and its like)
 	@sh scripts/install-deps.sh
 
 demo: deps ## Run everything once on a generated network and write a report
 	@sh scripts/demo.sh
 
-test: deps ## All tests and house rules; what the automation runs
+test: ## All tests and house rules; what the automation runs
+	@sh scripts/install-deps.sh --test
 	@$(CARGO) xtask ci
 
 # `make test-corpus DIR=../rulesets` and `make test-corpus ../rulesets` are the same.
@@ -28,7 +29,8 @@ ifeq ($(firstword $(MAKECMDGOALS)),test-corpus)
 DIR ?= $(word 2,$(MAKECMDGOALS))
 endif
 
-test-corpus: deps ## Run the tests over published rulesets (DIR=...) and iptables' own suite
+test-corpus: ## Run the tests over published rulesets (DIR=...) and iptables' own suite
+	@sh scripts/install-deps.sh --test
 	@$(CARGO) xtask corpus '$(DIR)'
 
 look: deps ## Look at the pages of all studies in a headless Chromium
@@ -45,5 +47,6 @@ look: deps ## Look at the pages of all studies in a headless Chromium
 install: deps ## Build and install weir, its man page and completions (PREFIX=/usr/local)
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh scripts/install.sh
 
-deb: deps ## Build a Debian package: target/debian/weir_*.deb
+deb: ## Build a Debian package: target/debian/weir_*.deb
+	@sh scripts/install-deps.sh --deb
 	@sh scripts/make-deb.sh

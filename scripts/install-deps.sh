@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs what a fresh Debian lacks for building, testing and measuring weir.
+# Installs what a fresh Debian lacks for building weir, running it and measuring.
 #
 # What is there already is left alone: a second run installs nothing and needs no network.
 # Toolchains are not downloaded: cargo comes from rustup, by your own hand.
 #
-# With --look it installs what `make look` needs besides: a browser.
+# With --test it also installs what only the tests need, among it an SSH server; with --deb, what
+# `make deb` needs; with --look, a browser for `make look`.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -33,12 +34,18 @@ iproute2       cmd:ip                            namespaces, links, routes
 ethtool        cmd:ethtool                       receive offload of the laboratory's links
 procps         cmd:sysctl                        kernel settings inside namespaces
 kmod           cmd:modprobe                      loads netfilter modules
+LIST
+    case $mode in
+        --test) cat <<'LIST'
 openssh-client cmd:ssh                           studies over two hosts
 openssh-server cmd:sshd                          the tests of those: a host in a namespace
 httperf        cmd:httperf                       clients of others in the laboratory
 wrk            cmd:wrk                           clients of others in the laboratory
 LIST
-    [ "${mode:-}" != --look ] || echo 'chromium any:chromium,chromium-headless-shell,google-chrome looks at pages'
+            ;;
+        --deb) echo 'dpkg-dev cmd:dpkg-shlibdeps finds the libraries of the package' ;;
+        --look) echo 'chromium any:chromium,chromium-headless-shell,google-chrome looks at pages' ;;
+    esac
 }
 
 # True where a file that matches the path is there, also below a multiarch folder.

@@ -15,6 +15,7 @@ use crate::generation_changes::{
     check_unchanged_by_others, plan_wanted_ruleset, read_affected_ruleset_in_force,
 };
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset, list_chain_names};
+use crate::rule_counters::is_nft_rule_line;
 use crate::state_store::{Journal, StateStore};
 use crate::step_execution::tool_of_step;
 
@@ -171,7 +172,7 @@ fn count_rules(text: &str) -> usize {
     text.lines().filter(is_rule).count()
 }
 
-/// Number of rules in an nft table: all lines of chains but the hook declaration and the end.
+/// Number of rules in an nft table.
 fn count_nft_rules(text: &str) -> usize {
     let (mut is_in_chain, mut rules) = (false, 0);
     for line in text.lines().map(str::trim) {
@@ -179,7 +180,7 @@ fn count_nft_rules(text: &str) -> usize {
             is_in_chain = true;
         } else if line == "}" {
             is_in_chain = false;
-        } else if is_in_chain && !(line.starts_with("type ") && line.contains(" hook ")) {
+        } else if is_in_chain && is_nft_rule_line(line) {
             rules += 1;
         }
     }

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 use weir_model::Counters;
 
-pub(crate) use self::counter_text_reader::read_counters_in_force;
+pub(crate) use self::counter_text_reader::{is_nft_rule_line, read_counters_in_force};
 use self::counter_text_writer::write_counters;
 pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
 pub(crate) use self::counts_during_change::{

@@ -26,6 +26,7 @@ mod state_version;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,10 +103,12 @@ impl StateStore {
                 "state folder {path} is not an absolute path: write the whole path"
             )));
         }
-        if !rustix::process::geteuid().is_root() && state.join(GENERATIONS_FOLDER).exists() {
+        // A folder of root alone does not show what is in it.
+        let belongs_to_root = fs::symlink_metadata(state).is_ok_and(|found| found.uid() == 0);
+        if belongs_to_root && !rustix::process::geteuid().is_root() {
             return Err(ApplyOperationError::Refused(format!(
                 "only root can read {}: run weir as root",
-                state.join(GENERATIONS_FOLDER).display()
+                state.display()
             )));
         }
         let identity = NetworkNamespaceIdentity::of_current_thread()?;

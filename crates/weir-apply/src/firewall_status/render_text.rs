@@ -56,7 +56,7 @@ impl FirewallStatus {
                 "kernel" => "as the kernel lists it",
                 _ => "by priority; the kernel does not list its hooks",
             };
-            let _ = writeln!(text, "\norder in which packets meet them ({source})");
+            let _ = writeln!(text, "\norder in which packets traverse them ({source})");
         }
         for hook in &self.hooks {
             render_hook(&mut text, hook);

@@ -115,7 +115,7 @@ fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByLo
         block = match NftBlock::from_begin_or_end_line(line) {
             Some(entered) => entered,
             None => match block {
-                NftBlock::Chain(chain, number) if is_rule_line(line) => {
+                NftBlock::Chain(chain, number) if is_nft_rule_line(line) => {
                     let number = number + 1;
                     let location =
                         CounterLocation::NftRule { family, table, chain: chain.clone(), number };
@@ -165,7 +165,7 @@ impl NftBlock {
 }
 
 /// Whether a line of a chain is a rule: not the declaration of its hook, and not its comment.
-pub(super) fn is_rule_line(line: &str) -> bool {
+pub(crate) fn is_nft_rule_line(line: &str) -> bool {
     let is_hook = line.starts_with("type ") && line.contains(" hook ");
     !(line.is_empty() || is_hook || line.starts_with("comment \""))
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
 use super::counter_text_reader::{
-    NftBlock, chain_of_rule_line, elements_of_line, is_rule_line, split_counters,
+    NftBlock, chain_of_rule_line, elements_of_line, is_nft_rule_line, split_counters,
 };
 use super::counters_by_location::CountersByLocation;
 use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
@@ -85,7 +85,7 @@ fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation
         block = match NftBlock::from_begin_or_end_line(line) {
             Some(entered) => entered,
             None => match block {
-                NftBlock::Chain(chain, number) if is_rule_line(line) => {
+                NftBlock::Chain(chain, number) if is_nft_rule_line(line) => {
                     let number = number + 1;
                     let (family, table) = (family.to_owned(), table.clone());
                     let location =

@@ -172,10 +172,8 @@ fn render_compile_summary(
         ));
     } else {
         text.push_str(&format!(
-            "  compiled  {rules} rules in {runs} group{} of consecutive rules\n  \
-             unchanged {} rules\n",
+            "  compiled  {rules} rules in {runs} group{} of consecutive rules\n",
             if runs == 1 { "" } else { "s" },
-            manifest.barriers.len(),
         ));
         text.push_str(&render_form_coverage(manifest.form, &manifest.share));
     }

@@ -195,7 +195,7 @@ fn build_artefact_report_section(dirs: &[std::path::PathBuf]) -> Result<ExtraSec
             manifest.form.to_string(),
             rules.to_string(),
             manifest.compiled.len().to_string(),
-            manifest.barriers.len().to_string(),
+            manifest.share.left.to_string(),
             format!("{:.1}", manifest.memory_bytes as f64 / (1024.0 * 1024.0)),
             manifest.checked.packets.to_string(),
         ]);
@@ -204,7 +204,7 @@ fn build_artefact_report_section(dirs: &[std::path::PathBuf]) -> Result<ExtraSec
         "form",
         "rules compiled",
         "runs",
-        "rules unchanged",
+        "rules not in the form",
         "kernel memory, MiB (estimated)",
         "packets checked before writing",
     ];

@@ -31,6 +31,14 @@ fn succeed_as_first_process(host: &FilteringHost, words: &[&str]) -> String {
     said
 }
 
+/// Applies rules that drop datagrams to some ports, as the first process.
+fn apply_dropping(host: &FilteringHost, ports: &[u16], form: &str, options: &[&str]) -> String {
+    let name = format!("{}.rules", ports.last().expect("a port"));
+    let file = host.write(&name, &rules_dropping_udp_ports(ports));
+    let words = [&["apply", &file, "--to", form, "--packets", "50"], options].concat();
+    succeed_as_first_process(host, &words)
+}
+
 /// Empties the kernel's ruleset, and gives all files of the state another boot.
 fn simulate_boot(host: &FilteringHost) {
     for policy in ["INPUT", "FORWARD", "OUTPUT"] {
@@ -58,8 +66,7 @@ fn the_ruleset_of_before_the_boot_is_in_force_again_in_every_form() {
     }
     for form in ["linear", "tree", "ipset", "nft"] {
         let host = FilteringHost::new(&format!("boot-{form}"));
-        let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-        succeed_as_first_process(&host, &["apply", &file, "--to", form, "--packets", "50"]);
+        apply_dropping(&host, &[ALWAYS_DROPPED_PORT], form, &[]);
         let said = succeed_as_first_process(&host, &["boot"]);
         assert!(
             said.contains("generation 1 is in force since the boot: nothing changed"),
@@ -85,11 +92,8 @@ fn a_generation_that_was_not_confirmed_before_the_boot_is_not_restored() {
         return;
     }
     let host = FilteringHost::new("boot-pending");
-    let first = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    let second = host.write("b.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]));
-    succeed_as_first_process(&host, &["apply", &first, "--to", "tree", "--packets", "50"]);
-    let words = ["apply", &second, "--to", "tree", "--packets", "50", "--confirm", "1h"];
-    succeed_as_first_process(&host, &words);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT], "tree", &[]);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT, 5001], "tree", &["--confirm", "1h"]);
     assert!(!host.is_delivered(5001), "it is in force");
     simulate_boot(&host);
     let said = succeed_as_first_process(&host, &["boot"]);
@@ -107,8 +111,7 @@ fn a_boot_that_failed_is_made_good_by_the_next_one() {
         return;
     }
     let host = FilteringHost::new("boot-again");
-    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    succeed_as_first_process(&host, &["apply", &file, "--to", "nft", "--packets", "50"]);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT], "nft", &[]);
     simulate_boot(&host);
     let (status, said) = run_as_first_process(&host, &["boot"], Some("/nonexistent"));
     assert_eq!(status, 2, "no nft: {said}");
@@ -130,9 +133,8 @@ fn a_generation_that_was_left_and_restored_is_the_one_of_the_next_boot() {
         return;
     }
     let host = FilteringHost::new("boot-forward");
-    for (name, port) in [("a.rules", 5001), ("b.rules", 5002)] {
-        let file = host.write(name, &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, port]));
-        succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    for port in [5001, 5002] {
+        apply_dropping(&host, &[ALWAYS_DROPPED_PORT, port], "tree", &[]);
     }
     succeed_as_first_process(&host, &["rollback"]);
     succeed_as_first_process(&host, &["rollback", "2"]);
@@ -154,9 +156,7 @@ fn a_confirmation_that_was_killed_before_its_end_counts_at_boot() {
         return;
     }
     let host = FilteringHost::new("boot-confirmed");
-    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    let words = ["apply", &file, "--to", "tree", "--packets", "50", "--confirm", "1h"];
-    succeed_as_first_process(&host, &words);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT], "tree", &["--confirm", "1h"]);
     let journal = host.path("state/generations/host/journal.json");
     let text = fs::read_to_string(&journal).expect("the journal");
     succeed_as_first_process(&host, &["confirm", "--console"]);
@@ -197,8 +197,7 @@ fn a_missing_record_of_the_generation_to_restore_is_an_error() {
         return;
     }
     let host = FilteringHost::new("boot-missing");
-    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT], "tree", &[]);
     simulate_boot(&host);
     fs::remove_file(host.path("state/generations/host/boot.json")).expect("it is there");
     let (status, said) = run_as_first_process(&host, &["boot"], None);
@@ -214,8 +213,7 @@ fn what_was_rolled_back_to_before_weir_stays_so_after_a_boot() {
     let host = FilteringHost::new("boot-none");
     let said = succeed_as_first_process(&host, &["boot"]);
     assert!(said.contains("no ruleset of weir was in force before the boot"), "{said}");
-    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT], "tree", &[]);
     succeed_as_first_process(&host, &["rollback", "0"]);
     simulate_boot(&host);
     succeed_as_first_process(&host, &["boot"]);
@@ -228,8 +226,7 @@ fn files_of_a_generation_that_were_changed_are_not_loaded_at_boot() {
         return;
     }
     let host = FilteringHost::new("boot-changed");
-    let file = host.write("a.rules", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]));
-    succeed_as_first_process(&host, &["apply", &file, "--to", "tree", "--packets", "50"]);
+    apply_dropping(&host, &[ALWAYS_DROPPED_PORT], "tree", &[]);
     simulate_boot(&host);
     let copy = host.path("state/generations/host/1/source/iptables");
     let text = fs::read_to_string(&copy).expect("the copy of the file");
