@@ -19,12 +19,25 @@ heading() {
 
 say() { printf '%s\n' "$*"; }
 
+# Prints a command so that it can be pasted into a shell.
+print_command() {
+    printf '%s weir' "$1"
+    shift
+    for word in "$@"; do
+        case $word in
+        *[!A-Za-z0-9_./=:,-]*) printf " '%s'" "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    echo
+}
+
 show() {
-    printf '$ weir %s\n' "$*"
+    print_command '$' "$@"
     "$weir" "$@"
 }
 
-# Runs as root what needs it: loading, verifying, measuring.
+# Loading, verifying and measuring need root.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -34,11 +47,11 @@ as_root() {
 }
 
 show_as_root() {
-    printf '# weir %s\n' "$*"
+    print_command '#' "$@"
     as_root "$weir" "$@"
 }
 
-# Status 1 says that there are findings, which is no failure here.
+# Status 1 means that there are findings, which is no failure here.
 findings_are_fine() {
     status=0
     "$@" || status=$?
@@ -48,7 +61,7 @@ findings_are_fine() {
 finish() {
     status=$?
     if [ "$status" -ne 0 ]; then
-        printf '\ndemo: step %d failed (status %d); what was written is in %s/\n' \
+        printf '\ndemo: step %d failed (status %d); its output so far is in %s/\n' \
             "$step" "$status" "$out" >&2
     fi
 }
@@ -59,9 +72,9 @@ if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null 2>&1; then
     exit 2
 fi
 
-# Only a folder that an earlier demo made is removed.
+# Only a folder that an earlier demo created is removed.
 if [ -e "$out" ] && [ ! -e "$out/.weir-demo" ]; then
-    say "demo: $out/ is there and no demo made it; move it away first" >&2
+    say "demo: $out/ exists and was not created by make demo; move it away first" >&2
     exit 2
 fi
 as_root rm -rf "$out"
@@ -77,40 +90,43 @@ show example isp --seed 1 -o "$out"
 rules="$out/isp.rules"
 rules6="$out/isp.rules6"
 
-heading 'What is in it, and what looks wrong'
+heading 'Summary and findings'
 findings_are_fine show check "$rules" --ip6 "$rules6"
 
-heading 'The way of one packet: to the customer who signed up last'
+heading 'One packet, to the last customer, compared with each rule on its path'
 customer=$(sed -n 's/^-A customers_down -d \([0-9.]*\).*/\1/p' "$rules" | tail -n 1)
 network=${customer%.*}.0/24
 vlan=$(sed -n "s,^-A vlan_\([0-9]*\) .*-s $network .*,\1,p" "$rules" | head -n 1)
-packet="iif eth1 oif eth0.${vlan:-101} ip saddr 198.51.100.7 ip daddr $customer tcp dport 443"
-show explain "$rules" --hook forward --packet "$packet ct state new" >"$out/explain.txt"
+packet="iif eth1 oif eth0.${vlan:-101} ip saddr 198.51.100.9 ip daddr $customer tcp dport 443"
+print_command '$' explain "$rules" --hook forward --packet "$packet ct state new"
+"$weir" explain "$rules" --hook forward --packet "$packet ct state new" >"$out/explain.txt"
 head -n 3 "$out/explain.txt"
 say '  …'
 tail -n 8 "$out/explain.txt"
-say "(all of it: $out/explain.txt)"
+say "(complete output: $out/explain.txt)"
 
-heading 'The same ruleset in four forms, each checked before it is written'
+heading 'The same ruleset in four forms, each proven equal before it is written'
 for form in $forms; do
     show compile "$rules" --ip6 "$rules6" --to "$form" -o "$out/$form"
 done
 
-heading 'Loaded and unloaded, in a network namespace of its own'
+heading 'Load and unload each form, in a network namespace of its own'
 for form in $forms; do
     say "# sh $out/$form/load.sh && sh $out/$form/unload.sh"
     as_root unshare --net sh -c 'sh "$1/load.sh" && sh "$1/unload.sh"' sh "$out/$form"
 done
 
-heading 'Compared in the kernel: verdicts packet by packet, counters batch by batch'
+heading 'Compare the forms in the kernel: verdicts per packet, counters per batch'
+print_command '#' verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
+    "$out/tree" "$out/ipset" "$out/nft"
 as_root "$weir" verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
     "$out/tree" "$out/ipset" "$out/nft" >"$out/verified.json"
-say "no difference in $packets packets; what was left out is listed in $out/verified.json"
+say "no difference; $out/verified.json has the number of packets compared and of those skipped, by reason"
 
-heading 'Measured side by side (smoke preset: short trials, wide intervals)'
+heading 'Measure the forms side by side (smoke preset: short trials, wide intervals)'
 show_as_root lab run studies/demo -o "$out/run" --preset smoke
 
-heading 'What was gained'
+heading 'Results'
 as_root "$weir" lab report "$out/run" -o "$out/report.html" --verified "$out/verified.json" \
     --artefact "$out/tree" --artefact "$out/ipset" --artefact "$out/nft"
 say

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Builds weir and installs it with its man page and completions below $DESTDIR$PREFIX.
+# Builds weir and installs it with its man pages and completions below $DESTDIR$PREFIX.
+#
+# Run it as the user who has cargo: it uses sudo only to write where that user may not.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -7,8 +9,24 @@ cd "$(dirname "$0")/.."
 root="${DESTDIR:-}${PREFIX:-/usr/local}"
 target="${CARGO_TARGET_DIR:-target}"
 
+if ! command -v cargo >/dev/null 2>&1; then
+    echo 'install: cargo is not in PATH: run this as the user who has rustup, not with sudo' >&2
+    exit 2
+fi
 cargo build --release --locked --package weir
-install -D -m 755 "$target/release/weir" "$root/bin/weir"
+
+# The nearest folder that exists says whether this user may write below it.
+exists=$root
+while [ ! -e "$exists" ]; do exists=$(dirname "$exists"); done
+if [ -w "$exists" ] && { [ ! -e "$root/bin" ] || [ -w "$root/bin" ]; }; then
+    write=
+elif command -v sudo >/dev/null 2>&1; then
+    write=sudo
+else
+    echo "install: $exists is not writable and there is no sudo: choose another PREFIX" >&2
+    exit 2
+fi
+$write install -D -m 755 "$target/release/weir" "$root/bin/weir"
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
@@ -18,9 +36,9 @@ mkdir "$made/man"
 "$target/release/weir" completions zsh >"$made/_weir"
 "$target/release/weir" completions fish >"$made/weir.fish"
 for page in "$made"/man/*.1; do
-    install -D -m 644 "$page" "$root/share/man/man1/${page##*/}"
+    $write install -D -m 644 "$page" "$root/share/man/man1/${page##*/}"
 done
-install -D -m 644 "$made/weir.bash" "$root/share/bash-completion/completions/weir"
-install -D -m 644 "$made/_weir" "$root/share/zsh/site-functions/_weir"
-install -D -m 644 "$made/weir.fish" "$root/share/fish/vendor_completions.d/weir.fish"
+$write install -D -m 644 "$made/weir.bash" "$root/share/bash-completion/completions/weir"
+$write install -D -m 644 "$made/_weir" "$root/share/zsh/site-functions/_weir"
+$write install -D -m 644 "$made/weir.fish" "$root/share/fish/vendor_completions.d/weir.fish"
 printf 'installed %s\n' "$root/bin/weir"

@@ -1,5 +1,5 @@
 //! Which firewall runs: all that evaluates packets in the current network namespace, whose it is,
-//! and in which order packets meet it.
+//! and in which order packets traverse it.
 //!
 //! Everything is read from the kernel itself, without a tool. Looking changes nothing: a table of
 //! legacy iptables is read only if the kernel lists it as being in use

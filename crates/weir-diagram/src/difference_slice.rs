@@ -14,7 +14,7 @@
 //! **Why comparing the slices is comparing the rulesets.** A region belongs to a table at a hook,
 //! its *stage*. Seen from another stage, it has only the tests of fields that no rule in between
 //! writes ([`RelevantRuleSelector::region_seen_from`]). As long as a packet is in a region as seen from
-//! each stage that it reaches, it meets all rules that it matches, since those are kept. Once it is
+//! each stage that it reaches, it reaches all rules that it matches, since those are kept. Once it is
 //! in none, it is in no region when it reaches a stage with changed rules, because no rule writes
 //! the fields that exclude it. Both rulesets then treat it alike, and so do both slices, which keep
 //! the same common rules. What conntrack and routing do between the tables is decided by the whole

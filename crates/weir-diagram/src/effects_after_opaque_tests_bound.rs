@@ -1,9 +1,9 @@
-//! How many rules that act after an opaque test one packet can meet.
+//! How many rules that act after an opaque test one packet can reach.
 //!
 //! Each such rule doubles the number of outcomes that a whole diagram tells apart, but only for
-//! packets that meet them all: a thousand networks with a limited LOG rule each are cheap, twelve
+//! packets that reach them all: a thousand networks with a limited LOG rule each are cheap, twelve
 //! such rules in a row are not. This is an upper bound, from the rules' tests alone: whatever a
-//! packet meets in a chain can be met together, pair by pair.
+//! packet reaches in a chain can be reached together, pair by pair.
 
 use weir_model::{Chain, Family, Rule, RuleTests, Ruleset, Table, Target, Test, lower_to_tests};
 use weir_partition::predicate_relations::is_disjoint;
@@ -11,10 +11,10 @@ use weir_partition::predicate_relations::is_disjoint;
 /// Pairs of rules that are examined in a chain before it counts as one long overlap.
 const EXAMINED_PAIRS_MAX: usize = 5_000_000;
 
-/// A rule by which a packet may meet such rules: itself, or in the chain that it enters.
+/// A rule by which a packet may reach such rules: itself, or in the chain that it enters.
 struct RuleLeadingToOpaqueTestEffects {
     tests: RuleTests,
-    /// How many a packet that matches may meet.
+    /// How many a packet that matches may reach.
     effects_after_opaque_tests_max: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn count_rules_without_effect_after_opaque_test(
     rules.filter(|r| !has_effect_after_opaque_test(r.2, &lower_to_tests(r.2, family))).count()
 }
 
-/// Whether some packet may meet at least `count` rules of a table that do something after a test
+/// Whether some packet may reach at least `count` rules of a table that do something after a test
 /// that no field decides, and let the packet go on. "Yes" may be wrong, "no" is not.
 pub(crate) fn can_packet_reach_effects_after_opaque_tests(
     table: &Table,
@@ -113,7 +113,7 @@ mod tests {
     use weir_model::TableName;
     use weir_syntax::iptables::{ParserSettings, parse};
 
-    fn may_meet(rules: &str, count: usize) -> bool {
+    fn may_reach(rules: &str, count: usize) -> bool {
         let text = format!("*filter\n:FORWARD ACCEPT\n:a -\n:b -\n{rules}COMMIT\n");
         let ruleset = parse(&text, &ParserSettings::default()).expect("a ruleset");
         let table = ruleset.table(&TableName::Filter).expect("the table");
@@ -123,28 +123,28 @@ mod tests {
     #[test]
     fn effects_of_consecutive_rules_add_up() {
         let rules = "-A FORWARD -m limit --limit 5/min -j LOG\n".repeat(3);
-        assert!(may_meet(&rules, 3));
-        assert!(!may_meet(&rules, 4));
+        assert!(may_reach(&rules, 3));
+        assert!(!may_reach(&rules, 4));
     }
 
     #[test]
     fn effects_of_rules_for_disjoint_packets_do_not_add_up() {
         let rule = |net| format!("-A FORWARD -s 10.{net}.0.0/16 -m limit --limit 5/min -j LOG\n");
         let rules: String = (0..20).map(rule).collect();
-        assert!(!may_meet(&rules, 2));
-        assert!(may_meet(&(rules + "-A FORWARD -m limit --limit 5/min -j LOG\n"), 2));
+        assert!(!may_reach(&rules, 2));
+        assert!(may_reach(&(rules + "-A FORWARD -m limit --limit 5/min -j LOG\n"), 2));
     }
 
     #[test]
     fn a_jump_counts_the_effects_of_its_chain() {
         let log = "-A b -m limit --limit 5/min -j LOG\n";
         let rules = format!("-A FORWARD -j a\n-A a -i eth0 -j b\n-A a -i eth1 -j b\n{log}{log}");
-        assert!(may_meet(&rules, 2));
-        assert!(!may_meet(&rules, 3));
+        assert!(may_reach(&rules, 2));
+        assert!(!may_reach(&rules, 3));
     }
 
     #[test]
     fn rules_without_opaque_tests_or_without_effects_do_not_count() {
-        assert!(!may_meet("-A FORWARD -j LOG\n-A FORWARD -m limit --limit 1/s -j DROP\n", 1));
+        assert!(!may_reach("-A FORWARD -j LOG\n-A FORWARD -m limit --limit 1/s -j DROP\n", 1));
     }
 }

@@ -38,7 +38,7 @@ const USUAL_STEPS_MIN: u64 = 10_000;
 const STEP_MULTIPLYING_RULES_MIN: usize = 12;
 
 impl<'f> ComparedPair<'f> {
-    /// Whether a packet may meet many rules of one table that do something after a test that the
+    /// Whether a packet may reach many rules of one table that do something after a test that the
     /// packet's fields do not decide, and let the packet go on.
     pub fn may_tests_multiply_diagram_steps(&self) -> bool {
         let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);

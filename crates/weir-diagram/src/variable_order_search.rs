@@ -1,6 +1,6 @@
 //! Chooses the order of addresses and ports for a ruleset by trying orders on a reduced ruleset.
 //!
-//! The cost of an order shows where chains meet: for example a list of customers by source before
+//! The cost of an order shows where chains interact: for example a list of customers by source before
 //! one by destination. So chains are retained with their rules, except that long chains are thinned
 //! to every n-th rule, and chains that only removed rules lead to are emptied.
 

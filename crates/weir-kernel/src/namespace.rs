@@ -68,11 +68,18 @@ pub fn call_inside_named_namespace<T: Send>(
         return Err(KernelError::InvalidNamespaceOrDeviceName {
             what: "namespace",
             name: name.to_owned(),
-            why: "it is no name that `ip netns` lists",
+            why: "`ip netns` lists no such name",
         });
     }
     let path = Path::new(crate::paths::NETNS_DIRECTORY).join(name);
-    let file = File::open(&path).map_err(KernelError::io_at_path("open", &path))?;
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => KernelError::InvalidNamespaceOrDeviceName {
+            what: "namespace",
+            name: name.to_owned(),
+            why: "there is none of this name; `ip netns` lists them",
+        },
+        _ => KernelError::io_at_path("open", &path)(error),
+    })?;
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))

@@ -165,13 +165,13 @@ impl<'a> PacketSetFlow<'a> {
         if self.is_over_budget_counting_boxes(rules.len()) {
             return Vec::new();
         }
-        let meets = |e: &RulePosition| {
+        let overlaps_rule = |e: &RulePosition| {
             let theirs = &self.rule_packet_boxes(*e).matched_boxes;
             self.rule(*e).target.is_terminating()
                 && cells.iter().any(|c| theirs.iter().any(|t| t.intersects(c)))
         };
         let before = rules.into_iter().map(|rule| (at.0, rule));
-        before.filter(meets).collect()
+        before.filter(overlaps_rule).collect()
     }
 
     /// Boxes and index nodes that were visited so far.

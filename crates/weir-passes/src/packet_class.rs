@@ -30,20 +30,20 @@ pub(crate) struct PacketClass<'a> {
 }
 
 impl PacketClass<'_> {
-    /// Traverses a chain. `meets` is called for every rule that a packet of the kind may match, and
-    /// told whether all of them do.
+    /// Traverses a chain. `visit_rule` is called for each rule that a packet of the class may match, and
+    /// is given whether all of them do.
     pub fn walk(
         &self,
         chain: &str,
-        meets: &mut dyn FnMut(&Rule, bool) -> bool,
+        visit_rule: &mut dyn FnMut(&Rule, bool) -> bool,
     ) -> PacketClassOutcome {
-        self.walk_chain(chain, meets, self.table.chains.len())
+        self.walk_chain(chain, visit_rule, self.table.chains.len())
     }
 
     fn walk_chain(
         &self,
         chain: &str,
-        meets: &mut dyn FnMut(&Rule, bool) -> bool,
+        visit_rule: &mut dyn FnMut(&Rule, bool) -> bool,
         depth: usize,
     ) -> PacketClassOutcome {
         // A loop is refused at load; this one ends all the same.
@@ -59,11 +59,11 @@ impl PacketClass<'_> {
         for rule in &chain.rules {
             let tests = self.algebra.tests_of_rule(rule);
             let Some(whole) = self.all_match_if_any_match(&tests) else { continue };
-            if !meets(rule, whole) {
+            if !visit_rule(rule, whole) {
                 return PacketClassOutcome::CallbackRejectedRule;
             }
             let inside = match &rule.target {
-                Target::Jump(to) | Target::Goto(to) => self.walk_chain(to, meets, depth),
+                Target::Jump(to) | Target::Goto(to) => self.walk_chain(to, visit_rule, depth),
                 _ => PacketClassOutcome::LeavesChain,
             };
             if inside == PacketClassOutcome::CallbackRejectedRule {

@@ -49,6 +49,11 @@ use crate::diagnostic::{Diagnostic, ParseResult};
 /// assert_eq!(policy.tests[0].expected, ExpectedVerdict::Drop);
 /// ```
 pub fn parse_policy(text: &str) -> Result<FirewallPolicy, Vec<Diagnostic>> {
+    if let Some(span) = find_table_line(text) {
+        let message = "this is a ruleset of iptables-save, not a policy";
+        let help = "the policy is the first argument: `weir test POLICY FILE`";
+        return Err(vec![Diagnostic::new(message, span).with_help(help)]);
+    }
     let mut reader = PolicyReader::default();
     let mut errors = Vec::new();
     match split_statements(text) {
@@ -69,6 +74,20 @@ pub fn parse_policy(text: &str) -> Result<FirewallPolicy, Vec<Diagnostic>> {
         );
     }
     if errors.is_empty() { Ok(reader.policy) } else { Err(errors) }
+}
+
+/// The first line, if it begins a table of `iptables-save`: no statement begins with an asterisk.
+fn find_table_line(text: &str) -> Option<Span> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let words = line.trim();
+        if !words.is_empty() && !words.starts_with('#') {
+            let end = start + line.trim_end().len();
+            return words.starts_with('*').then(|| statements::span_of_bytes(start, end));
+        }
+        start += line.len();
+    }
+    None
 }
 
 /// What was read so far.

@@ -28,6 +28,16 @@ fn packet(words: &str) -> Packet {
 }
 
 #[test]
+fn a_ruleset_in_the_place_of_a_policy_is_one_error() {
+    assert_eq!(read("# *filter\ndrop all tcp dport 22\n").tests.len(), 1);
+    let errors = parse_policy("# saved\n\n*filter\n:INPUT ACCEPT\n-A INPUT -j DROP\nCOMMIT\n")
+        .expect_err("a ruleset");
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].message.contains("not a policy"), "{errors:?}");
+    assert_eq!(errors[0].span, weir_model::Span { start: 9, end: 16 });
+}
+
+#[test]
 fn tests_keep_their_name_group_line_and_text() {
     let text = "# policy\ndefine web = { 80, 443 }\n\"a b\" drop all iif wan0  # why\n\
                 group \"g\"\naccept all\n    tcp dport $web\n\n  \"x\"\n";

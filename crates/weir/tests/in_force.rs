@@ -151,7 +151,7 @@ fn native_nft_tables_that_are_not_read_are_named() {
     let words: Vec<&str> = filter.split(' ').collect();
     inside.run_command(&words, b"").expect("a filter");
     let (_, said) = read(&inside, &[]);
-    let filter = "not read: tc ingress of lo (u32): packets meet it before iptables";
+    let filter = "not read: tc ingress of lo (u32): packets traverse it before iptables";
     assert!(said.contains(filter), "{said}");
     assert!(!said.contains("nft table ip filter"), "{said}");
     // A chain of another program in a table of iptables-nft.

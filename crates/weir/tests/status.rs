@@ -1,5 +1,5 @@
 //! `weir status` in namespaces with each variant, and with several: it names what is there, whose
-//! it is and in which order packets meet it, and it changes nothing.
+//! it is and in which order packets traverse it, and it changes nothing.
 
 use serde_json::Value;
 use weir_kernel::{Namespace, Session};
@@ -53,7 +53,7 @@ fn owners(status: &Value) -> Vec<String> {
     owners.map(|o| o["program"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// What packets meet at a hook.
+/// What packets traverse at a hook.
 fn order(status: &Value, family: &str, hook: &str) -> Vec<String> {
     let hooks = status["hooks"].as_array().expect("hooks");
     let found = hooks.iter().find(|h| h["family"] == family && h["hook"] == hook);
@@ -189,6 +189,8 @@ fn a_namespace_that_does_not_exist_is_an_error() {
         let mut command = std::process::Command::new(WEIR);
         let output = command.args(["status", "--netns", name]).output().expect("weir runs");
         assert_eq!(output.status.code(), Some(2), "{name}");
-        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+        assert!(output.stdout.is_empty());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains("`ip netns` lists"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! In which order packets meet what is at each hook: as the kernel lists it, or by the priorities
+//! In which order packets traverse what is at each hook: as the kernel lists it, or by the priorities
 //! of what was found.
 
 use weir_kernel::bpf_links::read_bpf_netfilter_links;

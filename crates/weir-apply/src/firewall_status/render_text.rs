@@ -82,12 +82,12 @@ impl FirewallStatus {
         table.affects_packets().then(|| format!("packets traverse its {rules}{owner} as well"))
     }
 
-    /// What packets meet before and after the tables of netfilter, a phrase each.
+    /// What packets traverse before and after the tables of netfilter, a phrase each.
     pub fn list_device_filters(&self) -> Vec<String> {
         let phrase = |filter: &DeviceFilterStatus| {
             let DeviceFilterStatus { device, kind, detail } = filter;
             let order = if *kind == "tc egress" { "after" } else { "before" };
-            format!("{kind} of {device} ({detail}): packets meet it {order} iptables")
+            format!("{kind} of {device} ({detail}): packets traverse it {order} iptables")
         };
         self.device_filters.iter().map(phrase).collect()
     }

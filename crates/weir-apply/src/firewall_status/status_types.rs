@@ -16,7 +16,7 @@ pub struct FirewallStatus {
     pub device_filters: Vec<DeviceFilterStatus>,
     /// Programs that keep tables, chains or sets here.
     pub owners: Vec<OwnerStatus>,
-    /// What packets meet at each hook, in this order.
+    /// What packets traverse at each hook, in this order.
     pub hooks: Vec<HookOrder>,
     /// Where the order is from. `kernel`: the kernel lists what is at its hooks. `priorities`: it
     /// does not; the tables, and BPF programs of any network namespace, are sorted by their
@@ -126,18 +126,18 @@ pub struct OwnerStatus {
     pub places: Vec<String>,
 }
 
-/// What packets meet at a hook.
+/// What packets traverse at a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HookOrder {
     /// `ipv4`, `ipv6`, `bridge`, or a device.
     pub family: String,
     /// `PREROUTING`, …; `ingress` and `egress` of a device.
     pub hook: &'static str,
-    /// The first that packets meet first.
+    /// In the order in which packets traverse them.
     pub entries: Vec<HookOrderEntry>,
 }
 
-/// One of the things that packets meet at a hook.
+/// A table, program or link that packets traverse at a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HookOrderEntry {
     /// Lower ones come first.

@@ -100,7 +100,7 @@ odd_sets() {
         !($2 in names) { print "set " $2 " was added"; exit }' "$source/names.ipset" "$1"
 }
 
-# Refuses to load beside rules of iptables-nft in the same tables: a packet would meet both.
+# Refuses to load beside rules of iptables-nft in the same tables: a packet would traverse both.
 refuse_other_variant() {
     foreign=
     if command -v "$NFT" >/dev/null 2>&1; then
@@ -142,7 +142,7 @@ refuse_beside() {
         return 0
     fi
     what="table $1 $2 of nftables has rules in force (nft list table $1 $2 lists them);"
-    what="$what a packet would meet them and the new ruleset"
+    what="$what a packet would traverse them and the new ruleset"
     if ! is_made_by_iptables_nft "$@"; then
         die "$what. iptables-nft cannot say all of them, so they cannot be moved to" \
             "iptables-legacy: take them into the ruleset, compile it again, and then" \
@@ -221,7 +221,7 @@ check_that_state_can_be_written() {
         "saved: set WEIR_STATE to a folder that can be written to"
 }
 
-# nft tables of others that have base chains: they stay as they are, and packets meet them, too.
+# nft tables of others that have base chains: they stay as they are, and packets traverse them, too.
 report_others() {
     command -v "$NFT" >/dev/null 2>&1 || return 0
     "$NFT" list chains 2>/dev/null | awk '

@@ -134,7 +134,7 @@ split_tables() {
 }
 
 # Replaces what is in force by the files $1/$2.*, `old` or `new`. iptables and nft cannot change in
-# one transaction; a packet meets both rulesets in between, never none: nothing goes before all
+# one transaction; a packet traverses both rulesets in between, never none: nothing goes before all
 # that stands for it has come.
 change_to() {
     target=$1/$2

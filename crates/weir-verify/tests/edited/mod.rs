@@ -130,7 +130,7 @@ impl Tally {
     }
 }
 
-/// Whether some packet meets another end, or other effects, by the interpreter.
+/// Whether some packet reaches another end, or has other effects, by the interpreter.
 fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -> bool {
     let (old, new) = (Interpreter::new(before), Interpreter::new(after));
     [before, after].into_iter().any(|of| {
