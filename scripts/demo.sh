@@ -121,7 +121,7 @@ print_command '#' verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
     "$out/tree" "$out/ipset" "$out/nft"
 as_root "$weir" verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
     "$out/tree" "$out/ipset" "$out/nft" >"$out/verified.json"
-say "no difference; $out/verified.json has the number of packets compared and of those skipped, by reason"
+say "no difference; $out/verified.json has the packets that were compared and skipped, by reason"
 
 heading 'Measure the forms side by side (smoke preset: short trials, wide intervals)'
 show_as_root lab run studies/demo -o "$out/run" --preset smoke

@@ -1,6 +1,11 @@
 //! Diagrams against the interpreter: the same outcome for every packet, whatever the oracle
 //! answers.
 
+pub(crate) mod lockstep_agreement_tests;
+pub(crate) mod lockstep_ipset_agreement_tests;
+pub(crate) mod sequence_agreement_tests;
+pub(crate) mod slice_agreement_tests;
+
 mod random_rulesets;
 mod seeded_answers;
 
@@ -19,15 +24,15 @@ pub(crate) use self::random_rulesets::{IPSET_SAVE_TEXT, generate_random_ruleset}
 use self::seeded_answers::{
     FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range_and_device_flag,
 };
+use crate::bdd::node_store::DiagramRef;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
-use crate::compose::DiagramContext;
-use crate::encode::{FieldBitAssignment, decode_packet, encode_packet};
-use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
-use crate::node_store::DiagramRef;
-use crate::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::packet_sets::encode::{FieldBitAssignment, decode_packet, encode_packet};
+use crate::packet_sets::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
+use crate::packet_sets::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::terminal::RuleExit;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::terminal::RuleExit;
 
 /// The results of both for a packet.
 #[derive(Debug, PartialEq)]

@@ -34,23 +34,23 @@ use weir_model::{
     Chain, ChainGraph, Family, FieldSet, Match, Rule, Table, Target, match_effects, target_effects,
 };
 
-use crate::chain_cache::{ChainCache, DiagramsOfOneChain};
+use crate::bdd::node_store::DiagramRef;
 use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
-use crate::compose::DiagramContext;
-use crate::free_variable::StatefulTestInput;
-use crate::hook_context::HookContext;
-use crate::node_store::DiagramRef;
-use crate::packet_change::PacketChange;
-use crate::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
+use crate::packet_sets::free_variable::StatefulTestInput;
+use crate::packet_sets::hook_context::HookContext;
+use crate::packet_sets::variable_layout::VariableOrder;
+use crate::rule_diagrams::chain_cache::{ChainCache, DiagramsOfOneChain};
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::packet_change::PacketChange;
+use crate::rule_diagrams::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
+use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::rule_field_use::{
     FieldUseWithCalledWrites, collect_tested_and_written_fields, has_match_that_writes,
 };
 use crate::same_rule_tests::SameTestCriteria;
-use crate::table_evaluation_point::TableHookContext;
-use crate::terminal::{RuleExit, StatefulQuestion, Terminal};
-use crate::variable_layout::VariableOrder;
 
 /// Whether tables are proven equal, by their place. The paths of a family share them.
 pub(crate) type ProvenTableEquality = HashMap<(TableAtHook, HookContext), bool>;

@@ -6,7 +6,7 @@ use weir_model::effect::shared_objects::SharedObjectConfigurations;
 use weir_model::{Family, Firewall, Hook, iptables_tool_name};
 use weir_semantics::JourneyKind;
 
-use crate::changed_rule_witness::ChangedRuleOnPath;
+use crate::bdd::node_store::LimitReached;
 use crate::common_chains::ProvenTableEquality;
 use crate::compared_pair::{
     ComparedPair, do_prerouting_rules_see_fragments, make_compared_rulesets,
@@ -16,15 +16,15 @@ use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
     DiagramSizeAndSteps, FamilyPathComparison,
 };
+use crate::difference_slice::changed_rule_witness::ChangedRuleOnPath;
 use crate::difference_slice::slice_to_difference;
 use crate::ipv4_fragment_drops::have_same_leading_drops;
-use crate::lockstep_proof::LockstepResults;
-use crate::node_store::LimitReached;
-use crate::packet_space::PacketSpaceBasis;
+use crate::lockstep::lockstep_proof::LockstepResults;
+use crate::packet_sets::packet_space::PacketSpaceBasis;
+use crate::packet_sets::variable_layout::VariableOrder;
 use crate::proof_budget::ProofBudget;
 use crate::reassembly_difference::find_reassembly_difference;
-use crate::rule_and_chain_diagrams::BuildError;
-use crate::variable_layout::VariableOrder;
+use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::variable_order_search::rank_variable_orders;
 
 /// Which part of the steps is for choosing the order of addresses and ports.

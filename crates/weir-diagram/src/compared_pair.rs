@@ -7,25 +7,27 @@ use weir_model::{Family, Field, Firewall, Hook, Policy, Ruleset, TableName, matc
 use weir_semantics::Interpreter;
 use weir_semantics::{Outcome, OutcomeDifference, TraversalLog, Verdict};
 
+use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{
     CompareError, CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict,
     CornerCaseDifference, DiagramSizeAndSteps, EffectChange, FamilyPathComparison,
     RulesetDifference, VerdictChange,
 };
-use crate::compose::DiagramContext;
-use crate::hook_context::HookContext;
 use crate::ipv4_fragment_drops::{
     find_leading_drops_of_all_fragments, is_dropped_before_reassembly,
 };
-use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_space::{PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions};
-use crate::region::{ComparedExamplePacket, Region};
-use crate::rule_and_chain_diagrams::BuildError;
+use crate::packet_sets::hook_context::HookContext;
+use crate::packet_sets::packet_space::{
+    PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions,
+};
+use crate::packet_sets::region::{ComparedExamplePacket, Region};
+use crate::packet_sets::variable_layout::VariableOrder;
+use crate::packet_sets::witness::{Assumption, Witness};
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
+use crate::rule_diagrams::terminal::RuleExit;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::terminal::RuleExit;
-use crate::variable_layout::VariableOrder;
-use crate::witness::{Assumption, Witness};
 
 /// What is compared in one part.
 #[derive(Clone, Copy)]

@@ -6,8 +6,8 @@ use weir_model::{Family, Firewall, Hook, Ruleset, Table, TableName, Target};
 use weir_semantics::{JourneyKind, tables_at_hook};
 
 use crate::comparison_types::ComparedPath;
-use crate::hook_context::HookContext;
-use crate::packet_space::PacketSpace;
+use crate::packet_sets::hook_context::HookContext;
+use crate::packet_sets::packet_space::PacketSpace;
 use crate::ruleset_slice::RulesetSlice;
 use crate::stateful_test_id::StatefulTestIdResolver;
 

@@ -6,11 +6,11 @@ use weir_model::{Family, Hook, Packet};
 use weir_semantics::JourneyKind;
 use weir_semantics::{OutcomeDifference, Verdict};
 
-use crate::corner_case::CornerCaseKind;
+use crate::packet_sets::corner_case::CornerCaseKind;
+use crate::packet_sets::region::{ComparedExamplePacket, Region};
+use crate::packet_sets::variable_layout::VariableOrder;
+use crate::packet_sets::witness::Witness;
 use crate::reassembly_difference::ReassemblyDifference;
-use crate::region::{ComparedExamplePacket, Region};
-use crate::variable_layout::VariableOrder;
-use crate::witness::Witness;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

@@ -13,16 +13,16 @@ use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_que
 use weir_semantics::{ConnectionFact, NatQuestion, Oracle, OracleQuestion, UnknownWrite};
 use weir_semantics::{Outcome, Verdict};
 
+use crate::bdd::node_store::DiagramRef;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
-use crate::compose::DiagramContext;
-use crate::encode::encode_packet;
-use crate::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
-use crate::node_store::DiagramRef;
-use crate::packet_space::{PacketSpace, PacketSpaceOptions};
-use crate::rule_and_chain_diagrams::BuildError;
+use crate::packet_sets::encode::encode_packet;
+use crate::packet_sets::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
+use crate::packet_sets::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
+use crate::rule_diagrams::terminal::RuleExit;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::terminal::RuleExit;
 
 /// Why a diagram was not evaluated.
 pub const DIAGRAM_TOO_LARGE_REASON: &str = "the diagram exceeds its memory or steps";

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use weir_model::Field;
 use weir_semantics::Verdict;
 
+use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::comparison_types::CornerCaseDifference;
-use crate::compose::DiagramContext;
-use crate::encode::{FieldBitAssignment, decode_packet};
-use crate::free_variable::FreeVariable;
-use crate::node_store::{DiagramRef, LimitReached};
-use crate::packet_space::PacketSet;
-use crate::region::{ComparedExamplePacket, Region};
-use crate::terminal::RuleExit;
-use crate::witness::Witness;
+use crate::packet_sets::encode::{FieldBitAssignment, decode_packet};
+use crate::packet_sets::free_variable::FreeVariable;
+use crate::packet_sets::packet_space::PacketSet;
+use crate::packet_sets::region::{ComparedExamplePacket, Region};
+use crate::packet_sets::witness::Witness;
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::terminal::RuleExit;
 
 /// Packets of a region that are sent through both rulesets, so that the rules that decide it are
 /// known, also where they are several.

@@ -6,7 +6,7 @@
 //! (`ip_packet_match` in net/ipv4/netfilter/ip_tables.c). A rule for which they fail evaluates no
 //! stateful match, changes nothing, and does not drop a packet with a truncated header.
 //!
-//! The rules of two chains of the same name are aligned ([`aligned_rules`](crate::aligned_rules));
+//! The rules of two chains of the same name are aligned ([`aligned_rules`](crate::difference_slice::aligned_rules));
 //! what is left over is *changed*. A changed rule together with the jumps that lead to it gives a
 //! *region*: the tests that a packet passes to match it. A packet outside of all regions of a table
 //! traverses the same rules on both sides. So a rule is kept if it may match a packet of a region.
@@ -20,6 +20,10 @@
 //! the same common rules. What conntrack and routing do between the tables is decided by the whole
 //! rulesets.
 
+pub(crate) mod aligned_rules;
+pub(crate) mod altered_packets;
+pub(crate) mod changed_rule_witness;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use weir_model::effect::{collect_fields_changed_within_table, match_effects, target_effects};
@@ -29,11 +33,11 @@ use weir_model::{
 };
 use weir_partition::TestAlgebra;
 
-use crate::aligned_rules::find_changed_rules;
-use crate::changed_rule_witness::ChangedRuleOnPath;
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::ComparedPath;
-use crate::hook_context::HookContext;
+use crate::difference_slice::aligned_rules::find_changed_rules;
+use crate::difference_slice::changed_rule_witness::ChangedRuleOnPath;
+use crate::packet_sets::hook_context::HookContext;
 use crate::ruleset_slice::RulesetSlice;
 use crate::stateful_test_id::can_rule_depend_on_state;
 

@@ -14,7 +14,7 @@ use weir_semantics::Verdict;
 /// Rules at the beginning of a chain of PREROUTING that drop all fragments of a datagram or none:
 /// they test what all of them share. There is no output device yet, and rules before may have
 /// marked fragments differently; so fewer fields are shared here than in
-/// [`reassembly_difference`](super::reassembly_difference), which compares whole journeys.
+/// [`reassembly_difference`](crate::reassembly_difference), which compares whole journeys.
 pub(crate) fn find_leading_drops_of_all_fragments(
     firewall: &Firewall,
 ) -> impl Iterator<Item = &Rule> {

@@ -7,7 +7,7 @@
 //!
 //! **A step** is a rule that some packet of the cell may match. Rules that no packet of the cell
 //! can match, because of a test of its addresses or devices, are skipped: nothing that the kernel
-//! evaluates before such a test has an effect ([`cell_tests`](crate::cell_tests)). Rules of both
+//! evaluates before such a test has an effect ([`cell_tests`](crate::lockstep::cell_tests)). Rules of both
 //! sides are the same step if their other tests, their targets and the identity of their stateful
 //! tests are the same, and their tests of addresses and devices hold for the same packets of the
 //! cell. A chain that both tables have and that is proven to be the same is a step of both. Other
@@ -18,7 +18,7 @@
 //! none of the packets of a part: of the jumps to chains that are to be entered, or else of all
 //! rules that are left. Lists are divided with the cell, so that the work is that of sorting the
 //! rules into a tree. If nothing is left to divide, the rules that are left are few, and they are
-//! compared by their other tests ([`remaining_rules`](crate::remaining_rules)).
+//! compared by their other tests ([`remaining_rules`](crate::lockstep::remaining_rules)).
 //!
 //! **Why equality follows.** By induction over the steps: both sides have done the same to the
 //! packet, evaluated the same stateful tests on it, and produced the same effects. The next step of
@@ -27,14 +27,23 @@
 //! entered, where leaving means the same on both sides. If steps cannot be made the same, nothing
 //! is concluded.
 
+pub(crate) mod cell_ipsets;
+pub(crate) mod cell_tests;
+pub(crate) mod lockstep_proof;
+pub(crate) mod lockstep_rules;
+pub(crate) mod lockstep_section_diagrams;
+pub(crate) mod packet_cell;
+pub(crate) mod proof_diagrams;
+pub(crate) mod remaining_rules;
+
 use weir_model::{Family, Match, Rule, Target, Test};
 
-use crate::cell_ipsets::CellIpsets;
-use crate::lockstep_rules::{LockstepRule, LockstepTable};
-use crate::packet_cell::{
+use crate::lockstep::cell_ipsets::CellIpsets;
+use crate::lockstep::lockstep_rules::{LockstepRule, LockstepTable};
+use crate::lockstep::packet_cell::{
     AxisDivision, CELL_AXIS_COUNT, CellTestResult, CellTestResults, PacketCell,
 };
-use crate::remaining_rules::{RemainingRule, RemainingRules};
+use crate::lockstep::remaining_rules::{RemainingRule, RemainingRules};
 use crate::same_rule_tests::SameTestCriteria;
 use crate::stateful_test_id::StatefulTestIdResolver;
 

@@ -9,25 +9,27 @@
 //! Each packet is the first that its connection sends through the nat table, and none that the host
 //! sends in reply to another, as in [`Oracle`](weir_semantics::Oracle)'s defaults.
 
+pub(crate) mod assumed_answers;
+
 use std::collections::HashMap;
 
 use weir_model::{Family, Field, Firewall, PacketRegion};
 use weir_semantics::{Interpreter, JourneyKind, Verdict};
 
-use crate::assumed_answers::{RegionAssumptions, list_connection_fact_levels};
+use crate::bdd::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
-use crate::compose::DiagramContext;
-use crate::device_name_classes::DeviceNameClasses;
-use crate::hook_context::HookContext;
-use crate::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
-use crate::packet_space::{PacketSet, PacketSpaceBasis, PacketSpaceOptions};
-use crate::region::Region;
-use crate::rule_and_chain_diagrams::BuildError;
+use crate::packet_sets::device_name_classes::DeviceNameClasses;
+use crate::packet_sets::hook_context::HookContext;
+use crate::packet_sets::packet_space::{PacketSet, PacketSpaceBasis, PacketSpaceOptions};
+use crate::packet_sets::region::Region;
+use crate::packet_sets::variable_layout::VariableOrder;
+use crate::packet_sets::witness::Witness;
+use crate::region_decision::assumed_answers::{RegionAssumptions, list_connection_fact_levels};
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::variable_layout::VariableOrder;
 use crate::variable_order_search::rank_variable_orders;
-use crate::witness::Witness;
 
 /// Which part of the steps is for choosing the order of addresses and ports.
 const RANKING_STEPS_DIVISOR: u64 = 8;

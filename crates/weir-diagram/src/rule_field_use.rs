@@ -1,5 +1,5 @@
 //! The fields that rules test and write: for diagrams in which chains are calls
-//! ([`common_chains`](super::common_chains)).
+//! ([`common_chains`](crate::common_chains)).
 
 use weir_model::effect::fields_written_for_later_rules;
 use weir_model::{

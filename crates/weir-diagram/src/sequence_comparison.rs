@@ -10,6 +10,10 @@
 //!
 //! The comparison only proves equality. If it finds none, the whole diagrams decide.
 
+pub(crate) mod effects_after_opaque_tests_bound;
+pub(crate) mod guarded_sequence;
+pub(crate) mod sequence_build;
+
 use std::collections::BTreeSet;
 
 use weir_semantics::Verdict;
@@ -17,18 +21,18 @@ use weir_semantics::Verdict;
 use crate::compared_pair::ComparedPair;
 use crate::comparison_types::{CompareLevel, ComparedPath, DiagramSizeAndSteps};
 
+use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
-use crate::compose::DiagramContext;
-use crate::effects_after_opaque_tests_bound::{
+use crate::packet_sets::hook_context::HookContext;
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::sequence_comparison::effects_after_opaque_tests_bound::{
     can_packet_reach_effects_after_opaque_tests, count_rules_without_effect_after_opaque_test,
 };
-use crate::guarded_sequence::{
+use crate::sequence_comparison::guarded_sequence::{
     ChangesVisibleToTests, GuardedEvents, GuardedSequence, SequenceError,
 };
-use crate::hook_context::HookContext;
-use crate::node_store::{DiagramRef, LimitReached};
-use crate::sequence_build::SequenceBuilder;
-use crate::table_evaluation_point::TableHookContext;
+use crate::sequence_comparison::sequence_build::SequenceBuilder;
 
 /// What whole diagrams usually take for each rule of both rulesets; twice that of the largest
 /// published ruleset, and something for small ones.

@@ -11,7 +11,7 @@ use weir_semantics::shared_object_config_digests::{
 };
 
 use crate::comparison_types::StatefulTestPairing;
-use crate::packet_space::compute_state_id_from_original_rule;
+use crate::packet_sets::packet_space::compute_state_id_from_original_rule;
 
 /// Identifies the stateful tests of a firewall's rules, and finds them again in another firewall.
 ///

@@ -8,11 +8,11 @@ use weir_model::{Chain, ChainGraph, Family, Firewall, Rule, Ruleset, Table};
 
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{ComparedPath, StatefulTestPairing};
-use crate::compose::DiagramContext;
-use crate::packet_space::{PacketSpace, PacketSpaceOptions};
-use crate::rule_and_chain_diagrams::BuildError;
+use crate::packet_sets::packet_space::{PacketSpace, PacketSpaceOptions};
+use crate::packet_sets::variable_layout::VariableOrder;
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::variable_layout::VariableOrder;
 
 /// Rules that are left, about, and the fewest that a chain is thinned to.
 const THINNED_RULES_MAX: usize = 1200;

@@ -9,9 +9,9 @@ use weir_semantics::{
     ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
-use crate::free_variable::{FreeVariable, UndeterminedTargetBit};
+use crate::packet_sets::free_variable::{FreeVariable, UndeterminedTargetBit};
+use crate::packet_sets::witness::{Assumption, Witness};
 use crate::stateful_test_id::StatefulTestIdResolver;
-use crate::witness::{Assumption, Witness};
 
 /// Gives the answers of a [`Witness`]; what it has no assumption on does not hold.
 ///

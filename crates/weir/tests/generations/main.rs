@@ -1,6 +1,6 @@
 //! `weir plan`, `apply`, `confirm`, `rollback` and `history` on rulesets of real kernels, in
-//! network namespaces: which rules packets traverse, what is restored, and what becomes of killed commands,
-//! full disks, changes by others and confirmations that do not come.
+//! network namespaces: which rules packets traverse, what is restored, and what becomes of killed
+//! commands, full disks, changes by others and confirmations that do not come.
 
 mod boot;
 mod confirmation;

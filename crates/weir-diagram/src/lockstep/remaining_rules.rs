@@ -1,0 +1,309 @@
+//! The remaining rules of a cell, compared by their tests of other fields.
+//!
+//! All packets of the cell pass the tests of addresses and devices of these rules, which are
+//! therefore omitted. What remains of a rule is a list of stateless header tests and a target: a
+//! [`RemainingRule`]. A test of a set of addresses with ports becomes a test of the ports that are
+//! members with every address of the cell.
+//!
+//! Two lists are equal if they are identical after normalisation: rules after one that matches
+//! everything and repeated rules are removed, and rules for different protocols, of which a packet
+//! matches at most one, are sorted by protocol. If they still differ, small diagrams decide
+//! ([`ProofDiagrams`]).
+
+use std::collections::{HashMap, HashSet};
+
+use weir_model::{
+    Field, Match, Predicate, Rule, TableName, Target, Test, lower_to_tests_with_match_index,
+    match_effects,
+};
+use weir_partition::is_transport_header_test;
+use weir_semantics::Verdict;
+
+use crate::bdd::node_store::DiagramRef;
+use crate::lockstep::lockstep_rules::LockstepRule;
+use crate::lockstep::packet_cell::PacketCell;
+use crate::lockstep::proof_diagrams::ProofDiagrams;
+use crate::packet_sets::hook_context::HookContext;
+use crate::rule_diagrams::compose::DiagramContext;
+use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
+use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::terminal::RuleExit;
+use crate::same_rule_tests::{
+    SameTestCriteria, drop_implied_first_fragment_test, field_tested_for_presence_only,
+};
+
+/// A rule as it applies to packets of a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RemainingRule {
+    tests: Vec<RemainingTest>,
+    target: RemainingTarget,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RemainingTest {
+    test: Test,
+    /// Whether it is from multiport, which treats truncated headers differently.
+    is_multiport: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum RemainingTarget {
+    None,
+    Accept,
+    Drop,
+    LeaveChain,
+    Reject(&'static str),
+}
+
+impl RemainingRule {
+    /// Leaves the chain with every packet.
+    pub const LEAVE_CHAIN: RemainingRule =
+        RemainingRule { tests: Vec::new(), target: RemainingTarget::LeaveChain };
+
+    /// Appends a rule as it applies to packets of a cell, all of which pass its tests of axes;
+    /// `None` if its effect depends on state or is unknown.
+    pub fn append_rules_of_cell(
+        rule: &LockstepRule<'_>,
+        cell: &PacketCell,
+        criteria: SameTestCriteria,
+        list: &mut Vec<RemainingRule>,
+    ) -> Option<()> {
+        let target = match rule.rule.target {
+            Target::None => RemainingTarget::None,
+            Target::Accept => RemainingTarget::Accept,
+            Target::Drop => RemainingTarget::Drop,
+            Target::Return => RemainingTarget::LeaveChain,
+            Target::Reject(word) => RemainingTarget::Reject(word),
+            _ => return None,
+        };
+        let is_stateless = |m: &Match| {
+            let effects = match_effects(m, criteria.family);
+            matches!(m, Match::Set(_)) || !effects.is_stateful() && effects.writes.is_empty()
+        };
+        if !rule.rule.matches.iter().all(is_stateless) {
+            return None;
+        }
+        let mut lowered = lower_to_tests_with_match_index(rule.rule, criteria.family);
+        lowered.retain(|(from, test)| !rule.tests.decided_tests.is_decided_by_cell(*from, test));
+        let address_port_test = rule.tests.address_port_test.as_ref();
+        let has_ports = address_port_test.is_some_and(|ports| {
+            lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
+        });
+        if criteria.headers_are_whole {
+            drop_implied_first_fragment_test(&mut lowered);
+        }
+        let tests = lowered
+            .into_iter()
+            .map(|(from, test)| RemainingTest::new(rule.rule, from, test, criteria));
+        let mut tests = tests.collect::<Option<Vec<RemainingTest>>>()?;
+        let Some(ports) = address_port_test.filter(|_| has_ports) else {
+            merge_presence_tests(&mut tests);
+            push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
+            return Some(());
+        };
+        // The header is read before: if it is truncated, the packet is dropped.
+        let protocol = find_exact_protocol(&tests).filter(|proto| matches!(proto, 6 | 17))?;
+        tests.iter().find(|test| test.is_port_test_of_complete_header())?;
+        let field = if ports.is_source_port { Field::Sport } else { Field::Dport };
+        let members = ports.members.ports_of_addresses(&cell.values[ports.axis])?;
+        for (_, port) in members.iter().filter(|(of, _)| *of == protocol) {
+            let mut tests = tests.clone();
+            let port = u128::from(*port);
+            tests.push(RemainingTest {
+                test: Test::Field {
+                    field,
+                    predicate: Predicate::InSpans(vec![(port, port)]),
+                    negated: false,
+                },
+                is_multiport: false,
+            });
+            merge_presence_tests(&mut tests);
+            push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
+        }
+        // The rule is evaluated although it matches nothing.
+        tests.push(RemainingTest { test: Test::Never, is_multiport: false });
+        if !members.iter().any(|(of, _)| *of == protocol) {
+            push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
+        }
+        Some(())
+    }
+
+    /// Whether no packet reaches the rules after it.
+    pub fn is_always_last(&self) -> bool {
+        self.tests.is_empty() && self.target != RemainingTarget::None
+    }
+
+    /// The only protocol whose packets it affects.
+    fn exact_protocol(&self) -> Option<u128> {
+        find_exact_protocol(&self.tests).map(u128::from)
+    }
+
+    fn can_drop_truncated(&self) -> bool {
+        self.tests.iter().any(|test| is_transport_header_test(&test.test))
+    }
+}
+
+impl RemainingTest {
+    fn new(
+        rule: &Rule,
+        from: Option<usize>,
+        test: Test,
+        criteria: SameTestCriteria,
+    ) -> Option<RemainingTest> {
+        if matches!(test, Test::Opaque { .. } | Test::Set { .. }) {
+            return None;
+        }
+        let is_multiport = !criteria.headers_are_whole
+            && from.is_some_and(|index| matches!(rule.matches[index], Match::Multiport { .. }));
+        let test = match field_tested_for_presence_only(&test, criteria.family) {
+            Some(field) => Test::Field { field, predicate: Predicate::Present, negated: false },
+            None => test,
+        };
+        Some(RemainingTest { test, is_multiport })
+    }
+
+    /// A test of a port that holds only if the transport header is complete.
+    fn is_port_test_of_complete_header(&self) -> bool {
+        !self.is_multiport
+            && matches!(self.test, Test::Field { field: Field::Sport | Field::Dport, .. })
+    }
+
+    fn is_port_presence_test(&self) -> bool {
+        self.is_port_test_of_complete_header()
+            && matches!(
+                self.test,
+                Test::Field { predicate: Predicate::Present, negated: false, .. }
+            )
+    }
+}
+
+fn push_rule_if_it_has_an_effect(rule: RemainingRule, list: &mut Vec<RemainingRule>) {
+    if rule.target != RemainingTarget::None || rule.can_drop_truncated() {
+        list.push(rule);
+    }
+}
+
+/// The protocol of the test that only holds for one. It precedes all tests of headers.
+fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
+    let before_headers = tests.iter().take_while(|test| !is_transport_header_test(&test.test));
+    before_headers.into_iter().find_map(|test| match &test.test {
+        Test::Field {
+            field: Field::Proto,
+            predicate: Predicate::InSpans(spans),
+            negated: false,
+        } => match spans[..] {
+            [(lo, hi)] if lo == hi => u8::try_from(lo).ok(),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Replaces a test that the header is present, if followed by a test of a port, by the latter,
+/// which drops the same packets. Tests between them have no effect.
+fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
+    let Some(presence) = tests.iter().position(RemainingTest::is_port_presence_test) else {
+        return;
+    };
+    let later = presence + 1;
+    let next = tests[later..].iter().position(|test| is_transport_header_test(&test.test));
+    if let Some(next) = next.filter(|next| tests[later + next].is_port_test_of_complete_header()) {
+        tests[presence] = tests.remove(later + next);
+    }
+}
+
+/// Compares lists of remaining rules, and caches their diagrams.
+#[derive(Debug)]
+pub(crate) struct RemainingRules<'f> {
+    pub diagrams: ProofDiagrams<'f>,
+    /// Diagrams of rules, valid for the current generation.
+    rule_diagrams: HashMap<RemainingRule, DiagramRef>,
+    diagrams_generation: u64,
+}
+
+impl<'f> RemainingRules<'f> {
+    pub fn new(diagrams: ProofDiagrams<'f>) -> RemainingRules<'f> {
+        RemainingRules { diagrams, rule_diagrams: HashMap::new(), diagrams_generation: 0 }
+    }
+
+    /// Whether both lists do the same to all packets of a cell.
+    pub fn are_equal(&mut self, lists: [Vec<RemainingRule>; 2], visits_left: &mut u64) -> bool {
+        let lists = lists.map(normalize_remaining_rules);
+        lists[0] == lists[1] || self.have_equal_diagrams(&lists, visits_left)
+    }
+
+    fn have_equal_diagrams(
+        &mut self,
+        lists: &[Vec<RemainingRule>; 2],
+        visits_left: &mut u64,
+    ) -> bool {
+        let Some(generation) = self.diagrams.begin(visits_left) else { return false };
+        if generation != self.diagrams_generation {
+            self.rule_diagrams.clear();
+            self.diagrams_generation = generation;
+        }
+        let rule_diagrams = &mut self.rule_diagrams;
+        self.diagrams.are_equal(visits_left, |context, side| {
+            let mut whole = DiagramRef::ZERO;
+            for rule in lists[side].iter().rev() {
+                let one = match rule_diagrams.get(rule) {
+                    Some(known) => *known,
+                    None => build_remaining_rule(context, rule)?,
+                };
+                rule_diagrams.insert(rule.clone(), one);
+                whole = context.compose_sequential(one, whole)?;
+            }
+            Ok(whole)
+        })
+    }
+}
+
+fn normalize_remaining_rules(mut list: Vec<RemainingRule>) -> Vec<RemainingRule> {
+    if let Some(last) = list.iter().position(RemainingRule::is_always_last) {
+        list.truncate(last + 1);
+    }
+    if list.len() > 1 {
+        let mut seen = HashSet::new();
+        list.retain(|rule| seen.insert(rule.clone()));
+        for run in list.chunk_by_mut(|a, b| a.exact_protocol().and(b.exact_protocol()).is_some()) {
+            run.sort_by_key(RemainingRule::exact_protocol);
+        }
+    }
+    list
+}
+
+/// As [`DiagramContext::build_rule`] does for a rule with these tests.
+fn build_remaining_rule(
+    context: &mut DiagramContext<'_>,
+    rule: &RemainingRule,
+) -> Result<DiagramRef, BuildError> {
+    let place = TableHookContext { point: HookContext::EVERYTHING_KNOWN, table: TableName::Filter };
+    let drop = context.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
+    let mut out = match rule.target {
+        RemainingTarget::None => DiagramRef::ZERO,
+        RemainingTarget::Accept => context.terminals.exit_leaf(RuleExit::Verdict(Verdict::Accept)),
+        RemainingTarget::Drop => drop,
+        RemainingTarget::LeaveChain => context.terminals.exit_leaf(RuleExit::Return),
+        RemainingTarget::Reject(word) => {
+            context.build_extension_target(&Target::Reject(word), 0, place)?
+        }
+    };
+    for RemainingTest { test, is_multiport } in rule.tests.iter().rev() {
+        let space = &mut context.space;
+        let lowered = match test {
+            Test::Field { field, predicate, negated } => {
+                space.lower_field_test(*field, predicate, *negated, *is_multiport, place.point)?
+            }
+            other => {
+                let no_rule = Rule::unconditional(Target::None);
+                space.lower_test(&no_rule, 0, None, other, place.point)?
+            }
+        };
+        out = space.store.and(lowered.matching_packets, out)?;
+        if lowered.dropped_packets != DiagramRef::ZERO {
+            let dropped = space.store.and(lowered.dropped_packets, drop)?;
+            out = space.store.first_nonzero(dropped, out)?;
+        }
+    }
+    Ok(out)
+}
