@@ -3,6 +3,7 @@
 #
 # Needs dpkg-dev. The package has the program (stripped), a man page for every command, completions,
 # the systemd units, the guide and the dashboard. Nothing is enabled by installing it.
+# DEBFULLNAME and DEBEMAIL name the maintainer, as for Debian's tools.
 set -eu
 umask 022
 
@@ -13,8 +14,9 @@ for tool in dpkg-deb dpkg-shlibdeps strip gzip; do
     command -v "$tool" >/dev/null 2>&1 || refuse "$tool is missing: install dpkg-dev"
 done
 
+maintainer="${DEBFULLNAME:-The weir developers} <${DEBEMAIL:-weir-fw@users.noreply.github.com}>"
 target="${CARGO_TARGET_DIR:-$PWD/target}"
-cargo build --release --locked --package weir
+cargo build --profile dist --locked --package weir
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 architecture=$(dpkg --print-architecture)
 # The date of the files in the package is that of the commit, so that two builds are equal.
@@ -25,16 +27,16 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 doc=$root/usr/share/doc/weir
 
-install -D -m 755 "$target/release/weir" "$root/usr/bin/weir"
+install -D -m 755 "$target/dist/weir" "$root/usr/bin/weir"
 strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/weir"
 
 mkdir -p "$root/usr/share/man/man1"
-"$target/release/weir" man --output "$root/usr/share/man/man1"
+"$target/dist/weir" man --output "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
 
 mkdir -p "$work/completions"
 for shell in bash zsh fish; do
-    "$target/release/weir" completions "$shell" >"$work/completions/$shell"
+    "$target/dist/weir" completions "$shell" >"$work/completions/$shell"
 done
 install -D -m 644 "$work/completions/bash" "$root/usr/share/bash-completion/completions/weir"
 install -D -m 644 "$work/completions/zsh" "$root/usr/share/zsh/vendor-completions/_weir"
@@ -44,15 +46,19 @@ for unit in packaging/*.service; do
     install -D -m 644 "$unit" "$root/lib/systemd/system/${unit##*/}"
 done
 
-mkdir -p "$doc/guide"
-install -m 644 packaging/copyright "$doc/copyright"
-install -m 644 README.md docs/semantics.md docs/glossary.md "$doc"
-install -m 644 docs/guide/*.md "$doc/guide"
-install -m 644 docs/guide/grafana-dashboard.json "$doc/guide"
+# The pages as in the repository, so that links between them hold; others lead to the repository.
+install -D -m 644 packaging/copyright "$doc/copyright"
+for page in README.md docs/*.md docs/*/* examples/*; do
+    install -D -m 644 "$page" "$doc/$page"
+done
+repository=https://github.com/weir-fw/weir/blob/main
+outside='(crates|studies|testdata)(/[^)]*)?\)|(ARCHITECTURE|CHANGELOG|CONTRIBUTING)\.md|LICENSE'
+find "$doc" -name '*.md' -exec \
+    sed -E -i "s#\\]\\((\\.\\./)*($outside)#]($repository/\\2#g" {} +
 {
     printf 'weir (%s) unstable; urgency=medium\n\n' "$version"
     printf '  * See https://github.com/weir-fw/weir/blob/main/CHANGELOG.md.\n\n'
-    printf ' -- The weir developers <weir@localhost>  %s\n' "$(date -u -R -d "@$date")"
+    printf ' -- %s  %s\n' "$maintainer" "$(date -u -R -d "@$date")"
 } | gzip -9n >"$doc/changelog.gz"
 
 # dpkg-shlibdeps reads a source package's control file.
@@ -66,7 +72,7 @@ cat >"$root/DEBIAN/control" <<CONTROL
 Package: weir
 Version: $version
 Architecture: $architecture
-Maintainer: The weir developers <weir@localhost>
+Maintainer: $maintainer
 Installed-Size: $(du -sk --apparent-size "$root" | cut -f1)
 Depends: $libraries
 Recommends: ipset, iptables, nftables

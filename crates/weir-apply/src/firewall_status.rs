@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use weir_kernel::KernelError;
-use weir_kernel::device_filters::read_device_filters;
+use weir_kernel::device_filters::read_filters_of_all_devices;
 use weir_kernel::ipset_list::read_ipsets;
 use weir_kernel::kernel_feature::KernelFeature;
 use weir_kernel::nft_objects::{NftTableSummary, read_nft_tables};
@@ -184,7 +184,7 @@ fn has_iptables_chains(table: &NftTableSummary) -> bool {
 }
 
 fn read_devices(status: &mut FirewallStatus) {
-    let devices = match read_device_filters() {
+    let devices = match read_filters_of_all_devices() {
         Ok(devices) => devices,
         Err(error) => return status.add_unseen("XDP programs and tc filters", &error),
     };

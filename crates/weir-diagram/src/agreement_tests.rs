@@ -6,8 +6,8 @@ pub(crate) mod lockstep_ipset_agreement_tests;
 pub(crate) mod sequence_agreement_tests;
 pub(crate) mod slice_agreement_tests;
 
+mod question_seeded_oracle;
 mod random_rulesets;
-mod seeded_answers;
 
 use std::collections::HashMap;
 
@@ -19,11 +19,11 @@ use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
 use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
 
+use self::question_seeded_oracle::{
+    FIELDS_KEPT_BY_UNKNOWN_TARGET, QuestionSeededOracle, extract_nat_range_and_device_flag,
+};
 use self::random_rulesets::RANDOM_MATCHES;
 pub(crate) use self::random_rulesets::{IPSET_SAVE_TEXT, generate_random_ruleset};
-use self::seeded_answers::{
-    FIELDS_KEPT_BY_UNKNOWN_TARGET, SeededAnswers, extract_nat_range_and_device_flag,
-};
 use crate::bdd::node_store::DiagramRef;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
@@ -95,7 +95,7 @@ impl<'f> InterpreterAgreement<'f> {
         packet: &Packet,
         seed: u64,
     ) -> VerdictEffectsAndQuestions {
-        let mut answers = SeededAnswers::new(seed, self.state_ids.clone());
+        let mut answers = QuestionSeededOracle::new(seed, self.state_ids.clone());
         let outcome = match path {
             ComparedPath::WholeJourney(entry) => {
                 self.interpreter.evaluate_journey(packet, entry, &mut answers)
@@ -122,7 +122,7 @@ impl<'f> InterpreterAgreement<'f> {
     ) -> Option<VerdictEffectsAndQuestions> {
         let space = &self.context.space;
         let bits = encode_packet(&space.layout, packet)?;
-        let answers = SeededAnswers::new(seed, self.state_ids.clone());
+        let answers = QuestionSeededOracle::new(seed, self.state_ids.clone());
         // What a target keeps depends on the changes before it. The leaf tells those, and the
         // questions up to a target do not depend on what it writes: each walk settles one more.
         let mut asked = 0;
@@ -146,7 +146,7 @@ impl<'f> InterpreterAgreement<'f> {
 
     fn answer_free_variable(
         &self,
-        answers: &SeededAnswers,
+        answers: &QuestionSeededOracle,
         bits: &FieldBitAssignment,
         asked: u32,
         variable: FreeVariable,
@@ -220,7 +220,7 @@ impl<'f> InterpreterAgreement<'f> {
     /// chose.
     fn bits_after_change(
         &self,
-        answers: &SeededAnswers,
+        answers: &QuestionSeededOracle,
         bits: &FieldBitAssignment,
         asked: u32,
         change: u32,
@@ -265,7 +265,7 @@ impl<'f> InterpreterAgreement<'f> {
 
 /// A bit of the mapping that an existing connection has.
 fn existing_nat_bit(
-    answers: &SeededAnswers,
+    answers: &QuestionSeededOracle,
     hook: Hook,
     packet: &Packet,
     bit: UndeterminedTargetBit,

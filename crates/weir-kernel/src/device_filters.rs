@@ -55,7 +55,7 @@ pub struct DeviceFilters {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn read_device_filters() -> Result<Vec<DeviceFilters>, KernelError> {
+pub fn read_filters_of_all_devices() -> Result<Vec<DeviceFilters>, KernelError> {
     let mut socket = NetlinkSocket::open(NetlinkProtocol::Route)
         .map_err(KernelError::io("open", "rtnetlink"))?;
     let request = NetlinkRequest::new(RTM_GETLINK, NLM_F_DUMP, &[0; IFINFOMSG_BYTES]);
@@ -190,7 +190,7 @@ mod tests {
             .create_veth_pair(&namespace, "a0", &namespace, "a1", &VethOptions::default())
             .expect("links");
         let read = || {
-            let devices = namespace.call_inside(read_device_filters).expect("inside");
+            let devices = namespace.call_inside(read_filters_of_all_devices).expect("inside");
             let devices = devices.expect("filters").into_iter();
             devices.filter(|device| device.device == "a0").collect::<Vec<_>>()
         };

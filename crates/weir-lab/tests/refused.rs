@@ -42,7 +42,7 @@ shape = { min = 0.5 }
 "#;
 
 /// What is said of a study and subjects.
-fn refused(name: &str, study: &str, subjects: &str) -> String {
+fn load_error_text(name: &str, study: &str, subjects: &str) -> String {
     match load_study(&written(name, study, subjects)) {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),
@@ -170,8 +170,11 @@ fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
         assert!(study.contains("loads = 1\n"));
         study.replace("loads = 1\n", &format!("loads = 1\n{field}\n"))
     };
-    assert_eq!(refused("field-rate", &more(STUDY, "rate_pps = 10"), SUBJECTS), "");
-    assert_eq!(refused("field-table", &more(&connections, "table_entries = 9"), SUBJECTS), "");
+    assert_eq!(load_error_text("field-rate", &more(STUDY, "rate_pps = 10"), SUBJECTS), "");
+    assert_eq!(
+        load_error_text("field-table", &more(&connections, "table_entries = 9"), SUBJECTS),
+        ""
+    );
     let loopback = with_traffic("[traffic]\nkind = \"loopback\"\n");
     let loads = with_traffic("");
     let rated = |kind: &str| {
@@ -189,7 +192,7 @@ fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
         ("adds", STUDY, "adds = 1", "the study has no `[more]`"),
     ];
     for (name, study, field, expected) in cases {
-        let said = refused(&format!("field-{name}"), &more(study, field), SUBJECTS);
+        let said = load_error_text(&format!("field-{name}"), &more(study, field), SUBJECTS);
         let (field, _) = field.split_once(' ').unwrap();
         assert!(said.contains(expected) && said.contains(&format!("`{field}`")), "{name}: {said}");
     }
@@ -197,7 +200,7 @@ fn fields_of_a_preset_that_the_study_has_no_use_for_are_refused() {
 
 #[test]
 fn a_valid_study_is_accepted() {
-    assert_eq!(refused("whole", STUDY, SUBJECTS), "");
+    assert_eq!(load_error_text("whole", STUDY, SUBJECTS), "");
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn unknown_names_and_fields_are_refused_with_their_line() {
     ];
     for (name, before, after, expected) in cases {
         assert!(STUDY.contains(before), "{name}");
-        let said = refused(name, &STUDY.replace(before, after), SUBJECTS);
+        let said = load_error_text(name, &STUDY.replace(before, after), SUBJECTS);
         assert!(said.contains("study.toml") && said.contains(expected), "{name}: {said}");
     }
 }
@@ -251,7 +254,7 @@ fn paths_that_the_traffic_cannot_take_are_refused() {
         |more: &str| with_traffic(&format!("[traffic]\nkind = \"connections\"\n{more}"));
     let subject = |more: &str| format!("{SUBJECTS}{more}");
     let baseline = "path = \"direct\"\nbaseline = true\n";
-    assert_eq!(refused("path-direct", &connections(""), &subject(baseline)), "");
+    assert_eq!(load_error_text("path-direct", &connections(""), &subject(baseline)), "");
     let cases = [
         ("path-frames", STUDY.to_owned(), baseline, ":3: subject `none` has a `path`"),
         ("path-rules", connections(""), "path = \"direct\"\n", "must be a `baseline`"),
@@ -271,13 +274,13 @@ fn paths_that_the_traffic_cannot_take_are_refused() {
         ("path-axis", connections("servers_axis = \"rulse\"\n"), "", ":12: no axis `rulse`"),
     ];
     for (name, study, more, expected) in cases {
-        let said = refused(name, &study, &subject(more));
+        let said = load_error_text(name, &study, &subject(more));
         assert!(said.contains(expected), "{name}: {said}");
     }
 }
 
 #[test]
 fn a_subject_with_an_unknown_field_is_refused() {
-    let said = refused("subjects", STUDY, &SUBJECTS.replace("about", "abuot"));
+    let said = load_error_text("subjects", STUDY, &SUBJECTS.replace("about", "abuot"));
     assert!(said.contains("subjects.toml:3: unknown field `abuot`"), "{said}");
 }

@@ -16,7 +16,7 @@ mod checked_passes;
 pub mod cost;
 pub mod editable_chain_tree;
 pub mod equivalence_check;
-mod packet_class;
+mod packet_class_walk;
 pub mod packet_cost;
 mod pass;
 pub mod passes;

@@ -39,9 +39,9 @@ impl ArrivedTraffic {
 
 /// Share of all connections of the endpoint with the fewest completed; `None` if endpoints were not
 /// distinguished, or none was completed.
-pub fn min_endpoint_share_of_all_connections(members: &[EndpointCounts]) -> Option<f64> {
-    let all: u64 = members.iter().map(|member| member.connections).sum();
-    let fewest = members.iter().map(|member| member.connections).min()?;
+pub fn min_endpoint_share_of_all_connections(endpoints: &[EndpointCounts]) -> Option<f64> {
+    let all: u64 = endpoints.iter().map(|endpoint| endpoint.connections).sum();
+    let fewest = endpoints.iter().map(|endpoint| endpoint.connections).min()?;
     (all > 0).then(|| fewest as f64 / all as f64)
 }
 

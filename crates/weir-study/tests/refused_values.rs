@@ -104,7 +104,7 @@ const SUBJECTS: &str = "[none]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\nn
                         [other]\ntitle = \"t\"\nabout = \"a\"\nload = \"true\"\n";
 
 /// What is said of a study and subjects: nothing if they are read.
-fn refused(name: &str, study: &str, subjects: &str) -> String {
+fn load_error_text(name: &str, study: &str, subjects: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("values-{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -127,13 +127,13 @@ fn assert_refused_at_its_line(study: &str, before: &str, after: &str, message: &
     // Names of folders must differ, because tests run at once.
     let name =
         format!("{}-{line}", after.bytes().fold(7_u64, |sum, b| sum * 31 % 65_521 + u64::from(b)));
-    let said = refused(&name, &text, SUBJECTS);
+    let said = load_error_text(&name, &text, SUBJECTS);
     assert!(said.contains(&format!("study.toml:{line}: {message}")), "{after}: {said}");
 }
 
 #[test]
 fn a_study_with_every_part_is_read() {
-    assert_eq!(refused("whole", STUDY, SUBJECTS), "");
+    assert_eq!(load_error_text("whole", STUDY, SUBJECTS), "");
 }
 
 /// Every number of the study: its text, and what else its range excludes.
@@ -175,7 +175,7 @@ fn nonfinite_and_out_of_range_numbers_are_refused() {
         for value in all.chain(if is_bound { &[][..] } else { &["-1"] }) {
             let after = number_of(value);
             let (text, line) = replaced(STUDY, written, &after);
-            let said = refused("number", &text, SUBJECTS);
+            let said = load_error_text("number", &text, SUBJECTS);
             assert!(said.contains(&format!("study.toml:{line}: ")), "{after}: {said}");
             assert!(said.contains(" is ") && said.contains(": it takes "), "{after}: {said}");
         }
@@ -194,7 +194,7 @@ fn numbers_at_the_ends_of_their_ranges_are_read() {
         ("min = 0.9, max = 1.1", "min = 1, max = 1.0"),
     ] {
         let (text, _) = replaced(STUDY, before, after);
-        assert_eq!(refused("ends", &text, SUBJECTS), "", "{after}");
+        assert_eq!(load_error_text("ends", &text, SUBJECTS), "", "{after}");
     }
 }
 
@@ -261,7 +261,7 @@ fn invalid_names_lists_and_bounds_are_refused() {
     }
     // The place of a value of the paper is that of the first one.
     let (text, line) = replaced(STUDY, "claim = \"grows\"", "claim = \"shrinks\"");
-    let said = refused("paper-value", &text, SUBJECTS);
+    let said = load_error_text("paper-value", &text, SUBJECTS);
     let expected = format!(":{}: no claim `shrinks`; there are flat, grows", line - 4);
     assert!(said.contains(&expected), "{said}");
 }
@@ -271,7 +271,7 @@ fn an_empty_or_nul_containing_command_is_refused() {
     for part in ["ruleset", "more"] {
         let before = format!("[{part}]\naxes = [\"rules\"]\ncommand = \"true\"");
         let (text, line) = replaced(STUDY, &before, &before.replace("true", " "));
-        let said = refused(&format!("command-{part}"), &text, SUBJECTS);
+        let said = load_error_text(&format!("command-{part}"), &text, SUBJECTS);
         assert!(said.contains(&format!(":{}: `command` is \" \"", line + 2)), "{said}");
     }
     assert_refused_at_its_line(
@@ -285,7 +285,7 @@ fn an_empty_or_nul_containing_command_is_refused() {
 #[test]
 fn rate_and_share_axes_require_values_in_range() {
     let (frames, _) = replaced(STUDY, "values = [0, 50, 100]", "values = [0, 50, 101]");
-    let said = refused("share", &frames, SUBJECTS);
+    let said = load_error_text("share", &frames, SUBJECTS);
     assert!(said.contains("axis `illegal` has 101: `drop_axis` takes 0 to 100"), "{said}");
 
     let connections = |fields: &str| {
@@ -311,18 +311,18 @@ fn rate_and_share_axes_require_values_in_range() {
     for (fields, message) in cases {
         let text = connections(fields);
         let line = text[..text.find("_axis = ").unwrap()].matches('\n').count() + 1;
-        let said = refused("axis", &text, SUBJECTS);
+        let said = load_error_text("axis", &text, SUBJECTS);
         let has_line = said.contains(&format!("study.toml:{line}: axis `"));
         assert!(has_line && said.contains(message), "{fields}: {said}");
     }
     let flood = connections("kind = \"connections\"\nflood_axis = \"illegal\"");
-    assert_eq!(refused("flood", &flood, SUBJECTS), "");
+    assert_eq!(load_error_text("flood", &flood, SUBJECTS), "");
     for (name, fields, message) in [
         ("client", "client = \"224.0.0.1\"", "multicast addresses"),
         ("server", "server = \"255.255.255.255\"\nservers = 1", "reserved or broadcast"),
     ] {
         let text = connections(&format!("kind = \"connections\"\n{fields}"));
-        let said = refused(name, &text, SUBJECTS);
+        let said = load_error_text(name, &text, SUBJECTS);
         assert!(said.contains(message) && said.contains(&format!("`{name}`")), "{said}");
     }
 }
@@ -333,9 +333,9 @@ fn a_loopback_study_must_not_name_devices() {
                     [ruleset]\naxes = []\ncommand = \"true\"\n\
                     [traffic]\nkind = \"loopback\"\n\
                     [presets.quick]\nlabel = \"l\"\ntrial_seconds = 0.1\nblocks = 1\nloads = 0\n";
-    assert_eq!(refused("loopback", loopback, SUBJECTS), "");
+    assert_eq!(load_error_text("loopback", loopback, SUBJECTS), "");
     let devices = format!("{loopback}[ \"devices\" ]\ninput = \"eth0\"\noutput = \"eth1\"\n");
-    let said = refused("loopback-devices", &devices, SUBJECTS);
+    let said = load_error_text("loopback-devices", &devices, SUBJECTS);
     let expected = ":14: kind `loopback` has its own devices, `lo` and `lo`: remove `[devices]`";
     assert!(said.contains(expected), "{said}");
 }
@@ -345,8 +345,8 @@ fn a_study_without_traffic_must_load_something() {
     let study = "title = \"t\"\nquestion = \"q\"\nsubjects = [\"none\"]\n\
                  [ruleset]\naxes = []\ncommand = \"true\"\n\
                  [presets.quick]\nlabel = \"l\"\ntrial_seconds = 0.1\nblocks = 1\nloads = 1\n";
-    assert_eq!(refused("loads", study, SUBJECTS), "");
-    let said = refused("no-loads", &study.replace("loads = 1", "loads = 0"), SUBJECTS);
+    assert_eq!(load_error_text("loads", study, SUBJECTS), "");
+    let said = load_error_text("no-loads", &study.replace("loads = 1", "loads = 0"), SUBJECTS);
     assert!(
         said.contains(":11: preset `quick` has `loads`: the study has no `[traffic]`"),
         "{said}"
@@ -358,7 +358,7 @@ fn errors_name_the_line_of_a_header_in_any_spelling() {
     let probe = replaced(STUDY, FRAMES, "[traffic]\nkind = \"connections\"\n").0;
     for header in ["[probe]", "[ probe ]", "[\"probe\"]", "['probe']"] {
         let (text, line) = replaced(&probe, "[probe]", header);
-        let said = refused("header", &text, SUBJECTS);
+        let said = load_error_text("header", &text, SUBJECTS);
         assert!(
             said.contains(&format!(":{line}: `[probe]` needs `[traffic]`")),
             "{header}: {said}"
@@ -369,7 +369,7 @@ fn errors_name_the_line_of_a_header_in_any_spelling() {
         "[presets.quick]",
         "[presets.'qu.ick']",
     );
-    let said = refused("header", &text, SUBJECTS);
+    let said = load_error_text("header", &text, SUBJECTS);
     assert!(said.contains(&format!(":{}: preset `qu.ick` has `adds`", line + 6)), "{said}");
 }
 
@@ -382,7 +382,7 @@ fn values_of_subjects_are_checked() {
         ("needs = [\"nft\"]", "needs = [\"a\\u0000\"]", ":5: a value of `needs` contains"),
     ] {
         let (text, _) = replaced(SUBJECTS, before, after);
-        let said = refused("subjects", STUDY, &text);
+        let said = load_error_text("subjects", STUDY, &text);
         assert!(said.contains("subjects.toml") && said.contains(expected), "{after}: {said}");
     }
 }

@@ -2,7 +2,7 @@
 //! of what was found.
 
 use weir_kernel::bpf_links::read_bpf_netfilter_links;
-use weir_kernel::device_filters::{DevicePacketDirection, read_device_filters};
+use weir_kernel::device_filters::{DevicePacketDirection, read_filters_of_all_devices};
 use weir_kernel::kernel_feature::KernelFeature;
 use weir_kernel::netfilter_hooks::{
     HookedProgram, NetfilterHookEntry, read_device_hook_entries, read_hook_entries,
@@ -51,7 +51,7 @@ fn read_hooks_of_kernel() -> Result<Vec<HookOrder>, Option<std::io::ErrorKind>> 
             }
         }
     }
-    let devices = read_device_filters().unwrap_or_default();
+    let devices = read_filters_of_all_devices().unwrap_or_default();
     let mut devices: Vec<String> = devices.into_iter().map(|device| device.device).collect();
     devices.sort();
     for device in devices {

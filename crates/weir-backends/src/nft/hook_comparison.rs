@@ -107,7 +107,7 @@ struct IptablesOrNftHookOutcome {
 
 impl IptablesOrNftHookOutcome {
     /// In words, for a message.
-    fn describe(&self) -> String {
+    fn describe_outcome(&self) -> String {
         let mut words = match &self.end_verdict {
             NftWalkEnd::Accept => "accepted".to_owned(),
             NftWalkEnd::Drop => "dropped".to_owned(),
@@ -168,8 +168,8 @@ impl HookComparer<'_> {
                     packet: at_hook,
                     journey_kind,
                     difference: format!("{table} at {hook:?}"),
-                    outcome_before: before.describe(),
-                    outcome_after: after.describe(),
+                    outcome_before: before.describe_outcome(),
+                    outcome_after: after.describe_outcome(),
                 });
             }
         }

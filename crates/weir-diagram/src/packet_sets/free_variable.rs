@@ -103,7 +103,7 @@ impl FreeVariableTable {
 
     /// Records that the question with this digest is whether this module or target drops the
     /// packet.
-    pub fn record_dropping_module(&mut self, content_digest: u64, name: &str) {
+    pub fn record_module_of_drop_question(&mut self, content_digest: u64, name: &str) {
         let names = &mut self.dropping_module_by_question_digest;
         names.entry(content_digest).or_insert_with(|| name.to_owned());
     }

@@ -147,7 +147,7 @@ impl PacketSpace<'_> {
             Hotdrop::Unpredictable | Hotdrop::MatchMayAlsoDrop => {
                 let drop_digest = digest_drop_question(digest);
                 let module = match_module_name(m, self.layout.family);
-                self.free_variables.record_dropping_module(drop_digest, module);
+                self.free_variables.record_module_of_drop_question(drop_digest, module);
                 let drops = self.free_variable_without_match(variable(drop_digest))?;
                 Ok(LoweredTest { matching_packets: holds, dropped_packets: drops })
             }

@@ -196,7 +196,7 @@ impl<'f> DiagramContext<'f> {
             |rule: &Rule| chains.written_fields_by_chain.by_rule(rule, &chains.graph);
         let merge_steps = plan_merge_steps(rules, self.space.layout.family, &written_fields);
         let count = merge_steps.len();
-        let mut merge = ChainRuleMerge {
+        let mut merge = ChainRuleSequence {
             context: self,
             chains,
             rules,
@@ -387,7 +387,7 @@ impl<'f> DiagramContext<'f> {
 }
 
 /// The rules of a chain, to be merged.
-struct ChainRuleMerge<'m, 'f, 'c> {
+struct ChainRuleSequence<'m, 'f, 'c> {
     context: &'m mut DiagramContext<'f>,
     chains: &'c TableChainDiagrams<'f>,
     rules: &'f [Rule],
@@ -396,7 +396,7 @@ struct ChainRuleMerge<'m, 'f, 'c> {
     place: TableHookContext,
 }
 
-impl BalancedMerge for ChainRuleMerge<'_, '_, '_> {
+impl BalancedMerge for ChainRuleSequence<'_, '_, '_> {
     type Error = BuildError;
 
     fn node_store(&mut self) -> &mut NodeStore {

@@ -235,7 +235,7 @@ impl DiagramContext<'_> {
         };
         let drop = self.terminals.intern_leaf(drop);
         let content_digest = digest_drop_question(digest);
-        self.space.free_variables.record_dropping_module(content_digest, row.name);
+        self.space.free_variables.record_module_of_drop_question(content_digest, row.name);
         let variable = FreeVariable::StatelessTest {
             content_digest,
             hook: Some(place.hook_or_forward()),

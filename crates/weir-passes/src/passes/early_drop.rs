@@ -37,7 +37,7 @@ use weir_model::{
 use weir_partition::{TestAlgebra, find_barrier_reason};
 use weir_semantics::tables_at_hook;
 
-use crate::packet_class::{PacketClass, PacketClassOutcome};
+use crate::packet_class_walk::{PacketClassWalk, PacketClassWalkOutcome};
 use crate::pass::{CounterPreservation, Equivalence, Pass, PassContext};
 use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};
@@ -191,18 +191,18 @@ fn table_drops_all_rule_packets(
     let algebra = TestAlgebra::for_table(table, ruleset.family);
     let tests = algebra.tests_of_rule(rule);
     let mut accepts = false;
-    let kind = PacketClass { table, algebra, tests: &tests };
-    let way = kind.walk(hook.chain_name(), &mut |rule, _| {
+    let class_walk = PacketClassWalk { table, algebra, tests: &tests };
+    let outcome = class_walk.walk(hook.chain_name(), &mut |rule, _| {
         use weir_partition::BarrierReason::{IpsetMatch, OpaqueMatch};
         accepts |= rule.target == Target::Accept;
-        let asked = find_barrier_reason(rule, ruleset.family)
+        let barrier = find_barrier_reason(rule, ruleset.family)
             .filter(|b| !matches!(b, IpsetMatch | OpaqueMatch));
-        asked.is_none() && is_unobservable_if_packet_dropped(&rule.target)
+        barrier.is_none() && is_unobservable_if_packet_dropped(&rule.target)
     });
-    match way {
-        PacketClassOutcome::CallbackRejectedRule => None,
-        PacketClassOutcome::AllDecided => Some(!accepts),
-        PacketClassOutcome::ReachesPolicy | PacketClassOutcome::LeavesChain => {
+    match outcome {
+        PacketClassWalkOutcome::CallbackRejectedRule => None,
+        PacketClassWalkOutcome::AllDecided => Some(!accepts),
+        PacketClassWalkOutcome::ReachesPolicy | PacketClassWalkOutcome::LeavesChain => {
             Some(!accepts && chain.policy == Some(Policy::Drop))
         }
     }

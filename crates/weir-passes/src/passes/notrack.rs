@@ -1,14 +1,14 @@
 //! `notrack`: exempts traffic whose outcome does not depend on conntrack from tracking.
 //!
 //! Conntrack costs a lookup per packet and an entry per flow; under a flood of short flows (DNS)
-//! the connection table is exhausted first. A kind of traffic can do without it if no rule on any
+//! the connection table is exhausted first. A class of traffic can do without it if no rule on any
 //! of its paths uses conntrack before it is accepted: for its packets, for the replies, and for
 //! ICMP errors in return, in any hook of any table; if no rule may translate it; and if no helper
 //! reads it.
 //!
-//! Kinds are the ACCEPT rules of the filter table that test a protocol and ports, optionally
-//! addresses, and nothing else. Each gives four rules: for the kind and its replies, in raw
-//! PREROUTING and OUTPUT, because a kind that is tracked in one direction would see half of each
+//! Classes are the ACCEPT rules of the filter table that test a protocol and ports, optionally
+//! addresses, and nothing else. Each gives four rules: for the class and its replies, in raw
+//! PREROUTING and OUTPUT, because a class that is tracked in one direction would see half of each
 //! connection. They follow the existing rules of raw. Conntrack stays in use as before: NOTRACK
 //! does not use it, and nothing is removed.
 //!
@@ -34,7 +34,7 @@ use weir_model::{
 use weir_partition::{BarrierReason, TestAlgebra, find_barrier_reason};
 use weir_semantics::tables_at_hook;
 
-use crate::packet_class::{PacketClass, PacketClassOutcome};
+use crate::packet_class_walk::{PacketClassWalk, PacketClassWalkOutcome};
 use crate::pass::{Equivalence, Pass, PassContext};
 use crate::rewrite::{ensure_raw_chain, iter_rewritable_chains};
 use crate::{ChainNameAllocator, RewrittenRuleset};
@@ -75,19 +75,20 @@ impl Pass for NotrackPass {
         if nat || !in_use || !are_icmp_errors_conntrack_independent(ruleset) {
             return made;
         }
-        let mut kinds: Vec<Rule> = Vec::new();
+        let mut notrack_rules: Vec<Rule> = Vec::new();
         for (table, chain) in iter_rewritable_chains(ruleset, context) {
             if table.name != TableName::Filter {
                 continue;
             }
             for rule in &chain.rules {
-                let Some((kind, answer)) = make_notrack_and_reply_rules(rule, ruleset.family)
+                let Some((notrack_rule, reply_rule)) =
+                    make_notrack_and_reply_rules(rule, ruleset.family)
                 else {
                     continue;
                 };
-                if kinds.contains(&kind)
-                    || !is_conntrack_independent(&kind, ruleset)
-                    || !is_conntrack_independent(&answer, ruleset)
+                if notrack_rules.contains(&notrack_rule)
+                    || !is_conntrack_independent(&notrack_rule, ruleset)
+                    || !is_conntrack_independent(&reply_rule, ruleset)
                 {
                     continue;
                 }
@@ -97,33 +98,33 @@ impl Pass for NotrackPass {
                     1,
                     "traffic without conntrack".to_owned(),
                 );
-                for k in [kind, answer] {
-                    if !kinds.contains(&k) {
-                        kinds.push(k);
+                for added in [notrack_rule, reply_rule] {
+                    if !notrack_rules.contains(&added) {
+                        notrack_rules.push(added);
                     }
                 }
             }
         }
-        if !kinds.is_empty() {
-            insert_notrack_chain(&mut made.ruleset, kinds);
+        if !notrack_rules.is_empty() {
+            insert_notrack_chain(&mut made.ruleset, notrack_rules);
         }
         made
     }
 }
 
-fn insert_notrack_chain(ruleset: &mut Ruleset, kinds: Vec<Rule>) {
+fn insert_notrack_chain(ruleset: &mut Ruleset, notrack_rules: Vec<Rule>) {
     let family = ruleset.family;
     ensure_raw_chain(ruleset, Hook::Prerouting);
     let raw = ruleset.tables.iter_mut().find(|t| t.name == TableName::Raw).expect("it is there");
     let name = ChainNameAllocator::new(family, raw)
         .allocate_numbered_with_word(&NOTRACK_CHAIN_SUFFIX[1..]);
-    raw.chains.push(Chain { rules: kinds, ..Chain::new(name.clone(), None) });
+    raw.chains.push(Chain { rules: notrack_rules, ..Chain::new(name.clone(), None) });
     for hook in [Hook::Prerouting, Hook::Output] {
         ensure_raw_chain(ruleset, hook).rules.push(Rule::unconditional(Target::Jump(name.clone())));
     }
 }
 
-/// The kind of traffic that an ACCEPT rule names, and its answers, as rules that untrack it.
+/// The traffic that an ACCEPT rule names, and its replies, as rules that untrack them.
 fn make_notrack_and_reply_rules(rule: &Rule, family: Family) -> Option<(Rule, Rule)> {
     let base = &rule.base;
     let plain = base.iif.is_none() && base.oif.is_none() && base.fragment.is_none();
@@ -165,34 +166,35 @@ fn make_notrack_and_reply_rules(rule: &Rule, family: Family) -> Option<(Rule, Ru
         out.matches.push(ports);
         out
     };
-    let (mut kind, mut answer) = (make(sport, dport), make(dport, sport));
-    (kind.base.saddr, kind.base.daddr) = (base.saddr, base.daddr);
-    (answer.base.saddr, answer.base.daddr) = (base.daddr, base.saddr);
-    Some((kind, answer))
+    let (mut notrack_rule, mut reply_rule) = (make(sport, dport), make(dport, sport));
+    (notrack_rule.base.saddr, notrack_rule.base.daddr) = (base.saddr, base.daddr);
+    (reply_rule.base.saddr, reply_rule.base.daddr) = (base.daddr, base.saddr);
+    Some((notrack_rule, reply_rule))
 }
 
-/// Whether no rule, in any table at any hook, uses conntrack for the kind or translates it before
-/// it is decided there.
-fn is_conntrack_independent(kind: &Rule, ruleset: &Ruleset) -> bool {
+/// Whether no rule, in any table at any hook, uses conntrack for the packets that a rule matches,
+/// or translates them, before they are decided there.
+fn is_conntrack_independent(traffic: &Rule, ruleset: &Ruleset) -> bool {
     Hook::ALL.into_iter().all(|hook| {
         tables_at_hook(hook).iter().filter_map(|name| ruleset.table(name)).all(|table| {
             table.chain(hook.chain_name()).is_none()
-                || is_conntrack_independent_in_table(kind, table, hook, ruleset.family)
+                || is_conntrack_independent_in_table(traffic, table, hook, ruleset.family)
         })
     })
 }
 
 fn is_conntrack_independent_in_table(
-    kind: &Rule,
+    traffic: &Rule,
     table: &Table,
     hook: Hook,
     family: Family,
 ) -> bool {
     let algebra = TestAlgebra::for_table(table, family);
-    let tests = algebra.tests_of_rule(kind);
-    let way =
-        PacketClass { table, algebra, tests: &tests }.walk(hook.chain_name(), &mut |rule, _| {
-            let asks = algebra
+    let tests = algebra.tests_of_rule(traffic);
+    let outcome = PacketClassWalk { table, algebra, tests: &tests }.walk(
+        hook.chain_name(),
+        &mut |rule, _| {
+            let tests_conntrack = algebra
                 .tests_of_rule(rule)
                 .iter()
                 .any(|t| matches!(t, Test::Field { field: Field::CtState | Field::CtMark, .. }));
@@ -200,19 +202,20 @@ fn is_conntrack_independent_in_table(
             if matches!(**e, Effect::Notrack | Effect::CtNotrack { .. }));
             let kept =
                 find_barrier_reason(rule, family).is_some_and(|b| b != BarrierReason::IpsetMatch);
-            !asks && !untracks && !kept && !is_conntrack_enabling_rule(rule)
-        });
-    way != PacketClassOutcome::CallbackRejectedRule
+            !tests_conntrack && !untracks && !kept && !is_conntrack_enabling_rule(rule)
+        },
+    );
+    outcome != PacketClassWalkOutcome::CallbackRejectedRule
 }
 
-/// Whether ICMP errors fare alike whether conntrack knows what they are about (RELATED) or not
-/// (INVALID): they speak of any traffic, so any address may send them.
+/// Whether ICMP errors have the same outcome whether conntrack knows their connection (RELATED) or
+/// not (INVALID). They may come from any address.
 fn are_icmp_errors_conntrack_independent(ruleset: &Ruleset) -> bool {
-    let (proto, kinds): (u8, &[u8]) = match ruleset.family {
+    let (proto, icmp_types): (u8, &[u8]) = match ruleset.family {
         Family::V4 => (1, &[3, 11, 12]),
         Family::V6 => (58, &[1, 2, 3, 4]),
     };
-    kinds.iter().all(|&kind| {
+    icmp_types.iter().all(|&kind| {
         let mut error = Rule::unconditional(Target::Accept);
         error.base.proto = Some(ProtoMatch { negated: false, proto });
         let value = IcmpTypeMatch { kind, codes: (0, 255) };

@@ -65,10 +65,11 @@ fn split_value_list<'s, 't>(tokens: &'s [PolicyToken<'t>]) -> Option<Vec<&'s Pol
         [open, inner @ .., close] if open.text == "{" && close.text == "}" => inner,
         other => other,
     };
-    let is_value = |token: &PolicyToken<'_>| !matches!(token.text, "{" | "}" | "," | "=" | "!=");
+    let is_not_punctuation =
+        |token: &PolicyToken<'_>| !matches!(token.text, "{" | "}" | "," | "=" | "!=");
     let is_list = tokens.len() % 2 == 1
         && tokens.iter().enumerate().all(|(i, token)| match i % 2 {
-            0 => is_value(token),
+            0 => is_not_punctuation(token),
             _ => token.text == ",",
         });
     is_list.then(|| tokens.iter().step_by(2).collect())

@@ -78,7 +78,7 @@ pub(super) fn parse_value_list<'p, 't>(
     }
     let mut last = open.unwrap_or(field);
     loop {
-        let Some((word, rest)) = tokens.split_first().filter(|(w, _)| is_value(w)) else {
+        let Some((word, rest)) = tokens.split_first().filter(|(w, _)| is_not_punctuation(w)) else {
             let message = format!("no value after {}", last.text);
             return Err(last.error(message, "write a value, or several: { A, B }"));
         };
@@ -106,7 +106,7 @@ pub(super) fn parse_value_list<'p, 't>(
     Ok(list)
 }
 
-fn is_value(word: &PolicyToken<'_>) -> bool {
+fn is_not_punctuation(word: &PolicyToken<'_>) -> bool {
     word.is_quoted || !matches!(word.text, "{" | "}" | "," | "=" | "!=")
 }
 

@@ -24,7 +24,7 @@ pub fn format_fixed_ipset_text(v6: bool) -> String {
 }
 
 /// What a rule is about, as far as a module cares.
-pub(super) struct RandomRuleContext<'p> {
+pub(super) struct RandomRulePlace<'p> {
     pub table: &'p str,
     pub chain: &'p str,
     pub v6: bool,
@@ -35,10 +35,7 @@ pub(super) struct RandomRuleContext<'p> {
 }
 
 /// A protocol with one of its rarer matches, with a blank before each word.
-pub(super) fn random_rare_protocol_match(
-    rng: &mut TestRng,
-    place: &RandomRuleContext<'_>,
-) -> String {
+pub(super) fn random_rare_protocol_match(rng: &mut TestRng, place: &RandomRulePlace<'_>) -> String {
     let not = if rng.chance_percent(25) { " !" } else { "" };
     let port = rng.pick(&["22", "80", "0:1023", "1024:65535"]);
     let mut all: Vec<(usize, String)> = vec![
@@ -66,7 +63,7 @@ pub(super) fn random_rare_protocol_match(
 /// A match that requires no protocol, with a blank before each word.
 pub(super) fn random_protocolless_match(
     rng: &mut TestRng,
-    place: &RandomRuleContext<'_>,
+    place: &RandomRulePlace<'_>,
     number: &mut u32,
 ) -> String {
     let not = if rng.chance_percent(25) { " !" } else { "" };
@@ -105,7 +102,7 @@ pub(super) fn random_protocolless_match(
 
 fn append_opaque_match_choices(
     rng: &mut TestRng,
-    place: &RandomRuleContext<'_>,
+    place: &RandomRulePlace<'_>,
     number: &mut u32,
     not: &str,
     all: &mut Vec<(usize, String)>,
@@ -146,7 +143,7 @@ fn append_opaque_match_choices(
 /// A target of mangle or raw, with a blank before it, and what the rule must test in addition.
 pub(super) fn random_rare_target_and_match(
     rng: &mut TestRng,
-    place: &RandomRuleContext<'_>,
+    place: &RandomRulePlace<'_>,
 ) -> (&'static str, String) {
     let (ttl, hop) = if place.v6 { ("HL", "hl") } else { ("TTL", "ttl") };
     let how = rng.pick(&["set 9", "set 64", "inc 3", "dec 2"]);

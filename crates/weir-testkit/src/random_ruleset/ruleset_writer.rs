@@ -239,9 +239,9 @@ impl RulesetWriter {
         table: &'p str,
         chain: &'p str,
         states: bool,
-    ) -> rare_modules::RandomRuleContext<'p> {
+    ) -> rare_modules::RandomRulePlace<'p> {
         let RulesetShape { v6, opaque_matches: opaque, .. } = self.shape;
-        rare_modules::RandomRuleContext {
+        rare_modules::RandomRulePlace {
             table,
             chain,
             v6,

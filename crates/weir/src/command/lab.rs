@@ -133,13 +133,13 @@ pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> 
             &points,
         )?)?;
     } else {
-        terminal::print_escaped_if_terminal(&render_run_comparison(&points))?;
+        terminal::print_escaped_if_terminal(&render_changed_points_and_totals(&points))?;
     }
     Ok(if worse == 0 { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 /// A line for each point that is not the same, and a sum.
-fn render_run_comparison(points: &[run_comparison::ComparedPoint]) -> String {
+fn render_changed_points_and_totals(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
         let what = point.quantity.comparison().map_or(point.quantity.title(), |found| found.name);

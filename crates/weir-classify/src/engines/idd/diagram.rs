@@ -349,14 +349,14 @@ impl IntervalCursor {
     }
 }
 
-type FastMap<T> = HashMap<u64, T, BuildHasherDefault<MixHasher>>;
+type FastMap<T> = HashMap<u64, T, BuildHasherDefault<SingleIntegerHasher>>;
 
 /// For keys that are one number; the tables are of no use to an attacker, who cannot see the time
 /// that a construction takes.
 #[derive(Clone, Copy, Default)]
-struct MixHasher(u64);
+struct SingleIntegerHasher(u64);
 
-impl Hasher for MixHasher {
+impl Hasher for SingleIntegerHasher {
     fn finish(&self) -> u64 {
         self.0
     }

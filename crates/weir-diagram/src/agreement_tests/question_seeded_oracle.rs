@@ -34,15 +34,15 @@ fn extract_changeable_fields(p: &Packet) -> impl Hash + use<> {
 
 /// Answers that the same question gets from the diagram's side and from the interpreter's.
 #[derive(Clone)]
-pub(super) struct SeededAnswers {
+pub(super) struct QuestionSeededOracle {
     seed: u64,
     state_ids: StatefulTestIdResolver,
     pub stateful_questions: Vec<(u64, u64)>,
 }
 
-impl SeededAnswers {
-    pub const fn new(seed: u64, state_ids: StatefulTestIdResolver) -> SeededAnswers {
-        SeededAnswers { seed, state_ids, stateful_questions: Vec::new() }
+impl QuestionSeededOracle {
+    pub const fn new(seed: u64, state_ids: StatefulTestIdResolver) -> QuestionSeededOracle {
+        QuestionSeededOracle { seed, state_ids, stateful_questions: Vec::new() }
     }
 
     pub fn stateless_answer(&self, content_digest: u64, hook: Hook, packet: &Packet) -> bool {
@@ -141,7 +141,7 @@ pub(super) fn extract_nat_range_and_device_flag(target: &NatTarget) -> Option<(&
     }
 }
 
-impl Oracle for SeededAnswers {
+impl Oracle for QuestionSeededOracle {
     fn match_holds_or_target_ends_traversal(&mut self, q: &OracleQuestion<'_>) -> bool {
         if q.stateful {
             let ask = (self.state_ids.stateful_test_id(q.rule), q.content_digest);

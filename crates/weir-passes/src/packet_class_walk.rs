@@ -1,17 +1,17 @@
-//! The possible outcomes of all packets of a kind in a chain.
+//! The possible outcomes of all packets of a class in a chain.
 //!
-//! A kind is a list of tests, for example those of one rule. The traversal skips the rules that no
-//! packet of the kind matches; for each of the others the caller decides whether it is acceptable.
-//! A rule whose tests match the whole kind ends the traversal, or continues it elsewhere, for all
+//! A class is a list of tests, for example those of one rule. The traversal skips the rules that no
+//! packet of the class matches; for each of the others the caller decides whether it is acceptable.
+//! A rule whose tests match the whole class ends the traversal, or continues it elsewhere, for all
 //! of it; if it matches a part, the outcome of the rest stays open.
 
 use weir_model::{Rule, Table, Target, Test};
 
 use weir_partition::{TestAlgebra, take_tests_before_transport};
 
-/// The outcome of a kind in a chain.
+/// The outcome of a class in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PacketClassOutcome {
+pub(crate) enum PacketClassWalkOutcome {
     /// A rule was reached that the caller rejects.
     CallbackRejectedRule,
     /// Rules decide all of it.
@@ -22,21 +22,21 @@ pub(crate) enum PacketClassOutcome {
     LeavesChain,
 }
 
-/// A walk of a kind through a table.
-pub(crate) struct PacketClass<'a> {
+/// A walk through a table by all packets that pass some tests.
+pub(crate) struct PacketClassWalk<'a> {
     pub table: &'a Table,
     pub algebra: TestAlgebra,
     pub tests: &'a [Test],
 }
 
-impl PacketClass<'_> {
-    /// Traverses a chain. `visit_rule` is called for each rule that a packet of the class may match, and
-    /// is given whether all of them do.
+impl PacketClassWalk<'_> {
+    /// Traverses a chain. `visit_rule` is called for each rule that a packet of the class may
+    /// match, and is given whether all of them do.
     pub fn walk(
         &self,
         chain: &str,
         visit_rule: &mut dyn FnMut(&Rule, bool) -> bool,
-    ) -> PacketClassOutcome {
+    ) -> PacketClassWalkOutcome {
         self.walk_chain(chain, visit_rule, self.table.chains.len())
     }
 
@@ -45,40 +45,43 @@ impl PacketClass<'_> {
         chain: &str,
         visit_rule: &mut dyn FnMut(&Rule, bool) -> bool,
         depth: usize,
-    ) -> PacketClassOutcome {
+    ) -> PacketClassWalkOutcome {
         // A loop is refused at load; this one ends all the same.
         let (Some(chain), Some(depth)) = (self.table.chain(chain), depth.checked_sub(1)) else {
-            return PacketClassOutcome::CallbackRejectedRule;
+            return PacketClassWalkOutcome::CallbackRejectedRule;
         };
         let out = if chain.policy.is_some() {
-            PacketClassOutcome::ReachesPolicy
+            PacketClassWalkOutcome::ReachesPolicy
         } else {
-            PacketClassOutcome::LeavesChain
+            PacketClassWalkOutcome::LeavesChain
         };
         let mut some_left = false;
         for rule in &chain.rules {
             let tests = self.algebra.tests_of_rule(rule);
             let Some(whole) = self.all_match_if_any_match(&tests) else { continue };
             if !visit_rule(rule, whole) {
-                return PacketClassOutcome::CallbackRejectedRule;
+                return PacketClassWalkOutcome::CallbackRejectedRule;
             }
             let inside = match &rule.target {
                 Target::Jump(to) | Target::Goto(to) => self.walk_chain(to, visit_rule, depth),
-                _ => PacketClassOutcome::LeavesChain,
+                _ => PacketClassWalkOutcome::LeavesChain,
             };
-            if inside == PacketClassOutcome::CallbackRejectedRule {
-                return PacketClassOutcome::CallbackRejectedRule;
+            if inside == PacketClassWalkOutcome::CallbackRejectedRule {
+                return PacketClassWalkOutcome::CallbackRejectedRule;
             }
-            let end =
-                |ends: bool| if ends && !some_left { PacketClassOutcome::AllDecided } else { out };
+            let end = |ends: bool| {
+                if ends && !some_left { PacketClassWalkOutcome::AllDecided } else { out }
+            };
             match &rule.target {
                 t if t.is_terminating() && whole => return end(true),
-                Target::Jump(_) if whole && inside == PacketClassOutcome::AllDecided => {
+                Target::Jump(_) if whole && inside == PacketClassWalkOutcome::AllDecided => {
                     return end(true);
                 }
-                Target::Goto(_) if whole => return end(inside == PacketClassOutcome::AllDecided),
+                Target::Goto(_) if whole => {
+                    return end(inside == PacketClassWalkOutcome::AllDecided);
+                }
                 Target::Return if whole => return out,
-                Target::Goto(_) => some_left |= inside != PacketClassOutcome::AllDecided,
+                Target::Goto(_) => some_left |= inside != PacketClassWalkOutcome::AllDecided,
                 Target::Return => some_left = true,
                 _ => {}
             }
@@ -86,7 +89,7 @@ impl PacketClass<'_> {
         out
     }
 
-    /// Whether all packets of the kind match the tests; `None` if none does. A packet of the kind
+    /// Whether all packets of the class match the tests; `None` if none does. A packet of the class
     /// whose header is truncated gets to the tests before those of the header.
     fn all_match_if_any_match(&self, tests: &[Test]) -> Option<bool> {
         if !self.algebra.is_disjoint(self.tests, tests) {
