@@ -8,10 +8,13 @@ use weir_model::{Counters, RuleId, Ruleset};
 
 use crate::ApplyOperationError;
 use crate::generation_changes::{
-    check_unchanged_by_others, read_original_rules, read_tables_and_sets_in_force,
+    check_nft_tables_and_sets_unchanged, check_unchanged_by_others, read_original_rules,
+    read_tables_and_sets_in_force,
 };
 use crate::kernel_ruleset::KernelRuleset;
-use crate::rule_counters::{OriginalRules, read_counters_in_force, sum_counters};
+use crate::rule_counters::{
+    OriginalRules, UnchangedLegacyTables, read_counters_in_force, read_set_counters, sum_counters,
+};
 use crate::state_store::{GenerationRecord, JournalStage, StateStore};
 
 /// How often counters are read again because the ruleset was changed meanwhile.
@@ -86,6 +89,8 @@ struct ParsedGeneration {
     record: GenerationRecord,
     originals: OriginalRules,
     recorded: KernelRuleset,
+    /// Its tables of legacy iptables, from the second reading on.
+    unchanged_tables: Option<UnchangedLegacyTables>,
 }
 
 impl OriginalCounterReader {
@@ -105,22 +110,23 @@ impl OriginalCounterReader {
             let store = StateStore::find(&self.state)?;
             let record = read_record_in_force(&store)?;
             let parsed = match self.parsed.take().filter(|parsed| parsed.record == record) {
-                Some(parsed) => parsed,
+                Some(mut parsed) => {
+                    parsed.find_unchanged_tables()?;
+                    parsed
+                }
                 None => ParsedGeneration::parse(&store, record)?,
             };
             let parsed = self.parsed.insert(parsed);
-            let recorded = &parsed.recorded;
-            let present = read_tables_and_sets_in_force(&recorded.tables(), &[recorded])?.ruleset;
+            let (counts, rules_differ) = parsed.read_counts()?;
             // A change that began meanwhile has moved counters.
             if read_record_in_force(&store)? != parsed.record {
                 continue;
             }
-            check_unchanged_by_others(recorded, &present, parsed.record.generation)?;
-            let counters = read_counters_in_force(&present)?;
-            let listed = parsed.originals.rules.iter().map(|rule| {
-                let Counters { packets, bytes } = sum_counters(&rule.locations, &counters);
+            rules_differ?;
+            let listed = parsed.originals.rules.iter().zip(counts).map(|(rule, count)| {
+                let (Counters { packets, bytes }, rule_id) = (count, rule.id.clone());
                 let content_key = rule.content_key.clone();
-                OriginalRuleCounterRow { rule: rule.id.clone(), content_key, packets, bytes }
+                OriginalRuleCounterRow { rule: rule_id, content_key, packets, bytes }
             });
             return Ok(listed.collect());
         }
@@ -142,7 +148,36 @@ impl ParsedGeneration {
             )));
         }
         let recorded = store.read_ruleset(generation)?;
-        Ok(ParsedGeneration { record, originals, recorded })
+        Ok(ParsedGeneration { record, originals, recorded, unchanged_tables: None })
+    }
+
+    fn find_unchanged_tables(&mut self) -> Result<(), ApplyOperationError> {
+        if self.unchanged_tables.is_none() {
+            self.unchanged_tables = UnchangedLegacyTables::find(&self.recorded, &self.originals)?;
+        }
+        Ok(())
+    }
+
+    /// The counters of the original rules, and the error if others changed the ruleset in force.
+    fn read_counts(
+        &mut self,
+    ) -> Result<(Vec<Counters>, Result<(), ApplyOperationError>), ApplyOperationError> {
+        let recorded = &self.recorded;
+        let generation = self.record.generation;
+        if let Some(tables) = &self.unchanged_tables {
+            // Tables of nft and missing sets are changes by others, too.
+            let present = read_tables_and_sets_in_force(&[], &[recorded])?.ruleset;
+            if let Some(counts) = tables.read_counters(&read_set_counters(&present.sets))? {
+                let check = check_nft_tables_and_sets_unchanged(recorded, &present, generation);
+                return Ok((counts, check));
+            }
+            self.unchanged_tables = None;
+        }
+        let present = read_tables_and_sets_in_force(&recorded.tables(), &[recorded])?.ruleset;
+        let counters = read_counters_in_force(&present)?;
+        let rules = self.originals.rules.iter();
+        let counts = rules.map(|rule| sum_counters(&rule.locations, &counters)).collect();
+        Ok((counts, check_unchanged_by_others(recorded, &present, generation)))
     }
 }
 

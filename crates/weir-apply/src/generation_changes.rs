@@ -181,38 +181,52 @@ pub(crate) fn check_unchanged_by_others(
     present: &KernelRuleset,
     generation: u32,
 ) -> Result<(), ApplyOperationError> {
-    let since = format!("generation {generation}");
-    let missing = String::new();
-    let compare =
-        |unit: String, recorded: &String, present: Option<&String>| match find_text_difference(
-            recorded,
-            present.unwrap_or(&missing),
-        ) {
-            None => Ok(()),
-            Some(difference) => {
-                Err(ApplyOperationError::ChangedByOthers { unit, since: since.clone(), difference })
-            }
-        };
     for (table, text) in &recorded.legacy_tables {
-        compare(format!("table {table}"), text, present.legacy_tables.get(table))?;
+        let unit = format!("table {table}");
+        check_unit_unchanged(unit, text, present.legacy_tables.get(table), generation)?;
     }
+    check_nft_tables_and_sets_unchanged(recorded, present, generation)
+}
+
+/// The same for all but tables of legacy iptables.
+pub(crate) fn check_nft_tables_and_sets_unchanged(
+    recorded: &KernelRuleset,
+    present: &KernelRuleset,
+    generation: u32,
+) -> Result<(), ApplyOperationError> {
+    let nft_unit =
+        |table: &FamilyTable| format!("nft table {} weir_{}", table.nft_family(), table.table);
     for (table, text) in &recorded.nft_tables {
-        let unit = format!("nft table {} weir_{}", table.nft_family(), table.table);
-        compare(unit, text, present.nft_tables.get(table))?;
+        let present = present.nft_tables.get(table);
+        check_unit_unchanged(nft_unit(table), text, present, generation)?;
     }
     for (table, text) in &present.nft_tables {
         if !recorded.nft_tables.contains_key(table) {
-            let unit = format!("nft table {} weir_{}", table.nft_family(), table.table);
-            compare(unit, &missing, Some(text))?;
+            check_unit_unchanged(nft_unit(table), "", Some(text), generation)?;
         }
     }
     // Elements of sets change with traffic and by other programs; only a missing set is an error.
     for (set, text) in &recorded.sets {
         if !present.sets.contains_key(set) {
-            compare(format!("set {set}"), text, None)?;
+            check_unit_unchanged(format!("set {set}"), text, None, generation)?;
         }
     }
     Ok(())
+}
+
+fn check_unit_unchanged(
+    unit: String,
+    recorded: &str,
+    present: Option<&String>,
+    generation: u32,
+) -> Result<(), ApplyOperationError> {
+    match find_text_difference(recorded, present.map_or("", String::as_str)) {
+        None => Ok(()),
+        Some(difference) => {
+            let since = format!("generation {generation}");
+            Err(ApplyOperationError::ChangedByOthers { unit, since, difference })
+        }
+    }
 }
 
 /// The generation in force and the baseline.

@@ -18,7 +18,7 @@ pub use self::in_force::{
     NFT_COPY_TABLE_PREFIX, RulesetInForce, SetSelection, is_legacy_table_in_use, list_set_names,
     read_legacy_table_text, read_nft_table_text, read_ruleset_in_force, read_set_text,
 };
-pub(crate) use self::in_force::{read_foreign_sets, spare_set_name};
+pub(crate) use self::in_force::{decode_table_text, read_foreign_sets, spare_set_name};
 pub use self::legacy_table_text::{
     add_artefact_mark, empty_table_text, find_artefact_mark, find_line_with_unclosed_quote,
     list_chain_names, split_tables,

@@ -16,18 +16,22 @@ mod counter_text_writer;
 mod counters_by_location;
 mod counts_during_change;
 mod original_rules;
+mod unchanged_legacy_tables;
 
 use std::collections::HashMap;
 
 use weir_model::Counters;
 
-pub(crate) use self::counter_text_reader::{is_nft_rule_line, read_counters_in_force};
+pub(crate) use self::counter_text_reader::{
+    is_nft_rule_line, read_counters_in_force, read_set_counters,
+};
 use self::counter_text_writer::write_counters;
 pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
 pub(crate) use self::counts_during_change::{
     add_counts_during_change, map_replaced_counts_by_location,
 };
 pub use self::original_rules::{OriginalRuleCounters, OriginalRules};
+pub(crate) use self::unchanged_legacy_tables::UnchangedLegacyTables;
 use crate::kernel_ruleset::KernelRuleset;
 
 /// Writes the counters of the rules in force into the texts of a new ruleset. Returns the number of

@@ -11,7 +11,7 @@ use weir_syntax::{ipset, iptables};
 use crate::compile_options::{CompileError, CompileOptions, FractionDoneFn};
 use crate::{
     form_passes, form_rule_coverage, iptables_counter_credit, kernel_memory, load_scripts, nft,
-    read_back,
+    text_round_trip,
 };
 
 /// Compiles a firewall to a form that is equal to it.
@@ -64,7 +64,7 @@ fn compile_iptables_form(
     progress("writing", 0.0);
     let mut after = after;
     add_artefact_id_chains(&mut after, &id);
-    read_back::check_iptables_read_back(&after)
+    text_round_trip::check_iptables_text_round_trip(&after)
         .map_err(|what| CompileError::ReadBackMismatch { form, what })?;
     let contents = render_artefact_texts(&after, None, &firewall.sets, &own);
     let mut counters =
@@ -134,9 +134,10 @@ fn compile_nft_artefact(
     checked.passes.append(&mut made.equality_check.passes);
     progress("writing", 0.0);
     let printed = |what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what };
-    read_back::check_nft_read_back(&made.nft_ruleset, &made.nft_text).map_err(printed)?;
+    text_round_trip::check_nft_text_round_trip(&made.nft_ruleset, &made.nft_text)
+        .map_err(printed)?;
     let kept = made.iptables_tables_with_hooks_left();
-    read_back::check_iptables_read_back(&kept).map_err(printed)?;
+    text_round_trip::check_iptables_text_round_trip(&kept).map_err(printed)?;
     let contents =
         render_artefact_texts(&kept, Some(made.nft_text), &firewall.sets, &run.generated_sets);
     let manifest = Manifest {

@@ -17,7 +17,7 @@
 //! - `form_rule_coverage`: how much of a ruleset a form changed;
 //! - `kernel_memory`: the kernel memory that a form needs;
 //! - `load_scripts`: `load.sh` and `unload.sh`;
-//! - `read_back`, `artefact_firewall`: whether the text is what was checked; a written artefact as
+//! - `text_round_trip`, `artefact_firewall`: whether the text is what was checked; a written artefact as
 //!   a firewall.
 
 #![forbid(unsafe_code)]
@@ -33,7 +33,7 @@ pub mod kernel_memory;
 pub mod load_scripts;
 pub mod nft;
 pub mod original_rule_ids;
-mod read_back;
+mod text_round_trip;
 
 pub use compile::compile;
 pub use compile_options::{CompileError, CompileOptions, FormRefusal, FractionDoneFn};

@@ -101,7 +101,7 @@ struct CellProgress {
 
 /// What comes next on one side.
 #[derive(Clone, Copy, Debug)]
-enum NextStep {
+enum NextStepOfSide {
     Rule {
         number: u32,
         results: CellTestResults,
@@ -169,23 +169,23 @@ impl LockstepTables<'_, '_> {
                 self.find_next_step(&mut at, 1, is_last)?,
             ];
             match next {
-                [NextStep::JumpOfSome { axis }, _] => {
+                [NextStepOfSide::JumpOfSome { axis }, _] => {
                     return self.divide_by_jumps(at, 0, axis, open);
                 }
-                [_, NextStep::JumpOfSome { axis }] => {
+                [_, NextStepOfSide::JumpOfSome { axis }] => {
                     return self.divide_by_jumps(at, 1, axis, open);
                 }
-                [NextStep::EndOfList, NextStep::EndOfList]
-                | [NextStep::ChainLeft, NextStep::ChainLeft] => return Ok(()),
-                [NextStep::EndOfList, NextStep::ChainLeft]
-                | [NextStep::ChainLeft, NextStep::EndOfList]
+                [NextStepOfSide::EndOfList, NextStepOfSide::EndOfList]
+                | [NextStepOfSide::ChainLeft, NextStepOfSide::ChainLeft] => return Ok(()),
+                [NextStepOfSide::EndOfList, NextStepOfSide::ChainLeft]
+                | [NextStepOfSide::ChainLeft, NextStepOfSide::EndOfList]
                     if is_last =>
                 {
                     return Ok(());
                 }
                 [
-                    NextStep::Rule { number: a, results: results_a },
-                    NextStep::Rule { number: b, results: results_b },
+                    NextStepOfSide::Rule { number: a, results: results_a },
+                    NextStepOfSide::Rule { number: b, results: results_b },
                 ] if self.are_same_step([a, b], [results_a, results_b]) => {
                     if self.is_always_last([a, b], results_a) {
                         return Ok(());
@@ -194,7 +194,7 @@ impl LockstepTables<'_, '_> {
                 }
                 _ => {
                     let undecided = next.iter().find_map(|next| match next {
-                        NextStep::Rule { results, .. } => {
+                        NextStepOfSide::Rule { results, .. } => {
                             results.iter().position(|r| *r == CellTestResult::Sometimes)
                         }
                         _ => None,
@@ -214,7 +214,7 @@ impl LockstepTables<'_, '_> {
         at: &mut CellProgress,
         side: usize,
         is_last: bool,
-    ) -> Result<NextStep, LockstepFailure> {
+    ) -> Result<NextStepOfSide, LockstepFailure> {
         let CellProgress { cell, sides } = at;
         let progress = &mut sides[side];
         loop {
@@ -226,8 +226,8 @@ impl LockstepTables<'_, '_> {
                     continue;
                 }
                 return Ok(match progress.has_left_list {
-                    true => NextStep::ChainLeft,
-                    false => NextStep::EndOfList,
+                    true => NextStepOfSide::ChainLeft,
+                    false => NextStepOfSide::EndOfList,
                 });
             };
             self.visits_left =
@@ -253,22 +253,24 @@ impl LockstepTables<'_, '_> {
                 }
                 let undecided = results.iter().position(|r| *r == CellTestResult::Sometimes);
                 return Ok(match undecided {
-                    Some(axis) if !rule.tests.has_other_tests => NextStep::JumpOfSome { axis },
-                    _ => NextStep::Unsupported,
+                    Some(axis) if !rule.tests.has_other_tests => {
+                        NextStepOfSide::JumpOfSome { axis }
+                    }
+                    _ => NextStepOfSide::Unsupported,
                 });
             }
             if is_for_all && rule.rule.target == Target::Return {
                 if depth == 1 {
-                    return Ok(NextStep::ChainLeft);
+                    return Ok(NextStepOfSide::ChainLeft);
                 }
                 progress.frames.pop();
                 continue;
             }
             // Both sides must leave the same chain.
             if depth > 1 && (is_goto || rule.rule.target == Target::Return) {
-                return Ok(NextStep::Unsupported);
+                return Ok(NextStepOfSide::Unsupported);
             }
-            return Ok(NextStep::Rule { number, results });
+            return Ok(NextStepOfSide::Rule { number, results });
         }
     }
 

@@ -139,10 +139,8 @@ pub fn read_legacy_table_text(table: FamilyTable) -> Result<String, ApplyOperati
     }
     let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
     let kernel_table = KernelTable::read(&socket, table.table)?;
-    if let Ok(decoded) = decode_table(&kernel_table, &SetIndices::of_socket(&socket)) {
-        let mut ruleset = Ruleset::new(table.family);
-        ruleset.tables.push(decoded);
-        return Ok(weir_syntax::iptables::print(&ruleset, true));
+    if let Some(text) = decode_table_text(&kernel_table)? {
+        return Ok(text);
     }
     let tool = match table.family {
         Family::V4 => "iptables-legacy-save",
@@ -151,6 +149,19 @@ pub fn read_legacy_table_text(table: FamilyTable) -> Result<String, ApplyOperati
     let text = read_tool_output(&[tool, "-c", "-t", table.table.as_str()])?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     Ok(lines.flat_map(|line| [line, "\n"]).collect())
+}
+
+/// The text of a table that was read, with counters; none if weir cannot decode it.
+pub(crate) fn decode_table_text(
+    table: &KernelTable,
+) -> Result<Option<String>, ApplyOperationError> {
+    let socket = XtablesSocket::open(table.family()).map_err(ApplyError::from)?;
+    let decoded = decode_table(table, &SetIndices::of_socket(&socket)).ok();
+    Ok(decoded.map(|decoded| {
+        let mut ruleset = Ruleset::new(table.family());
+        ruleset.tables.push(decoded);
+        weir_syntax::iptables::print(&ruleset, true)
+    }))
 }
 
 /// The tables of the nft form that are in force, and whether each is a copy.

@@ -1,7 +1,8 @@
 //! Reading counters from the output of the tools.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
 use super::counters_by_location::CountersByLocation;
@@ -15,9 +16,7 @@ pub(crate) fn read_counters_in_force(
     present: &KernelRuleset,
 ) -> Result<CountersByLocation, ApplyOperationError> {
     let mut counters = read_counters_of_legacy_tables(present);
-    for text in present.sets.values() {
-        read_set_counters(text, &mut counters);
-    }
+    counters.extend(read_set_counters(&present.sets));
     for table in present.nft_tables.keys() {
         let name = format!("weir_{}", table.table);
         let listing =
@@ -82,9 +81,10 @@ fn parse_counter_pair(word: &str) -> Option<Counters> {
     Some(Counters { packets: packets.parse().ok()?, bytes: bytes.parse().ok()? })
 }
 
-/// Counters of the elements of a set.
-fn read_set_counters(text: &str, counters: &mut CountersByLocation) {
-    for line in text.lines() {
+/// Counters of the elements of sets, from their texts.
+pub(crate) fn read_set_counters(sets: &BTreeMap<String, String>) -> CountersByLocation {
+    let mut counters = CountersByLocation::new();
+    for line in sets.values().flat_map(|text| text.lines()) {
         let Some((set, element)) = line.strip_prefix("add ").and_then(|l| l.split_once(' ')) else {
             continue;
         };
@@ -92,6 +92,7 @@ fn read_set_counters(text: &str, counters: &mut CountersByLocation) {
         let location = CounterLocation::Element { set: set.to_owned(), element };
         counters.extend(count.map(|count| (location, count)));
     }
+    counters
 }
 
 /// Splits ` packets N bytes M` off a text.
@@ -210,7 +211,8 @@ mod tests {
         assert_eq!(counters.get(&element("192.0.2.1")).copied(), count(1, 2));
         assert_eq!(counters.get(&element("192.0.2.2")).copied(), count(3, 4));
         assert_eq!(counters.len(), 3);
-        read_set_counters("add s 10.0.0.0/8 packets 7 bytes 8\nadd s 11.0.0.0/8\n", &mut counters);
+        let text = "add s 10.0.0.0/8 packets 7 bytes 8\nadd s 11.0.0.0/8\n";
+        let counters = read_set_counters(&BTreeMap::from([("s".to_owned(), text.to_owned())]));
         let element = CounterLocation::Element { set: "s".into(), element: "10.0.0.0/8".into() };
         assert_eq!(counters.get(&element).copied(), count(7, 8));
     }

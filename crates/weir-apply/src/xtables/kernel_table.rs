@@ -240,6 +240,34 @@ impl KernelTable {
         self.entry_count_at_reading(self.last_entry(chain))
     }
 
+    /// What the entry at an offset had counted when the table was read.
+    pub(crate) fn count_of_entry_at(&self, offset: u32) -> PacketByteCount {
+        self.entry_count_at_reading(self.entry_at(offset))
+    }
+
+    /// Whether another reading has the same entries, whatever they counted.
+    pub(crate) fn has_equal_entries_but_for_counters(&self, other: &KernelTable) -> bool {
+        let (ours, theirs) = (self.entries(), other.entries());
+        if self.family != other.family || ours.len() != theirs.len() {
+            return false;
+        }
+        let layout = EntryOffsets::of(self.family);
+        let mut at = 0;
+        while at < ours.len() {
+            // `index_entries` has checked the lengths of our entries.
+            let end = at + usize::from(read_u16(ours, at + layout.next_offset_at));
+            let counters_at = at + layout.counters_at;
+            let counters_end = counters_at + size_of::<PacketByteCount>();
+            if ours[at..counters_at] != theirs[at..counters_at]
+                || ours[counters_end..end] != theirs[counters_end..end]
+            {
+                return false;
+            }
+            at = end;
+        }
+        true
+    }
+
     fn entry_count_at_reading(&self, entry: &[u8]) -> PacketByteCount {
         let at = EntryOffsets::of(self.family).counters_at;
         PacketByteCount { packets: read_u64(entry, at), bytes: read_u64(entry, at + 8) }
@@ -265,6 +293,11 @@ impl KernelChain {
             last_entry_at: 0,
             last_entry_number: 0,
         }
+    }
+
+    /// Offset of the entry of its policy, or of the implied `RETURN`.
+    pub(crate) fn last_entry_offset(&self) -> u32 {
+        self.last_entry_at
     }
 
     /// The place of its policy's entry among all entries, which is its place among their counts.

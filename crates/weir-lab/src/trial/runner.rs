@@ -110,7 +110,7 @@ impl TrialRunner {
         drops: DropCountSource<'_>,
     ) -> Result<TrialObservation, LabError> {
         self.resources.topology.switch_cables_to(firewall)?;
-        workload.prepare(&mut self.resources, firewall)?;
+        workload.begin_trial(&mut self.resources, firewall)?;
         let before = self.start_watches_and_read_baseline(firewall, drops, workload.duration())?;
         let core = self.resources.core;
         let (earlier, later) = {
@@ -128,7 +128,7 @@ impl TrialRunner {
             workload.send_traffic(&mut self.resources, firewall)?;
             (earlier, NoiseSnapshot::take(core))
         };
-        let outcome = workload.await_arrivals(&mut self.resources, firewall)?;
+        let outcome = workload.await_packets_accounted_for(&mut self.resources, firewall)?;
         let mut observation = TrialObservation {
             send_result: outcome.send_result,
             arrived: outcome.arrived,

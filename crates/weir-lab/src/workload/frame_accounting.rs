@@ -53,7 +53,7 @@ impl SentFrameTracker {
     }
 
     /// Waits until every frame is accounted for, or nothing moves any more.
-    pub(crate) fn await_arrivals(
+    pub(crate) fn await_packets_accounted_for(
         &self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,

@@ -112,7 +112,7 @@ impl Workload for FrameWorkload {
         true
     }
 
-    fn prepare(
+    fn begin_trial(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -129,11 +129,15 @@ impl Workload for FrameWorkload {
         Ok(())
     }
 
-    fn await_arrivals(
+    fn await_packets_accounted_for(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
     ) -> Result<WorkloadOutcome, LabError> {
-        self.frame_tracker.await_arrivals(resources, firewall, TrialResults::PacketSumsOrLoadTime)
+        self.frame_tracker.await_packets_accounted_for(
+            resources,
+            firewall,
+            TrialResults::PacketSumsOrLoadTime,
+        )
     }
 }

@@ -113,7 +113,7 @@ impl Workload for LoopbackWorkload {
         self.duration
     }
 
-    fn prepare(
+    fn begin_trial(
         &mut self,
         _stage: &mut WorkloadResources,
         host: &FirewallWithCounters,
@@ -141,7 +141,7 @@ impl Workload for LoopbackWorkload {
         Ok(())
     }
 
-    fn await_arrivals(
+    fn await_packets_accounted_for(
         &mut self,
         _stage: &mut WorkloadResources,
         host: &FirewallWithCounters,

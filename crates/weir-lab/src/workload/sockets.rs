@@ -178,7 +178,7 @@ impl Workload for SocketWorkload<'_> {
         WorkloadScheduling::NormalPriorityOnGeneratorCore
     }
 
-    fn prepare(
+    fn begin_trial(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -223,7 +223,7 @@ impl Workload for SocketWorkload<'_> {
         Ok(())
     }
 
-    fn await_arrivals(
+    fn await_packets_accounted_for(
         &mut self,
         _stage: &mut WorkloadResources,
         _firewall: &FirewallWithCounters,

@@ -132,7 +132,7 @@ impl Workload for StatelessTcpWorkload {
         self.connection_plan.duration
     }
 
-    fn prepare(
+    fn begin_trial(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -159,7 +159,7 @@ impl Workload for StatelessTcpWorkload {
         Ok(())
     }
 
-    fn await_arrivals(
+    fn await_packets_accounted_for(
         &mut self,
         resources: &mut WorkloadResources,
         _firewall: &FirewallWithCounters,

@@ -42,8 +42,8 @@ pub(crate) trait Workload {
         false
     }
 
-    /// Gets ready, before any counter is read.
-    fn prepare(
+    /// Starts servers and takes baselines of counters, before the runner reads its own.
+    fn begin_trial(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -56,8 +56,9 @@ pub(crate) trait Workload {
         firewall: &FirewallWithCounters,
     ) -> Result<(), LabError>;
 
-    /// Waits until nothing is under way any more; what was sent, and what arrived.
-    fn await_arrivals(
+    /// Waits until all packets have arrived or been dropped, or nothing moves any more; what was
+    /// sent, and what arrived.
+    fn await_packets_accounted_for(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,

@@ -97,6 +97,9 @@ fn served_counters_follow_packets_generations_and_changes_by_others() {
     host.tool(&["ipset", "add", "blocked", "192.0.2.1"], "");
     let set = r#"weir_ipset_elements{set="blocked",type="hash:ip"}"#;
     assert_eq!(sample(&server.scrape(), set), Some(1.0));
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+    let again = server.scrape();
+    assert_eq!(sample(&again, &first_rule("packets")), Some(4.0), "read again: {again}");
 
     host.tool(&["iptables-legacy", "-I", "INPUT", "1", "-p", "udp", "-j", "ACCEPT"], "");
     let changed = server.scrape();

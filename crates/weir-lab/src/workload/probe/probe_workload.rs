@@ -80,7 +80,7 @@ impl Workload for ProbeWorkload {
         true
     }
 
-    fn prepare(
+    fn begin_trial(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -146,7 +146,7 @@ impl Workload for ProbeWorkload {
         Ok(())
     }
 
-    fn await_arrivals(
+    fn await_packets_accounted_for(
         &mut self,
         resources: &mut WorkloadResources,
         firewall: &FirewallWithCounters,
@@ -155,7 +155,7 @@ impl Workload for ProbeWorkload {
             Some(stream) => TrialResults::BulkTcpStream(stream),
             None => TrialResults::Probe(Box::new(std::mem::take(&mut self.probe_result))),
         };
-        self.frame_tracker.await_arrivals(resources, firewall, measured)
+        self.frame_tracker.await_packets_accounted_for(resources, firewall, measured)
     }
 }
 

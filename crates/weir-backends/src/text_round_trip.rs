@@ -11,7 +11,7 @@ use weir_syntax::{ipset, iptables};
 
 /// Whether the texts of a firewall's rulesets and sets read back unchanged; otherwise the first
 /// difference in words.
-pub fn check_iptables_read_back(firewall: &Firewall) -> Result<(), String> {
+pub fn check_iptables_text_round_trip(firewall: &Firewall) -> Result<(), String> {
     // What went to nft as a whole leaves a ruleset without tables, which is not a text at all.
     for ruleset in firewall.rulesets().filter(|r| !r.tables.is_empty()) {
         let options = ParserSettings { family: Some(ruleset.family), ..ParserSettings::default() };
@@ -27,11 +27,11 @@ pub fn check_iptables_read_back(firewall: &Firewall) -> Result<(), String> {
             ));
         }
     }
-    check_sets_read_back(&firewall.sets)
+    check_sets_text_round_trip(&firewall.sets)
 }
 
 /// Whether nft text reads back as the tables that it was printed of.
-pub fn check_nft_read_back(tables: &nft::Ruleset, text: &str) -> Result<(), String> {
+pub fn check_nft_text_round_trip(tables: &nft::Ruleset, text: &str) -> Result<(), String> {
     let back = weir_syntax::nft::parse(text).map_err(|errors| {
         format!("nft text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
     })?;
@@ -71,7 +71,7 @@ fn have_same_matches_and_target(a: &Rule, b: &Rule) -> bool {
     a.base == b.base && a.matches == b.matches && a.target == b.target
 }
 
-fn check_sets_read_back(sets: &[IpSet]) -> Result<(), String> {
+fn check_sets_text_round_trip(sets: &[IpSet]) -> Result<(), String> {
     let text = ipset::print(sets);
     let back = ipset::parse(&text).map_err(|errors| {
         format!("ipset text is refused: {}", errors.first().map_or("", |d| d.message.as_str()))
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_ruleset_reads_back() {
         let rules = "-A INPUT -s 192.0.2.0/24 -p tcp -m tcp --dport 22 -j c\n-A c -j ACCEPT\n";
-        assert_eq!(check_iptables_read_back(&firewall(rules)), Ok(()));
+        assert_eq!(check_iptables_text_round_trip(&firewall(rules)), Ok(()));
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_rule_chain_or_policy_is_found() {
+    fn a_missing_rule_or_chain_or_another_policy_is_a_difference() {
         let whole = firewall("-A INPUT -j c\n-A c -j ACCEPT\n").v4.expect("IPv4");
         let mut short = whole.clone();
         short.tables[0].chains.iter_mut().for_each(|c| c.rules.truncate(0));
@@ -156,20 +156,21 @@ mod tests {
             |rule: &str| format!("table ip weir_filter {{\n\tchain c_ {{\n\t\t{rule}\n\t}}\n}}\n");
         let whole = text("ip saddr 10.0.0.0/8 counter accept");
         let tables = weir_syntax::nft::parse(&whole).expect("weir's own text");
-        assert_eq!(check_nft_read_back(&tables, &whole), Ok(()));
-        assert!(check_nft_read_back(&tables, &text("counter accept")).is_err());
+        assert_eq!(check_nft_text_round_trip(&tables, &whole), Ok(()));
+        assert!(check_nft_text_round_trip(&tables, &text("counter accept")).is_err());
         assert!(
-            check_nft_read_back(&tables, &text("ip saddr 10.0.0.0/8 counter a cc ept")).is_err()
+            check_nft_text_round_trip(&tables, &text("ip saddr 10.0.0.0/8 counter a cc ept"))
+                .is_err()
         );
     }
 
     #[test]
-    fn a_comment_with_a_line_break_fails_the_read_back() {
+    fn a_comment_with_a_line_break_does_not_survive_the_round_trip() {
         let mut made = firewall("-A INPUT -m comment --comment x -j ACCEPT\n");
         let ruleset = made.v4.as_mut().expect("IPv4");
         let rule = ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules).next();
         // A line break cannot be in a rule.
         rule.expect("a rule").matches = vec![Match::Comment("x\n-A INPUT -j DROP".to_owned())];
-        assert!(check_iptables_read_back(&made).is_err());
+        assert!(check_iptables_text_round_trip(&made).is_err());
     }
 }

@@ -1,0 +1,145 @@
+//! Counters of tables of legacy iptables that are read again and again.
+//!
+//! A reading as text costs a decoded, printed and parsed table. As long as the kernel hands out the
+//! same entries as when the table was last compared with its generation, only the counters are
+//! taken from them, each at a place that was found once.
+
+use std::collections::HashMap;
+
+use weir_kernel::xtables::XtablesSocket;
+use weir_model::{CounterLocation, Counters, iptables_tool_name};
+
+use super::counters_by_location::{CountersByLocation, sum_counters};
+use super::original_rules::{OriginalRuleCounters, OriginalRules};
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRuleset, decode_table_text, find_text_difference, is_legacy_table_in_use,
+};
+use crate::xtables::KernelTable;
+use crate::{ApplyError, ApplyOperationError};
+
+/// The tables of a generation as they were when they had its rules, and the places of counters.
+#[derive(Debug)]
+pub(crate) struct UnchangedLegacyTables {
+    tables: Vec<KernelTable>,
+    /// For each original rule, where its counters are.
+    places_by_rule: Vec<RuleCounterPlaces>,
+}
+
+/// Where the counters of a rule are.
+#[derive(Debug, Default)]
+struct RuleCounterPlaces {
+    /// In tables.
+    entries: Vec<TableEntry>,
+    /// Elsewhere: elements of sets.
+    others: Vec<CounterLocation>,
+}
+
+/// An entry with counters.
+#[derive(Clone, Copy, Debug)]
+struct TableEntry {
+    /// Index of the table.
+    table: usize,
+    /// Offset in its entries.
+    offset: u32,
+}
+
+impl UnchangedLegacyTables {
+    /// Reads the tables of a generation; none if the kernel has other rules, a table that weir
+    /// cannot decode, or if the generation also has tables of nft.
+    pub(crate) fn find(
+        recorded: &KernelRuleset,
+        originals: &OriginalRules,
+    ) -> Result<Option<UnchangedLegacyTables>, ApplyOperationError> {
+        if !recorded.nft_tables.is_empty() {
+            return Ok(None);
+        }
+        let Some(tables) = read_tables(recorded.legacy_tables.keys())? else { return Ok(None) };
+        for (table, recorded) in tables.iter().zip(recorded.legacy_tables.values()) {
+            let is_same = |text: String| find_text_difference(recorded, &text).is_none();
+            if !decode_table_text(table)?.is_some_and(is_same) {
+                return Ok(None);
+            }
+        }
+        let entries = index_entries(&tables);
+        let places = |rule: &OriginalRuleCounters| {
+            let mut places = RuleCounterPlaces::default();
+            for location in &rule.locations {
+                match entries.get(location) {
+                    Some(entry) => places.entries.push(*entry),
+                    None => places.others.push(location.clone()),
+                }
+            }
+            places
+        };
+        let places_by_rule = originals.rules.iter().map(places).collect();
+        Ok(Some(UnchangedLegacyTables { tables, places_by_rule }))
+    }
+
+    /// The counters of the original rules, in their order; none if the kernel has other rules by
+    /// now. `others` are the counters of elements of sets.
+    pub(crate) fn read_counters(
+        &self,
+        others: &CountersByLocation,
+    ) -> Result<Option<Vec<Counters>>, ApplyOperationError> {
+        let names = self
+            .tables
+            .iter()
+            .map(|table| FamilyTable { family: table.family(), table: table.name() });
+        let names: Vec<FamilyTable> = names.collect();
+        let Some(present) = read_tables(names.iter())? else { return Ok(None) };
+        let mut pairs = self.tables.iter().zip(&present);
+        if !pairs.all(|(known, present)| known.has_equal_entries_but_for_counters(present)) {
+            return Ok(None);
+        }
+        let count = |places: &RuleCounterPlaces| {
+            let counted = places.entries.iter().map(|entry| {
+                let count = present[entry.table].count_of_entry_at(entry.offset);
+                Counters { packets: count.packets, bytes: count.bytes }
+            });
+            counted.fold(sum_counters(&places.others, others), |sum, count| Counters {
+                packets: sum.packets + count.packets,
+                bytes: sum.bytes + count.bytes,
+            })
+        };
+        Ok(Some(self.places_by_rule.iter().map(count).collect()))
+    }
+}
+
+/// Reads tables; none if one is not in use. Reading creates no table.
+fn read_tables<'t>(
+    tables: impl Iterator<Item = &'t FamilyTable>,
+) -> Result<Option<Vec<KernelTable>>, ApplyOperationError> {
+    let mut read = Vec::new();
+    for table in tables {
+        if !is_legacy_table_in_use(*table)? {
+            return Ok(None);
+        }
+        let socket = XtablesSocket::open(table.family).map_err(ApplyError::from)?;
+        read.push(KernelTable::read(&socket, table.table)?);
+    }
+    Ok(Some(read))
+}
+
+/// The entries of rules and policies by their places.
+fn index_entries(tables: &[KernelTable]) -> HashMap<CounterLocation, TableEntry> {
+    let mut entries = HashMap::new();
+    for (index, table) in tables.iter().enumerate() {
+        let (tool, name) = (iptables_tool_name(table.family()), table.name().as_str());
+        for chain in table.chains() {
+            let of = || (tool.to_owned(), name.to_owned(), table.chain_name(chain).to_owned());
+            for (rule, number) in chain.rules.clone().zip(1..) {
+                let (tool, name, chain) = of();
+                let location = CounterLocation::Rule { tool, table: name, chain, number };
+                let offset = table.rule_offset(rule);
+                entries.insert(location, TableEntry { table: index, offset });
+            }
+            if chain.hook.is_some() {
+                let (tool, name, chain_name) = of();
+                let location = CounterLocation::Policy { tool, table: name, chain: chain_name };
+                let offset = chain.last_entry_offset();
+                entries.insert(location, TableEntry { table: index, offset });
+            }
+        }
+    }
+    entries
+}
