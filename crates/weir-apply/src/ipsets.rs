@@ -74,7 +74,11 @@ pub fn change_set_elements(
         .map_err(|error| describe_refused_element(set, error))
 }
 
-fn check_elements_are_encodable(set: &IpSet) -> Result<(), ApplyError> {
+/// Checks that [`load_sets`] knows all parts of the elements of a set.
+///
+/// # Errors
+/// [`ApplyError::UnencodableSetElement`] names the first that it does not know.
+pub fn check_elements_are_encodable(set: &IpSet) -> Result<(), ApplyError> {
     let unknown = set
         .elements
         .iter()

@@ -1,19 +1,24 @@
 //! Executes steps in the current network namespace.
 //!
 //! A table of legacy iptables is replaced natively if weir can encode all of its matches and
-//! targets, otherwise by the tool; sets and nft tables are always changed by their tools.
+//! targets, otherwise by the tool; likewise a set is created natively if weir can encode all of its
+//! elements. Tables of nft are always changed by `nft`.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use weir_kernel::ipset_socket::IpsetSocket;
 use weir_kernel::nft_objects::read_nft_tables;
 use weir_kernel::xtables::{XtablesLock, XtablesSocket};
-use weir_model::{Family, Table};
+use weir_model::{Family, IpSet, Table};
+use weir_syntax::ipset;
 use weir_syntax::iptables::{self, ParserSettings};
 
 use crate::apply_steps::ApplyStep;
+use crate::ipsets::{check_elements_are_encodable, load_sets};
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, have_equal_rules, list_set_names, read_legacy_table_text,
     spare_set_name,
@@ -28,6 +33,9 @@ use crate::{ApplyError, ApplyOperationError};
 
 /// How long to wait for the xtables lock.
 const XTABLES_LOCK_WAIT: Duration = Duration::from_secs(10);
+/// How long to wait for the kernel to release the members of a destroyed list of sets.
+const SET_RELEASE_WAIT: Duration = Duration::from_secs(1);
+const SET_RELEASE_POLL: Duration = Duration::from_millis(5);
 
 /// How a table of legacy iptables is loaded.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +85,31 @@ pub fn choose_legacy_load_method(table: FamilyTable, text: &str) -> LegacyLoadMe
     }
 }
 
+/// How a set is created.
+enum SetLoadMethod {
+    /// weir encodes it.
+    Native(Vec<IpSet>),
+    /// `ipset restore` creates it.
+    RestoreTool {
+        /// What weir cannot encode.
+        reason: String,
+    },
+}
+
+fn choose_set_load_method(text: &str) -> SetLoadMethod {
+    let sets = match ipset::parse(text) {
+        Ok(sets) => sets,
+        Err(errors) => {
+            let reason = errors.first().map(|error| error.message.clone()).unwrap_or_default();
+            return SetLoadMethod::RestoreTool { reason };
+        }
+    };
+    match sets.iter().find_map(|set| check_elements_are_encodable(set).err()) {
+        None => SetLoadMethod::Native(sets),
+        Some(error) => SetLoadMethod::RestoreTool { reason: error.to_string() },
+    }
+}
+
 /// The tool that executes a step, and why it is needed where weir could do without; no tool if weir
 /// executes the step itself.
 pub(crate) fn tool_of_step(
@@ -93,11 +126,15 @@ pub(crate) fn tool_of_step(
         | ApplyStep::RecreateNftTables { .. }
         | ApplyStep::RemoveNftTables { .. }
         | ApplyStep::RemoveNftCopies { .. } => (Some("nft"), None),
+        ApplyStep::CreateSet { set } | ApplyStep::FillSpareSet { set } => {
+            match choose_set_load_method(&wanted.sets[set]) {
+                SetLoadMethod::Native(_) => (None, None),
+                SetLoadMethod::RestoreTool { reason } => (Some("ipset"), Some(reason)),
+            }
+        }
         ApplyStep::DestroySpareSet { .. }
-        | ApplyStep::CreateSet { .. }
-        | ApplyStep::FillSpareSet { .. }
         | ApplyStep::SwapSet { .. }
-        | ApplyStep::DestroySet { .. } => (Some("ipset"), None),
+        | ApplyStep::DestroySet { .. } => (None, None),
     }
 }
 
@@ -119,13 +156,15 @@ impl StepExecution<'_> {
     pub(crate) fn run(&self, step: &ApplyStep) -> Result<(), ApplyOperationError> {
         match step {
             ApplyStep::DestroySpareSet { set } => self.destroy_set(&spare_set_name(set)),
-            ApplyStep::CreateSet { set } => self.restore_sets(&self.wanted.sets[set]),
+            ApplyStep::CreateSet { set } => self.create_set(&self.wanted.sets[set]),
             ApplyStep::FillSpareSet { set } => {
-                self.restore_sets(&rename_set(&self.wanted.sets[set], &spare_set_name(set)))
+                self.create_set(&rename_set(&self.wanted.sets[set], &spare_set_name(set)))
             }
             ApplyStep::SwapSet { set } => {
                 let spare = spare_set_name(set);
-                self.restore_sets(&format!("swap {spare} {set}\ndestroy {spare}\n"))
+                let mut socket = IpsetSocket::open().map_err(ApplyError::from)?;
+                socket.swap_sets(&spare, set).map_err(ApplyError::from)?;
+                self.destroy_set(&spare)
             }
             ApplyStep::DestroySet { set } => self.destroy_set(set),
             ApplyStep::ReplaceLegacyTable { table } => self.replace_legacy_table(*table),
@@ -172,8 +211,13 @@ impl StepExecution<'_> {
         }
     }
 
-    fn restore_sets(&self, text: &str) -> Result<(), ApplyOperationError> {
-        run_changing_tool(&["ipset", "restore"], text, self.lock)
+    /// Creates the set of a text with its elements.
+    fn create_set(&self, text: &str) -> Result<(), ApplyOperationError> {
+        let SetLoadMethod::Native(sets) = choose_set_load_method(text) else {
+            return run_changing_tool(&["ipset", "restore"], text, self.lock);
+        };
+        let mut socket = IpsetSocket::open().map_err(ApplyError::from)?;
+        Ok(load_sets(&mut socket, &sets)?)
     }
 
     /// Creates missing foreign sets. Returns those that cannot be created, with the error.
@@ -189,7 +233,7 @@ impl StepExecution<'_> {
         missing.sort_by_key(|(_, text)| KernelRuleset::is_list_of_sets(text));
         let mut failed = Vec::new();
         for (set, text) in missing {
-            if let Err(error) = self.restore_sets(text) {
+            if let Err(error) = self.create_set(text) {
                 // A partly filled set must not remain.
                 let _ = self.destroy_set(set);
                 failed.push((set.clone(), error));
@@ -199,7 +243,18 @@ impl StepExecution<'_> {
     }
 
     fn destroy_set(&self, set: &str) -> Result<(), ApplyOperationError> {
-        self.restore_sets(&format!("destroy {set}\n"))
+        let mut socket = IpsetSocket::open().map_err(ApplyError::from)?;
+        // A destroyed list of sets releases its members after a grace period of the kernel.
+        let end = Instant::now() + SET_RELEASE_WAIT;
+        loop {
+            match socket.destroy_set(set) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_set_in_use() && Instant::now() < end => {
+                    thread::sleep(SET_RELEASE_POLL);
+                }
+                Err(error) => return Err(ApplyError::from(error).into()),
+            }
+        }
     }
 
     fn replace_legacy_table(&self, table: FamilyTable) -> Result<(), ApplyOperationError> {

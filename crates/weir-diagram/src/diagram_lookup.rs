@@ -152,7 +152,7 @@ impl<'f> DiagramLookup<'f> {
 pub struct RecordedAnswers {
     tests: Vec<RecordedTest>,
     nat_translations: Vec<RecordedNatTranslation>,
-    written_values: Vec<OracleChosenWrite>,
+    written_values: Vec<RecordedOracleWrite>,
     /// Where routing took the packet.
     routed_entry: Option<JourneyKind>,
 }
@@ -182,7 +182,7 @@ struct RecordedNatTranslation {
 
 /// What a target wrote that the rule does not say.
 #[derive(Clone, Debug)]
-struct OracleChosenWrite {
+struct RecordedOracleWrite {
     content_digest: u64,
     occurrence: QuestionOccurrence,
     field: Field,
@@ -357,7 +357,7 @@ impl Oracle for RecordingOracle<'_> {
             nth: nth.saturating_sub(1),
         };
         for of in [whose, QuestionOccurrence::StatelessAtHook(hook)] {
-            self.recorded.written_values.push(OracleChosenWrite {
+            self.recorded.written_values.push(RecordedOracleWrite {
                 content_digest,
                 occurrence: of,
                 field: write.field,

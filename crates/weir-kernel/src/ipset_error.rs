@@ -32,6 +32,12 @@ impl IpsetError {
     pub fn is_missing_set(&self) -> bool {
         matches!(self, IpsetError::Refused { errno: libc::ENOENT, .. })
     }
+
+    /// Whether a rule, another set or a listing uses the set (`IPSET_ERR_BUSY`,
+    /// `IPSET_ERR_REFERENCED`).
+    pub fn is_set_in_use(&self) -> bool {
+        matches!(self, IpsetError::Refused { errno: 4100 | 4108, .. })
+    }
 }
 
 /// Describes an error number (`enum ipset_errno` in include/uapi/linux/netfilter/ipset/ip_set.h,

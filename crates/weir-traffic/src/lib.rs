@@ -36,6 +36,6 @@ mod traffic_pattern;
 pub use self::boundary_packet_maker::generate_rule_boundary_packets;
 pub use self::traffic_options::TrafficOptions;
 pub use self::traffic_pattern::{
-    DecidingRuleOrPolicy, PacketPatternOptions, PatternError, PatternPacket, TrafficPattern,
-    generate_pattern_packets,
+    DecidingRuleOrPolicy, PacketPatternOptions, PatternPacket, PatternPacketGenerationError,
+    TrafficPattern, generate_pattern_packets,
 };

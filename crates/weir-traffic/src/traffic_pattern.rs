@@ -102,7 +102,7 @@ impl Default for PacketPatternOptions {
 
 /// Why a ruleset has no packets of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatternError {
+pub enum PatternPacketGenerationError {
     /// The rules of the built-in filter chain only jump: none decides, and packets that reach the
     /// policy have matched no rule.
     #[error(
@@ -176,7 +176,7 @@ pub struct DecidingRuleOrPolicy {
 pub fn generate_pattern_packets(
     firewall: &Firewall,
     options: &PacketPatternOptions,
-) -> Result<Vec<PatternPacket>, PatternError> {
+) -> Result<Vec<PatternPacket>, PatternPacketGenerationError> {
     let Some(ruleset) = firewall.ruleset(options.family) else { return Ok(Vec::new()) };
     let sets: HashMap<&str, &IpSet> = firewall.sets.iter().map(|s| (&*s.name, s)).collect();
     let mut packet_defaults = random_packets::choose_most_named_devices(ruleset, 1500);
@@ -206,7 +206,7 @@ pub fn generate_pattern_packets(
         TrafficPattern::Far => maker.generate_unlisted_addr_packets(false)?,
     }
     if maker.generated_packets.is_empty() && options.max_packets > 0 {
-        return Err(PatternError::NoPacketFound {
+        return Err(PatternPacketGenerationError::NoPacketFound {
             tries: options.max_packets * TRIES_PER_PACKET,
             requirement: format!("fits the pattern `{}`", options.pattern.as_str()),
         });
@@ -255,11 +255,11 @@ impl<'a> PatternPacketMaker<'a> {
         &mut self,
         paths: &RulePaths<'_>,
         weight: impl Fn(usize) -> f64,
-    ) -> Result<(), PatternError> {
+    ) -> Result<(), PatternPacketGenerationError> {
         let mut rules: Vec<&ReachableRule<'_>> =
             paths.rules.iter().filter(|r| r.rule.target.is_terminating()).collect();
         if rules.is_empty() {
-            return Err(PatternError::NoDecidingRule);
+            return Err(PatternPacketGenerationError::NoDecidingRule);
         }
         self.rng.shuffle(&mut rules);
         let mut sums = Vec::with_capacity(rules.len());
@@ -327,7 +327,10 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     /// Packets that the last rule of the built-in filter chain takes, or else its policy.
-    fn generate_last_rule_packets(&mut self, paths: &RulePaths<'_>) -> Result<(), PatternError> {
+    fn generate_last_rule_packets(
+        &mut self,
+        paths: &RulePaths<'_>,
+    ) -> Result<(), PatternPacketGenerationError> {
         let filter = |w: usize| paths.table_hook_paths[w].table == TableName::Filter;
         let last = paths.rules.iter().rfind(|r| {
             let base = paths
@@ -347,7 +350,7 @@ impl<'a> PatternPacketMaker<'a> {
                 JourneyKind::Input => "INPUT",
                 JourneyKind::Output => "OUTPUT",
             };
-            return Err(PatternError::OnlyJumps { chain: chain.to_owned() });
+            return Err(PatternPacketGenerationError::OnlyJumps { chain: chain.to_owned() });
         }
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
             if self.has_enough_packets() {
@@ -376,12 +379,15 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     /// Packets whose addresses no rule lists.
-    fn generate_unlisted_addr_packets(&mut self, near: bool) -> Result<(), PatternError> {
+    fn generate_unlisted_addr_packets(
+        &mut self,
+        near: bool,
+    ) -> Result<(), PatternPacketGenerationError> {
         let ListedAddrs { source_slash16_or_48_nets, destination_slash16_or_48_nets, .. } =
             &self.listed_addrs;
         if near && source_slash16_or_48_nets.is_empty() && destination_slash16_or_48_nets.is_empty()
         {
-            return Err(PatternError::NoListedAddress);
+            return Err(PatternPacketGenerationError::NoListedAddress);
         }
         for _ in 0..self.options.max_packets * TRIES_PER_PACKET {
             if self.has_enough_packets() {
@@ -409,7 +415,10 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     /// Source and destination: near or far from what the rules list.
-    fn pick_near_or_far_addrs(&mut self, near: bool) -> Result<(Addr, Addr), PatternError> {
+    fn pick_near_or_far_addrs(
+        &mut self,
+        near: bool,
+    ) -> Result<(Addr, Addr), PatternPacketGenerationError> {
         let family = self.options.family;
         let wide = if family == Family::V4 { 16 } else { 48 };
         let mut one = |nets: &[u128], far: &HashSet<u128>| {
@@ -431,7 +440,7 @@ impl<'a> PatternPacketMaker<'a> {
             if near {
                 return Ok(Addr(random_routable_addr(family, &mut self.rng)));
             }
-            Err(PatternError::NoFarAddress)
+            Err(PatternPacketGenerationError::NoFarAddress)
         };
         let ListedAddrs {
             source_slash16_or_48_nets: sources,

@@ -7,8 +7,8 @@ use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{
-    DecidingRuleOrPolicy, PacketPatternOptions, PatternError, PatternPacket, TrafficOptions,
-    TrafficPattern, generate_pattern_packets, generate_rule_boundary_packets,
+    DecidingRuleOrPolicy, PacketPatternOptions, PatternPacket, PatternPacketGenerationError,
+    TrafficOptions, TrafficPattern, generate_pattern_packets, generate_rule_boundary_packets,
 };
 
 fn firewall(text: &str) -> Firewall {
@@ -221,7 +221,7 @@ const CUSTOMERS: &str = "*filter\n:FORWARD ACCEPT [0:0]\n:a - [0:0]\n:b - [0:0]\
 fn generate_pattern_from_text(
     text: &str,
     pattern: TrafficPattern,
-) -> Result<Vec<PatternPacket>, PatternError> {
+) -> Result<Vec<PatternPacket>, PatternPacketGenerationError> {
     let options =
         PacketPatternOptions { pattern, max_packets: 16, ..PacketPatternOptions::default() };
     generate_pattern_packets(&firewall(text), &options)
@@ -233,7 +233,7 @@ fn packets_matching_no_rule_do_not_replace_packets_matching_the_last_rule() {
     assert_eq!(within.len(), 16);
     assert!(within.iter().all(|p| p.decided_by.as_ref().unwrap().is_user_chain));
     let error = generate_pattern_from_text(CUSTOMERS, TrafficPattern::AllMatchAtEnd).unwrap_err();
-    assert_eq!(error, PatternError::OnlyJumps { chain: "FORWARD".to_owned() });
+    assert_eq!(error, PatternPacketGenerationError::OnlyJumps { chain: "FORWARD".to_owned() });
 }
 
 #[test]
@@ -250,22 +250,22 @@ fn a_pattern_that_a_ruleset_does_not_have_is_an_error() {
     let no_rule = "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n";
     assert_eq!(
         generate_pattern_from_text(no_rule, TrafficPattern::Uniform),
-        Err(PatternError::NoDecidingRule)
+        Err(PatternPacketGenerationError::NoDecidingRule)
     );
     assert_eq!(
         generate_pattern_from_text(no_rule, TrafficPattern::NearMiss),
-        Err(PatternError::NoListedAddress)
+        Err(PatternPacketGenerationError::NoListedAddress)
     );
     let hidden = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j ACCEPT\n\
                   -A FORWARD -s 10.1.0.1/32 -j ACCEPT\nCOMMIT\n";
     let error = generate_pattern_from_text(hidden, TrafficPattern::AllMatchAtEnd).unwrap_err();
-    assert!(matches!(error, PatternError::NoPacketFound { .. }), "{error}");
+    assert!(matches!(error, PatternPacketGenerationError::NoPacketFound { .. }), "{error}");
     let everywhere: String =
         (0..256).map(|net| format!("-A FORWARD -s {net}.0.0.1/32 -j ACCEPT\n")).collect();
     let all = format!("*filter\n:FORWARD ACCEPT [0:0]\n{everywhere}COMMIT\n");
     assert_eq!(
         generate_pattern_from_text(&all, TrafficPattern::Far),
-        Err(PatternError::NoFarAddress)
+        Err(PatternPacketGenerationError::NoFarAddress)
     );
     assert!(generate_pattern_from_text(&all, TrafficPattern::NearMiss).is_ok(), "positive control");
 }

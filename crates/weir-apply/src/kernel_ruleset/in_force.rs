@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use weir_kernel::ipset_list::read_ipsets;
+use weir_kernel::ipset_socket::IpsetSocket;
 use weir_kernel::kernel_feature::KernelFeature;
 use weir_kernel::nft_objects::read_nft_tables;
 use weir_kernel::xtables::XtablesSocket;
 use weir_model::{Family, Ruleset, TableName};
 
 use super::{FamilyTable, KernelRuleset, empty_table_text};
+use crate::ipsets::read_sets;
 use crate::ruleset_tools::read_tool_output;
 use crate::xtables::{KernelTable, SetIndices, decode_table};
 use crate::{ApplyError, ApplyOperationError};
@@ -213,10 +215,15 @@ pub fn list_set_names() -> Result<Vec<String>, ApplyOperationError> {
     Ok(sets.into_iter().map(|set| set.name).collect())
 }
 
-/// The text of a set.
+/// The text of a set, as `ipset save` prints it.
 ///
 /// # Errors
-/// If there is no such set, or the tool is missing.
+/// If there is no such set, or the tool is missing where weir cannot decode the set.
 pub fn read_set_text(set: &str) -> Result<String, ApplyOperationError> {
-    read_tool_output(&["ipset", "save", set])
+    let mut socket = IpsetSocket::open().map_err(ApplyError::from)?;
+    match read_sets(&mut socket, Some(set)) {
+        Ok(sets) => Ok(weir_syntax::ipset::print(&sets)),
+        Err(ApplyError::UndecodableSet { .. }) => read_tool_output(&["ipset", "save", set]),
+        Err(error) => Err(error.into()),
+    }
 }

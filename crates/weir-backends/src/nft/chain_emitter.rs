@@ -21,7 +21,7 @@ use weir_model::{Effect, Family, NatTarget};
 use super::chain_names::NftChainNames;
 use super::lookup_class_rules::{ClassChainSharingKey, SharedAndRemainingClassRules};
 use super::lookup_classes::LookupKey;
-use super::lookup_run_search::{ChosenLookupRun, KeyedRuleStretch, find_best_lookup_run};
+use super::lookup_run_search::{ChosenLookupRuleRun, KeyedRuleStretch, find_best_lookup_run};
 use super::lowered_rule::{LoweredRule, NftRuleAction};
 use super::nft_condition::NftCondition;
 
@@ -148,9 +148,9 @@ impl ChainEmitter {
         &mut self,
         body: &mut ChainDraft,
         items: &[LoweredRule],
-        run: ChosenLookupRun,
+        run: ChosenLookupRuleRun,
     ) {
-        let ChosenLookupRun { lookup_key: axis, len, classes, port_protocol: proto } = run;
+        let ChosenLookupRuleRun { lookup_key: axis, len, classes, port_protocol: proto } = run;
         let stripped: Vec<LoweredRule> = items.iter().map(|i| axis.strip_key_tests(i)).collect();
         let parts: Vec<SharedAndRemainingClassRules<'_>> = classes
             .rule_lists

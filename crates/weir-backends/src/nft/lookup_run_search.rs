@@ -9,7 +9,7 @@ use super::lookup_classes::{
 use super::lowered_rule::LoweredRule;
 
 /// A run that was chosen.
-pub(super) struct ChosenLookupRun {
+pub(super) struct ChosenLookupRuleRun {
     pub lookup_key: LookupKey,
     pub len: usize,
     pub classes: LookupClasses,
@@ -17,7 +17,7 @@ pub(super) struct ChosenLookupRun {
     pub port_protocol: Option<u128>,
 }
 
-impl ChosenLookupRun {
+impl ChosenLookupRuleRun {
     /// True where writing it splits its chain.
     pub fn would_split_chain(&self, items: &[LoweredRule]) -> bool {
         let stripped: Vec<LoweredRule> =
@@ -74,8 +74,8 @@ pub(super) fn find_best_lookup_run(
     extents: &mut [KeyedRuleStretch],
     items: &[LoweredRule],
     at: usize,
-) -> Option<ChosenLookupRun> {
-    let mut best: Option<(f64, ChosenLookupRun)> = None;
+) -> Option<ChosenLookupRuleRun> {
+    let mut best: Option<(f64, ChosenLookupRuleRun)> = None;
     for (axis, extent) in axes.iter().zip(extents) {
         if at < extent.retry_from {
             continue;
@@ -117,7 +117,7 @@ fn build_lookup_run_and_estimate_savings(
     axis: &LookupKey,
     items: &[LoweredRule],
     places: &[RuleKeyValues],
-) -> Option<(f64, ChosenLookupRun)> {
+) -> Option<(f64, ChosenLookupRuleRun)> {
     let decides: Vec<bool> = items
         .iter()
         .map(|i| i.action.is_end_of_chain_traversal() && axis.covers_all_tests(i))
@@ -127,7 +127,7 @@ fn build_lookup_run_and_estimate_savings(
     let lookup = if classes.has_interval_keys { 4.0 } else { 3.0 };
     let gain = items.len() as f64 - classes.mean_rules_per_element() - lookup;
     let proto = places[0].port_protocol;
-    let run = ChosenLookupRun {
+    let run = ChosenLookupRuleRun {
         lookup_key: axis.clone(),
         len: items.len(),
         classes,
