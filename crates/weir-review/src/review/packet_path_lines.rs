@@ -24,8 +24,9 @@ pub(super) fn render_path_lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> Stri
                 }
                 out.extend(header.take());
                 push_missed_count(&mut out, &mut missed);
-                let sign = if failed.is_some() { "!" } else { "+" };
-                out.push(format!("  {sign} {chain} {number}: {}", words(rule)));
+                // The reader sees a difference of files beside: no `+` and `-` here.
+                let result = if failed.is_some() { "dropped by" } else { "matched" };
+                out.push(format!("  {result} {chain} {number}: {}", words(rule)));
             }
             TraceStep::LeaveTable { table, chain, verdict, policy } => {
                 // A table without a rule that matched, and with nothing to say, is omitted.
@@ -45,7 +46,7 @@ pub(super) fn render_path_lines(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> Stri
 fn push_missed_count(out: &mut Vec<String>, missed: &mut u32) {
     match std::mem::take(missed) {
         0 => {}
-        1 => out.push("  - 1 rule did not match".to_owned()),
-        n => out.push(format!("  - {n} rules did not match")),
+        1 => out.push("  1 rule did not match".to_owned()),
+        n => out.push(format!("  {n} rules did not match")),
     }
 }
