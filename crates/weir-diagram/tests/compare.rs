@@ -334,7 +334,9 @@ fn a_comparison_stops_at_its_step_limit_as_undecided() {
             ComparisonVerdict::Undecided { why } => why,
             // A packet that matches the changed rule shows a difference.
             ComparisonVerdict::DiffersOnPacket { why, example } => {
-                assert_ne!(example.verdicts.0, example.verdicts.1);
+                let (before, after) = &example.verdicts;
+                let is_verdict = example.difference == OutcomeDifference::Verdict;
+                assert_eq!(before != after, is_verdict, "{example:?}");
                 why
             }
             other => panic!("{other:?}"),
@@ -484,4 +486,26 @@ fn an_example_packet_shows_a_difference_too_large_to_describe() {
     // Control: the same rules are equal, and a smaller difference is described.
     assert!(compared(&log(200), &log(200), &options).is_equal());
     assert_eq!(compared(&log(6), &log(5), &options).differences().count(), 1);
+}
+
+#[test]
+fn a_rule_with_a_large_set_differs_on_a_packet_within_few_steps() {
+    let mut sets = "create hosts hash:ip family inet hashsize 1024 maxelem 65536\n".to_owned();
+    for number in 0_u32..20_000 {
+        let host = std::net::Ipv4Addr::from(number.wrapping_mul(2_654_435_761) | 1 << 24);
+        sets += &format!("add hosts {host}\n");
+    }
+    let with_set = |rules: &str| Firewall {
+        sets: weir_syntax::ipset::parse(&sets).expect("a set"),
+        ..filter(rules)
+    };
+    let rule = "-A FORWARD -m set --match-set hosts src -j DROP";
+    // Fewer steps than the diagram of the set has nodes.
+    let options = CompareOptions { steps_max: 60_000, ..by_text() };
+    let comparison = compared(&with_set(rule), &with_set(""), &options);
+    let forward = &comparison.parts[0].verdict;
+    assert!(matches!(forward, ComparisonVerdict::DiffersOnPacket { .. }), "{forward:?}");
+    // A rule that changes nothing is not claimed to differ.
+    let unchanged = compared(&with_set(rule), &with_set(&format!("{rule}\n{rule}")), &by_text());
+    assert!(unchanged.is_equal(), "{unchanged:?}");
 }

@@ -28,9 +28,11 @@ pub(crate) struct ChangedRuleOnPath<'f> {
 }
 
 /// Changed rules that are tried, and packets of each.
-const TRIED_RULES_MAX: usize = 32;
+pub(crate) const TRIED_RULES_MAX: usize = 32;
 const PACKETS_PER_RULE: usize = 16;
 const STEPS_MAX: u64 = 200_000;
+/// Elements of a set that are tried.
+const SET_ELEMENTS_MAX: usize = 64;
 
 impl<'f> ComparedPair<'f> {
     /// A packet of this path that a changed rule matches and that the rulesets treat differently:
@@ -42,6 +44,7 @@ impl<'f> ComparedPair<'f> {
     ) -> Option<ComparedExamplePacket> {
         let mut context =
             DiagramContext::new(self.make_packet_space(VariableOrder::default()).ok()?);
+        context.space.ipset_elements_max = SET_ELEMENTS_MAX;
         context.space.store.steps = statistics.steps;
         context.space.store.steps_max = (statistics.steps + STEPS_MAX).min(self.steps_max);
         let found = self.try_packets_of_changed_rules(&mut context, changed_rules);

@@ -5,6 +5,7 @@
 //! packet is not a member; if the packet does not determine a part, membership is a free variable.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use weir_model::ipset::{SetDataType, SetStorage};
 use weir_model::rule_match::SetMatch;
@@ -165,6 +166,13 @@ impl PacketSpace<'_> {
         dirs: &[bool],
         at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
+        let sample;
+        let set = if set.elements.len() > self.ipset_elements_max {
+            sample = sample_elements(set, self.ipset_elements_max);
+            &sample
+        } else {
+            set
+        };
         // Parts are read in order: one that is missing ends it, also before one that is unknown.
         let mut readable = DiagramRef::ONE;
         for (part, src) in set.kind.data_types.iter().zip(dirs) {
@@ -265,6 +273,13 @@ fn get_part_prefix_len_or_zero(part: &ElementPart) -> u8 {
 
 fn get_part_addr_or_zero(part: &ElementPart) -> u128 {
     if let ElementPart::AddrOrPrefix { addr, .. } = part { addr.0 } else { 0 }
+}
+
+/// The set with some of its elements, at equal distances.
+fn sample_elements(set: &IpSet, count: usize) -> IpSet {
+    let distance = set.elements.len().div_ceil(count.max(1));
+    let elements = set.elements.iter().step_by(distance).cloned().collect();
+    IpSet { elements: Arc::new(elements), ..set.clone() }
 }
 
 /// Reads the parts of a packet that an element needs.

@@ -86,6 +86,9 @@ pub struct PacketSpace<'f> {
     /// All firewalls have the same sets.
     firewalls_have_same_ipsets: bool,
     pub(crate) ipset_memberships: HashMap<IpsetMembershipKey, DiagramRef>,
+    /// How many elements of a set are members here. Below all of them, a set of packets is only a
+    /// guess, which an interpreter checks.
+    pub(crate) ipset_elements_max: usize,
 }
 
 /// What the spaces of some firewalls have in common, for several of them.
@@ -157,6 +160,7 @@ impl<'f> PacketSpaceBasis<'f> {
             changing_ipsets: self.changing_ipsets.clone(),
             firewalls_have_same_ipsets: self.firewalls_have_same_ipsets,
             ipset_memberships: HashMap::new(),
+            ipset_elements_max: usize::MAX,
         })
     }
 }

@@ -6,12 +6,14 @@
 //! one bit, of all bits, or of a prefix has one spelling; an implied protocol is written
 //! explicitly.
 
+use std::collections::HashMap;
+
 use weir_model::Effect;
 use weir_model::Family;
 use weir_model::mask::masked_interval;
 use weir_model::nft::{
-    Chain, Comparand, LoadExpression, Rule, Ruleset, Statement, Table, Test, Verdict, VerdictMap,
-    VerdictMapElement,
+    Chain, Comparand, LoadExpression, MapKeyExpression, Rule, Ruleset, Statement, Table, Test,
+    Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget;
@@ -77,14 +79,24 @@ pub fn normalize_ruleset(ruleset: &Ruleset) -> Ruleset {
 }
 
 fn normalize_table(table: &Table) -> Table {
-    let mut out = Table { maps: Vec::new(), chains: Vec::new(), ..table.clone() };
-    out.maps = table.maps.iter().map(|m| sort_map_and_drop_credited_originals(table, m)).collect();
-    out.chains = table.chains.iter().map(|c| normalize_chain(table, c)).collect();
-    out
+    let mut lookup_keys = HashMap::new();
+    for (map, key) in table.map_names_with_lookup_keys() {
+        lookup_keys.entry(map.as_str()).or_insert(key);
+    }
+    let maps = table.maps.iter().map(|map| {
+        let key = lookup_keys.get(map.name.as_str()).copied().unwrap_or(&map.key);
+        sort_map_and_drop_credited_originals(map, key)
+    });
+    Table {
+        family: table.family,
+        name: table.name.clone(),
+        iptables_table: table.iptables_table,
+        maps: maps.collect(),
+        chains: table.chains.iter().map(|c| normalize_chain(table, c)).collect(),
+    }
 }
 
-fn sort_map_and_drop_credited_originals(table: &Table, map: &VerdictMap) -> VerdictMap {
-    let used = table.map_names_with_lookup_keys().find(|(name, _)| **name == map.name);
+fn sort_map_and_drop_credited_originals(map: &VerdictMap, key: &[MapKeyExpression]) -> VerdictMap {
     let mut elements: Vec<VerdictMapElement> = map
         .elements
         .iter()
@@ -97,7 +109,7 @@ fn sort_map_and_drop_credited_originals(table: &Table, map: &VerdictMap) -> Verd
     elements.sort_by(|a, b| a.key.cmp(&b.key));
     VerdictMap {
         name: map.name.clone(),
-        key: used.map_or(map.key.clone(), |(_, key)| key.clone()),
+        key: key.to_vec(),
         has_intervals: map.has_intervals,
         elements,
     }

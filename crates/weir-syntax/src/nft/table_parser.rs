@@ -1,5 +1,7 @@
 //! Tables, chains and maps.
 
+use std::collections::HashMap;
+
 use weir_model::nft::{
     BaseChain, Chain, ChainKind, ElementKeyPart, LoadExpression, MapKeyExpression, Ruleset,
     Statement, Table, VerdictMap, VerdictMapElement,
@@ -148,8 +150,10 @@ impl<'t> NftReader<'t> {
         let same_type = |a: LoadExpression, b: LoadExpression| {
             representative_load_of_same_type(a) == representative_load_of_same_type(b)
         };
+        let positions: HashMap<String, usize> =
+            table.maps.iter().enumerate().rev().map(|(at, map)| (map.name.clone(), at)).collect();
         for (name, key) in used {
-            let Some(map) = table.maps.iter_mut().find(|m| m.name == name) else { continue };
+            let Some(map) = positions.get(&name).map(|at| &mut table.maps[*at]) else { continue };
             let fits = map.key.len() == key.len()
                 && map.key.iter().zip(&key).all(|(a, b)| same_type(a.expression, b.expression));
             if fits {
