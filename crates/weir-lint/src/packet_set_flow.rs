@@ -18,6 +18,7 @@
 //! cover or overlap a box one after another, and each question ends with the first ones that answer
 //! it.
 
+mod chain_boxes;
 mod first_covering_rules;
 mod outcome_after_rule_removal;
 mod overlap_index;
@@ -28,9 +29,10 @@ use std::cell::{Cell as Counter, OnceCell, RefCell};
 use std::ops::Range;
 
 use weir_model::{Chain, ChainGraph, ChainJump, Field, Firewall, Rule, Ruleset, Table, Target};
-use weir_partition::{BoxLowering, HyperRect, RulePacketBoxes};
+use weir_partition::{BoxLowering, HyperRect};
 
-use self::first_covering_rules::{FirstCoveringRules, SearchAbandoned, list_boxes_of_rule};
+use self::chain_boxes::{BoxNumber, ChainBoxes, RuleBoxes};
+use self::first_covering_rules::{FirstCoveringRules, SearchAbandoned};
 pub(crate) use self::outcome_after_rule_removal::Decider;
 use self::overlap_index::OverlapIndex;
 
@@ -42,6 +44,7 @@ const MAX_DECIDED_BOXES_PER_CHAIN: usize = 8;
 const MAX_JUMP_DEPTH: usize = 12;
 /// Jumps to a chain that are distinguished.
 const MAX_CALLERS_FOLLOWED: usize = 16;
+
 /// Cuts a box out of others; whether any of them had packets of it. Those that had none are not
 /// moved: a box has hundreds of bytes.
 fn subtract_box_and_report_cut(boxes: &mut Vec<HyperRect>, taken: &HyperRect) -> bool {
@@ -57,13 +60,23 @@ fn subtract_box_and_report_cut(boxes: &mut Vec<HyperRect>, taken: &HyperRect) ->
     is_cut
 }
 
+/// A box of a rule.
+#[derive(Clone, Copy)]
+enum RuleBox<'b> {
+    /// All of it.
+    Numbered(BoxNumber),
+    /// Part of it.
+    Part(&'b HyperRect),
+}
+
 /// A rule: chain and index.
 pub(crate) type RulePosition = (usize, usize);
 
 /// The rules of a table as what they do to sets of packets.
 pub(crate) struct PacketSetFlow<'a> {
     table: &'a Table,
-    packet_boxes_of_rules: Vec<Vec<RulePacketBoxes>>,
+    /// By chain.
+    chain_boxes: Vec<ChainBoxes>,
     /// The rules that jump or go to a chain.
     callers: Vec<Vec<RulePosition>>,
     /// The jumps between the chains.
@@ -102,14 +115,16 @@ impl<'a> PacketSetFlow<'a> {
         let entering =
             |c: &Chain| c.policy.map(|_| lowering.packets_possible_in_builtin_chain(&c.name));
         let entering = table.chains.iter().map(entering).collect();
-        let reaches = table
-            .chains
-            .iter()
-            .map(|c| c.rules.iter().map(|r| lowering.lower_rule(r)).collect())
-            .collect();
+        let mut boxes_of_chain =
+            |c: &Chain| ChainBoxes::of_rules(c.rules.iter().map(|r| lowering.lower_rule(r)));
+        let chain_boxes: Vec<ChainBoxes> = table.chains.iter().map(&mut boxes_of_chain).collect();
+        let first_covering_rules = |boxes: &ChainBoxes| {
+            RefCell::new(FirstCoveringRules::of_boxes(boxes.distinct_boxes().len()))
+        };
         let mut flow = PacketSetFlow {
             table,
-            packet_boxes_of_rules: reaches,
+            first_covering_rules: chain_boxes.iter().map(first_covering_rules).collect(),
+            chain_boxes,
             callers,
             chain_graph,
             packets_entering_builtin_chain: entering,
@@ -117,7 +132,6 @@ impl<'a> PacketSetFlow<'a> {
             packet_removing_rule_indexes: (0..table.chains.len())
                 .map(|_| OnceCell::new())
                 .collect(),
-            first_covering_rules: table.chains.iter().map(|_| RefCell::default()).collect(),
             decided_boxes: (0..table.chains.len()).map(|_| OnceCell::new()).collect(),
             has_loop_or_unknown_target: opaque,
             examined_box_counter: Counter::new(0),
@@ -127,8 +141,8 @@ impl<'a> PacketSetFlow<'a> {
         flow
     }
 
-    pub fn rule_packet_boxes(&self, (chain, rule): RulePosition) -> &RulePacketBoxes {
-        &self.packet_boxes_of_rules[chain][rule]
+    pub fn rule_boxes(&self, (chain, rule): RulePosition) -> RuleBoxes<'_> {
+        self.chain_boxes[chain].rule(rule)
     }
 
     /// The jumps between the chains.
@@ -147,7 +161,7 @@ impl<'a> PacketSetFlow<'a> {
         let kinds = |c: HyperRect| {
             c.restrict_to_interval(Field::IcmpTypeAndCode, (135 << 8, (136 << 8) | 0xff)).is_some()
         };
-        self.rule_packet_boxes(at).matched_boxes.iter().any(|c| proto(c).is_some_and(kinds))
+        self.rule_boxes(at).matched().any(|c| proto(c).is_some_and(kinds))
     }
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
@@ -155,9 +169,9 @@ impl<'a> PacketSetFlow<'a> {
         if self.is_over_budget() {
             return Vec::new();
         }
-        let cells = &self.rule_packet_boxes(at).matched_boxes;
+        let cells = self.rule_boxes(at).matched();
         let search = self.packet_removing_rule_index(at.0).rules_overlapping(
-            cells,
+            cells.clone(),
             0..at.1,
             &self.examined_box_counter,
         );
@@ -166,9 +180,9 @@ impl<'a> PacketSetFlow<'a> {
             return Vec::new();
         }
         let overlaps_rule = |e: &RulePosition| {
-            let theirs = &self.rule_packet_boxes(*e).matched_boxes;
+            let theirs = self.rule_boxes(*e).matched();
             self.rule(*e).target.is_terminating()
-                && cells.iter().any(|c| theirs.iter().any(|t| t.intersects(c)))
+                && cells.clone().any(|c| theirs.clone().any(|t| t.intersects(c)))
         };
         let before = rules.into_iter().map(|rule| (at.0, rule));
         before.filter(overlaps_rule).collect()
@@ -201,15 +215,20 @@ impl<'a> PacketSetFlow<'a> {
         if self.has_loop_or_unknown_target || self.is_over_budget() {
             return None;
         }
-        let cells = list_boxes_of_rule(self.rule_packet_boxes(at));
-        if cells.size_hint().0 > MAX_BOXES_PER_SET {
+        let numbers = self.rule_boxes(at).numbers();
+        if numbers.len() > MAX_BOXES_PER_SET {
             return None;
         }
-        let mut by = Vec::new();
-        let left = cells.enumerate().flat_map(|(number, cell)| {
-            self.subtract_earlier_rules(at, cell.clone(), Some(number), &mut by)
-        });
-        let left = left.collect();
+        let (mut by, mut left) = (Vec::new(), Vec::new());
+        for number in numbers {
+            let parts = self.subtract_earlier_rules(at, RuleBox::Numbered(*number), &mut by);
+            // One part is enough if no jumps lead to the chain.
+            let entering = self.packets_entering_builtin_chain[at.0].as_ref();
+            if entering.is_some_and(|all| parts.iter().any(|cell| cell.intersects(all))) {
+                return None;
+            }
+            left.extend(parts);
+        }
         self.are_boxes_left_to_rule_decided(at, left, 0, &mut by).then(|| {
             by.sort_unstable();
             by.dedup();
@@ -226,7 +245,9 @@ impl<'a> PacketSetFlow<'a> {
         by: &mut Vec<RulePosition>,
     ) -> bool {
         let left = cells.into_iter();
-        let left = left.flat_map(|cell| self.subtract_earlier_rules(at, cell, None, by)).collect();
+        let left = left
+            .flat_map(|cell| self.subtract_earlier_rules(at, RuleBox::Part(&cell), by))
+            .collect();
         self.are_boxes_left_to_rule_decided(at, left, depth, by)
     }
 
@@ -260,42 +281,44 @@ impl<'a> PacketSetFlow<'a> {
         at: RulePosition,
         cells: &[HyperRect],
     ) -> Option<Vec<HyperRect>> {
-        let reach = self.rule_packet_boxes(at);
-        let both = cells.iter().flat_map(|c| reach.matched_boxes.iter().filter_map(|r| r.and(c)));
+        let boxes = self.rule_boxes(at);
+        let both = cells.iter().flat_map(|c| boxes.matched().filter_map(|r| r.and(c)));
         let both: Vec<HyperRect> = both.collect();
         (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_counting_boxes(both.len()))
             .then_some(both)
     }
 
-    /// What is left of a cell when it arrives at a rule from the head of its chain. It is the box
-    /// of the rule with this number, or part of the boxes of other rules.
+    /// What is left of a box when it arrives at a rule from the head of its chain.
     fn subtract_earlier_rules(
         &self,
         at: RulePosition,
-        cell: HyperRect,
-        box_number: Option<usize>,
+        of: RuleBox<'_>,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
-        let covering = self.first_covering_rules[at.0].borrow_mut().find_or_search(
-            &self.packet_boxes_of_rules[at.0],
-            (&cell, at.1, box_number),
-            |rules| self.find_first_covering_rule(at.0, &cell, rules),
-        );
+        let (cell, covering) = match of {
+            RuleBox::Part(cell) => (cell, self.find_first_covering_rule(at.0, cell, 0..at.1)),
+            RuleBox::Numbered(number) => {
+                let cell = self.chain_boxes[at.0].cell(number);
+                let search = |rules| self.find_first_covering_rule(at.0, cell, rules);
+                let mut known = self.first_covering_rules[at.0].borrow_mut();
+                (cell, known.find_or_search(number, at.1, search))
+            }
+        };
         match covering {
             Ok(None) => {}
             Ok(Some(rule)) => {
                 by.push((at.0, rule));
                 return Vec::new();
             }
-            Err(SearchAbandoned) => return vec![cell],
+            Err(SearchAbandoned) => return vec![cell.clone()],
         }
         let index = self.packet_removing_rule_index(at.0);
         let mut left = vec![cell.clone()];
-        let cells = std::slice::from_ref(&cell);
+        let cells = std::iter::once(cell);
         for rule in index.rules_overlapping(cells, 0..at.1, &self.examined_box_counter) {
             let rule = (at.0, rule);
             let mut cut = false;
-            self.visit_boxes_removed_by_rule(rule, &cell, &mut |taken| {
+            self.visit_boxes_removed_by_rule(rule, cell, &mut |taken| {
                 cut |= subtract_box_and_report_cut(&mut left, taken);
                 left.is_empty() || left.len() > MAX_BOXES_PER_SET
             });
@@ -309,7 +332,7 @@ impl<'a> PacketSetFlow<'a> {
                 break;
             }
         }
-        if left.len() > MAX_BOXES_PER_SET { vec![cell] } else { left }
+        if left.len() > MAX_BOXES_PER_SET { vec![cell.clone()] } else { left }
     }
 
     /// The first of some rules of a chain that removes all packets of a box.
@@ -340,20 +363,20 @@ impl<'a> PacketSetFlow<'a> {
         cell: &HyperRect,
         done: &mut dyn FnMut(&HyperRect) -> bool,
     ) -> bool {
-        let reach = self.rule_packet_boxes(at);
-        if reach.hotdrop_boxes_with_exactness.iter().any(|(hot, exact)| *exact && done(hot)) {
+        let boxes = self.rule_boxes(at);
+        if boxes.exact_hotdrop().any(&mut *done) {
             return true;
         }
-        if !reach.is_exact {
+        if !boxes.is_exact() {
             return false;
         }
         let rule = self.rule(at);
         if rule.target.leaves_chain() {
-            return reach.matched_boxes.iter().any(done);
+            return boxes.matched().any(done);
         }
         let Some(to) = self.chain_graph.chain_entered_by_rule(at.0, at.1) else { return false };
-        let near = reach.matched_boxes.iter().filter(|c| c.intersects(cell));
-        near.into_iter().any(|jump| {
+        let mut near = boxes.matched().filter(|c| c.intersects(cell));
+        near.any(|jump| {
             let ends = self.boxes_decided_in_chain(to, 0).iter().filter_map(|end| end.and(jump));
             ends.into_iter().any(|taken| done(&taken))
         })
@@ -371,20 +394,18 @@ impl<'a> PacketSetFlow<'a> {
         let mut ends: Vec<HyperRect> = Vec::new();
         // What may have returned before it was decided.
         let mut back: Vec<&HyperRect> = Vec::new();
-        for (i, reach) in self.packet_boxes_of_rules[chain].iter().enumerate() {
+        for (i, boxes) in self.chain_boxes[chain].rules_from(0).enumerate() {
             let rule = self.rule((chain, i));
-            let hot =
-                reach.hotdrop_boxes_with_exactness.iter().filter(|h| h.1).map(|h| h.0.clone());
-            let mut found: Vec<HyperRect> = hot.collect();
+            let mut found: Vec<HyperRect> = boxes.exact_hotdrop().cloned().collect();
             match (&rule.target, self.chain_graph.chain_entered_by_rule(chain, i)) {
-                (Target::Jump(_) | Target::Goto(_), Some(to)) if reach.is_exact => {
+                (Target::Jump(_) | Target::Goto(_), Some(to)) if boxes.is_exact() => {
                     let ends = self.boxes_decided_in_chain(to, depth + 1);
                     let both =
                         |c: &HyperRect| ends.iter().filter_map(|e| e.and(c)).collect::<Vec<_>>();
-                    found.extend(reach.matched_boxes.iter().flat_map(both));
+                    found.extend(boxes.matched().flat_map(both));
                 }
-                (target, _) if target.is_terminating() && reach.is_exact => {
-                    found.extend(reach.matched_boxes.iter().cloned());
+                (target, _) if target.is_terminating() && boxes.is_exact() => {
+                    found.extend(boxes.matched().cloned());
                 }
                 _ => {}
             }
@@ -398,7 +419,7 @@ impl<'a> PacketSetFlow<'a> {
                 }
             }
             if matches!(rule.target, Target::Return | Target::Goto(_)) {
-                back.extend(&reach.matched_boxes);
+                back.extend(boxes.matched());
             }
             if back.len() > MAX_BOXES_PER_SET {
                 break;
@@ -409,7 +430,7 @@ impl<'a> PacketSetFlow<'a> {
 
     /// The rules of a chain that do anything to packets.
     fn overlap_index(&self, chain: usize) -> &OverlapIndex {
-        let index = || OverlapIndex::new(&self.packet_boxes_of_rules[chain], &|_| true);
+        let index = || OverlapIndex::new(&self.chain_boxes[chain], &|_| true);
         self.overlap_indexes[chain].get_or_init(index)
     }
 
@@ -417,10 +438,10 @@ impl<'a> PacketSetFlow<'a> {
     fn packet_removing_rule_index(&self, chain: usize) -> &OverlapIndex {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
-                || !self.packet_boxes_of_rules[chain][rule].hotdrop_boxes_with_exactness.is_empty()
+                || self.rule_boxes((chain, rule)).hotdrop().len() > 0
         };
-        let boxes = &self.packet_boxes_of_rules[chain];
-        let index = || match (0..boxes.len()).all(takes) {
+        let boxes = &self.chain_boxes[chain];
+        let index = || match (0..boxes.rule_count()).all(takes) {
             true => None,
             false => Some(OverlapIndex::new(boxes, &takes)),
         };

@@ -3,7 +3,6 @@
 //! by default.
 
 use weir_model::Target;
-use weir_partition::HyperRect;
 
 use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
@@ -43,13 +42,9 @@ fn build_first_overlap_finding_per_kind(
         if accepts(target(earlier)) == accepts(target(at)) {
             continue;
         }
-        let (a, b) = (
-            &table.packet_set_flow.rule_packet_boxes(at).matched_boxes,
-            &table.packet_set_flow.rule_packet_boxes(earlier).matched_boxes,
-        );
-        let within =
-            |a: &[_], b: &[HyperRect]| b.iter().all(|b| a.iter().any(|a: &HyperRect| a.covers(b)));
-        match (within(a, b), within(b, a)) {
+        let boxes = |at| table.packet_set_flow.rule_boxes(at).matched();
+        let within = |a, b| boxes(b).all(|b| boxes(a).any(|a| a.covers(b)));
+        match (within(at, earlier), within(earlier, at)) {
             (true, false) => general = general.or(Some(earlier)),
             (false, false) => correlated = correlated.or(Some(earlier)),
             _ => {}

@@ -81,14 +81,15 @@ fn find_limit_after_partial_accept(
     chain: usize,
     i: usize,
 ) -> Option<Finding> {
-    let asks = &table.packet_set_flow.rule_packet_boxes((chain, i)).stateful_boxes;
-    if asks.is_empty() {
+    let asks = table.packet_set_flow.rule_boxes((chain, i)).stateful();
+    if asks.len() == 0 {
         return None;
     }
     let first = (0..i).find(|e| {
         let rule = &table.chain_at(chain).rules[*e];
-        let cells = &table.packet_set_flow.rule_packet_boxes((chain, *e)).matched_boxes;
-        rule.target == Target::Accept && asks.iter().any(|a| cells.iter().any(|c| c.intersects(a)))
+        let cells = table.packet_set_flow.rule_boxes((chain, *e)).matched();
+        rule.target == Target::Accept
+            && asks.clone().any(|a| cells.clone().any(|c| c.intersects(a)))
     })?;
     let message = format!("packets that rule {} accepts do not reach this limit", first + 1);
     let found = table.new_rule_finding(&BUDGET_AFTER_ACCEPT, chain, i, message);

@@ -96,8 +96,8 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
                 .with_wasted_comparisons(1);
             // A goto leaves the caller, and a rule may drop what it cannot read.
             let plain = matches!(table.chain_at(at).rules[rule].target, Target::Jump(_)) && {
-                let reach = table.packet_set_flow.rule_packet_boxes((at, rule));
-                reach.hotdrop_boxes_with_exactness.is_empty() && reach.stateful_boxes.is_empty()
+                let boxes = table.packet_set_flow.rule_boxes((at, rule));
+                boxes.hotdrop().len() == 0 && boxes.stateful().len() == 0
             };
             out.push(match plain && program_of_chain_or_set(name).is_none() {
                 true => found.with_counter_changing_fix(vec![table.edit_removing_rule(at, rule)]),

@@ -7,8 +7,8 @@ use weir_model::{Policy, Target};
 use weir_partition::HyperRect;
 
 use super::{
-    MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RulePosition,
-    subtract_box_and_report_cut,
+    BoxNumber, MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RuleBox,
+    RulePosition, subtract_box_and_report_cut,
 };
 
 /// Rules after one that are compared with it without a search.
@@ -62,11 +62,11 @@ impl PacketSetFlow<'_> {
         shadowed_rules: &HashSet<RulePosition>,
     ) -> Option<Vec<Decider>> {
         let rule = self.rule(at);
-        let reach = self.rule_packet_boxes(at);
+        let boxes = self.rule_boxes(at);
         if self.has_loop_or_unknown_target
             || self.is_over_budget()
-            || !reach.stateful_boxes.is_empty()
-            || reach.matched_boxes.is_empty()
+            || boxes.stateful().len() > 0
+            || boxes.matched().len() == 0
         {
             return None;
         }
@@ -80,23 +80,23 @@ impl PacketSetFlow<'_> {
             }
             _ => return None,
         };
-        // Packets that the rule drops by hotdrop are dropped before it, or after it.
-        let mut by = Vec::new();
-        let hot = reach.hotdrop_boxes_with_exactness.iter().map(|(cell, _)| cell.clone());
-        let hot: Vec<HyperRect> =
-            hot.flat_map(|cell| self.subtract_earlier_rules(at, cell, None, &mut by)).collect();
         let deciders = RefCell::new(BTreeSet::new());
         let drop = OutcomeSweepContext {
             required: RequiredOutcome::DecidedByTarget(&Target::Drop),
             rules_shadowed_before_removal: shadowed_rules,
             deciders: &deciders,
         };
-        let same = self.all_boxes_get_outcome_after(
-            at,
-            reach.matched_boxes.clone(),
-            OutcomeSweepContext { required: fate, ..drop },
-            0,
-        ) && (hot.is_empty() || self.all_boxes_get_outcome_after(at, hot, drop, 0));
+        let matched = boxes.matched().cloned().collect();
+        let required = OutcomeSweepContext { required: fate, ..drop };
+        if !self.all_boxes_get_outcome_after(at, matched, required, 0) {
+            return None;
+        }
+        // Packets that the rule drops by hotdrop are dropped before it, or after it.
+        let before = |number: &BoxNumber| {
+            self.subtract_earlier_rules(at, RuleBox::Numbered(*number), &mut Vec::new())
+        };
+        let hot: Vec<HyperRect> = boxes.hotdrop_numbers().iter().flat_map(before).collect();
+        let same = hot.is_empty() || self.all_boxes_get_outcome_after(at, hot, drop, 0);
         same.then(|| deciders.into_inner().into_iter().collect())
     }
 
@@ -146,17 +146,18 @@ impl PacketSetFlow<'_> {
     ) -> impl Iterator<Item = usize> + use<'_> {
         let near = if from == 0 { 0 } else { MAX_RULES_SCANNED_WITHOUT_INDEX };
         let mut pairs_left = MAX_BOX_PAIRS_SCANNED_WITHOUT_INDEX;
-        let near = self.packet_boxes_of_rules[chain][from..].iter().take(near).take_while(|rule| {
-            let pairs = cells.len() * rule.matched_boxes.len().max(1);
+        let near = self.chain_boxes[chain].rules_from(from).take(near).take_while(|rule| {
+            let pairs = cells.len() * rule.matched().len().max(1);
             let is_within = pairs <= pairs_left;
             pairs_left = pairs_left.saturating_sub(pairs);
             is_within
         });
         let end = from + near.count();
         let cells = cells.to_vec();
-        let rules = end..self.packet_boxes_of_rules[chain].len();
+        let rules = end..self.chain_boxes[chain].rule_count();
         let search = move || {
-            self.overlap_index(chain).rules_overlapping(&cells, rules, &self.examined_box_counter)
+            let index = self.overlap_index(chain);
+            index.rules_overlapping(cells.iter(), rules, &self.examined_box_counter)
         };
         (from..end).chain(std::iter::once_with(search).flatten())
     }
@@ -181,23 +182,23 @@ impl PacketSetFlow<'_> {
                 break;
             }
             let at = (chain, rule);
-            let reach = self.rule_packet_boxes(at);
-            let acts = !sweep.rules_shadowed_before_removal.contains(&at);
-            if do_box_lists_overlap(&reach.stateful_boxes, &cells) {
+            let boxes = self.rule_boxes(at);
+            let acts = || !sweep.rules_shadowed_before_removal.contains(&at);
+            if do_boxes_overlap(boxes.stateful(), &cells) {
                 return None;
             }
-            for (hot, exact) in &reach.hotdrop_boxes_with_exactness {
+            for (number, hot) in boxes.hotdrop().enumerate() {
                 if cells.iter().any(|c| c.intersects(hot)) {
                     if !fate.is_decision_by_target(&Target::Drop) {
                         return None;
                     }
                     sweep.deciders.borrow_mut().insert(Decider::Rule(at));
-                    if *exact && acts {
-                        cells = subtract_boxes(&cells, std::slice::from_ref(hot));
+                    if number < boxes.exact_hotdrop().len() && acts() {
+                        cells = subtract_boxes(&cells, std::iter::once(hot));
                     }
                 }
             }
-            if !do_box_lists_overlap(&reach.matched_boxes, &cells) {
+            if !do_boxes_overlap(boxes.matched(), &cells) {
                 continue;
             }
             let met = self.intersect_with_matched_boxes(at, &cells)?;
@@ -219,8 +220,8 @@ impl PacketSetFlow<'_> {
                 )?,
                 _ => return None,
             };
-            if reach.is_exact && acts {
-                cells = subtract_boxes(&cells, &reach.matched_boxes);
+            if boxes.is_exact() && acts() {
+                cells = subtract_boxes(&cells, boxes.matched());
                 cells.extend(back);
             }
             if cells.len() + returned.len() > MAX_BOXES_PER_SET
@@ -241,12 +242,15 @@ fn policy_target(policy: Policy) -> &'static Target {
     }
 }
 
-fn do_box_lists_overlap(a: &[HyperRect], b: &[HyperRect]) -> bool {
-    a.iter().any(|x| b.iter().any(|y| x.intersects(y)))
+fn do_boxes_overlap<'b>(mut a: impl Iterator<Item = &'b HyperRect>, b: &[HyperRect]) -> bool {
+    a.any(|x| b.iter().any(|y| x.intersects(y)))
 }
 
 /// What of some cells others leave.
-fn subtract_boxes(cells: &[HyperRect], others: &[HyperRect]) -> Vec<HyperRect> {
+fn subtract_boxes<'b>(
+    cells: &[HyperRect],
+    others: impl Iterator<Item = &'b HyperRect>,
+) -> Vec<HyperRect> {
     let mut left = cells.to_vec();
     for other in others {
         subtract_box_and_report_cut(&mut left, other);

@@ -54,14 +54,6 @@ impl IndexAxes {
         axes.codes.extend(codes.filter(|(_, differs)| *differs).map(|(axis, _)| axis));
         axes
     }
-
-    /// A bit for each axis that a box leaves open: boxes with the same ones are in one tree.
-    pub fn unconstrained_axes_mask(&self, cell: &HyperRect) -> u32 {
-        let numbers = self.narrow.iter().chain(&self.wide);
-        let numbers = numbers.map(|(field, widest)| cell.interval_of_field(*field) == *widest);
-        let codes = self.codes.iter().map(|(axis, widest)| cell.codes_of_axis(*axis) == *widest);
-        numbers.chain(codes).fold(0, |bits, open| bits << 1 | u32::from(open))
-    }
 }
 
 /// Bounds of boxes or of nodes, by number.
@@ -106,41 +98,50 @@ impl BoundsList {
         self.codes.extend_from_slice(codes);
     }
 
-    /// Appends the smallest bounds around some of another list.
-    pub fn push_enclosing(&mut self, other: &BoundsList, mut numbers: Range<usize>) {
+    /// Appends bounds that are set later.
+    pub fn push_open(&mut self, count: usize) {
+        self.narrow.resize(self.narrow.len() + count * self.narrow_count, (0, u64::MAX));
+        self.wide.resize(self.wide.len() + count * self.wide_count, (0, u128::MAX));
+        self.codes.resize(self.codes.len() + count * self.code_count, u64::MAX);
+    }
+
+    /// Sets the smallest bounds around some of another list.
+    pub fn set_enclosing(&mut self, at: usize, other: &BoundsList, mut numbers: Range<usize>) {
         let Some(first) = numbers.next() else { return };
-        let at = self.narrow.len();
-        let (wide_at, codes_at) = (self.wide.len(), self.codes.len());
-        self.push_copy(other, first);
+        let (narrow, wide, codes) = self.bounds_mut(at);
+        let of_first = other.bounds(first);
+        narrow.copy_from_slice(of_first.0);
+        wide.copy_from_slice(of_first.1);
+        codes.copy_from_slice(of_first.2);
         for number in numbers {
-            let (narrow, wide, codes) = other.bounds(number);
-            for (mine, theirs) in self.narrow[at..].iter_mut().zip(narrow) {
+            let theirs = other.bounds(number);
+            for (mine, theirs) in narrow.iter_mut().zip(theirs.0) {
                 *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
             }
-            for (mine, theirs) in self.wide[wide_at..].iter_mut().zip(wide) {
+            for (mine, theirs) in wide.iter_mut().zip(theirs.1) {
                 *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
             }
-            for (mine, theirs) in self.codes[codes_at..].iter_mut().zip(codes) {
+            for (mine, theirs) in codes.iter_mut().zip(theirs.2) {
                 *mine |= theirs;
             }
         }
     }
 
-    /// Appends the smallest bounds around two of this list.
-    pub fn push_enclosing_two(&mut self, [a, b]: [usize; 2]) {
+    /// Sets the smallest bounds around two of this list.
+    pub fn set_enclosing_two(&mut self, at: usize, [a, b]: [usize; 2]) {
         for axis in 0..self.narrow_count {
             let of = |number: usize| self.narrow[number * self.narrow_count + axis];
             let (a, b) = (of(a), of(b));
-            self.narrow.push((a.0.min(b.0), a.1.max(b.1)));
+            self.narrow[at * self.narrow_count + axis] = (a.0.min(b.0), a.1.max(b.1));
         }
         for axis in 0..self.wide_count {
             let of = |number: usize| self.wide[number * self.wide_count + axis];
             let (a, b) = (of(a), of(b));
-            self.wide.push((a.0.min(b.0), a.1.max(b.1)));
+            self.wide[at * self.wide_count + axis] = (a.0.min(b.0), a.1.max(b.1));
         }
         for axis in 0..self.code_count {
             let of = |number: usize| self.codes[number * self.code_count + axis];
-            self.codes.push(of(a) | of(b));
+            self.codes[at * self.code_count + axis] = of(a) | of(b);
         }
     }
 
@@ -149,6 +150,13 @@ impl BoundsList {
         let narrow = &self.narrow[number * self.narrow_count..][..self.narrow_count];
         let wide = &self.wide[number * self.wide_count..][..self.wide_count];
         let codes = &self.codes[number * self.code_count..][..self.code_count];
+        (narrow, wide, codes)
+    }
+
+    fn bounds_mut(&mut self, number: usize) -> (&mut [(u64, u64)], &mut [Interval], &mut [u64]) {
+        let narrow = &mut self.narrow[number * self.narrow_count..][..self.narrow_count];
+        let wide = &mut self.wide[number * self.wide_count..][..self.wide_count];
+        let codes = &mut self.codes[number * self.code_count..][..self.code_count];
         (narrow, wide, codes)
     }
 
@@ -174,8 +182,7 @@ impl BoundsList {
 
     /// The interval of an axis of numbers: those of at most 64 bits are the first.
     #[inline]
-    pub fn interval(&self, number: u32, axis: usize) -> Interval {
-        let number = number as usize;
+    pub fn interval(&self, number: usize, axis: usize) -> Interval {
         match axis.checked_sub(self.narrow_count) {
             None => {
                 let (lo, hi) = self.narrow[number * self.narrow_count + axis];
@@ -188,11 +195,12 @@ impl BoundsList {
     }
 
     /// The axis whose intervals are most narrow compared with the bounds around some of them.
-    pub fn axis_with_narrowest_boxes(&self, sample: impl Iterator<Item = u32> + Clone) -> usize {
+    pub fn most_selective_axis(&self, sample: impl Iterator<Item = u32> + Clone) -> usize {
         let width = |(lo, hi): Interval| (hi - lo) as f64 + 1.0;
         let share = |axis: usize| {
             let (mut lowest, mut highest, mut widths) = (u128::MAX, 0, 0.0);
-            for (lo, hi) in sample.clone().map(|number| self.interval(number, axis)) {
+            for number in sample.clone() {
+                let (lo, hi) = self.interval(number as usize, axis);
                 (lowest, highest) = (lo.min(lowest), hi.max(highest));
                 widths += width((lo, hi));
             }

@@ -1,0 +1,181 @@
+//! The boxes of the rules of a chain, each distinct one once.
+//!
+//! A box has hundreds of bytes, and rules with lists of ports have few distinct ones: those of a
+//! port are the same in every rule that names it. So a rule has numbers of boxes. What depends on
+//! the box alone, such as the first rule that covers it, is known by its number.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{Hash, Hasher};
+
+use weir_partition::{HyperRect, RulePacketBoxes};
+
+/// The number of a distinct box of a chain.
+pub(super) type BoxNumber = u32;
+
+/// What the rules of a chain do to sets of packets.
+#[derive(Default)]
+pub(super) struct ChainBoxes {
+    distinct_boxes: Vec<HyperRect>,
+    /// Those of all rules, one rule after another.
+    box_numbers: Vec<BoxNumber>,
+    rules: Vec<RuleBoxCounts>,
+}
+
+/// Where the numbers of a rule's boxes are: first those that it matches, then those that it drops
+/// by hotdrop, the exact ones first, then those for which it evaluates a stateful match.
+struct RuleBoxCounts {
+    start: usize,
+    matched: usize,
+    exact_hotdrop: usize,
+    hotdrop: usize,
+    stateful: usize,
+    is_exact: bool,
+}
+
+impl ChainBoxes {
+    pub fn of_rules(rules: impl Iterator<Item = RulePacketBoxes>) -> ChainBoxes {
+        let mut chain = ChainBoxes::default();
+        let mut numbers_by_digest = HashMap::new();
+        for rule in rules {
+            let hotdrop = rule.hotdrop_boxes_with_exactness;
+            // A rule that is inexact once remains so.
+            debug_assert!(hotdrop.is_sorted_by_key(|(_, exact)| !exact));
+            chain.rules.push(RuleBoxCounts {
+                start: chain.box_numbers.len(),
+                matched: rule.matched_boxes.len(),
+                exact_hotdrop: hotdrop.iter().filter(|(_, exact)| *exact).count(),
+                hotdrop: hotdrop.len(),
+                stateful: rule.stateful_boxes.len(),
+                is_exact: rule.is_exact,
+            });
+            let hotdrop = hotdrop.into_iter().map(|(cell, _)| cell);
+            for cell in rule.matched_boxes.into_iter().chain(hotdrop).chain(rule.stateful_boxes) {
+                let number = chain.number_box(cell, &mut numbers_by_digest);
+                chain.box_numbers.push(number);
+            }
+        }
+        chain
+    }
+
+    /// Boxes with equal digests that differ cost an entry each time.
+    fn number_box(
+        &mut self,
+        cell: HyperRect,
+        numbers_by_digest: &mut HashMap<u64, BoxNumber>,
+    ) -> BoxNumber {
+        let next = BoxNumber::try_from(self.distinct_boxes.len()).expect("fewer than 2^32 boxes");
+        match numbers_by_digest.entry(digest_box(&cell)) {
+            Entry::Occupied(known) if self.distinct_boxes[*known.get() as usize] == cell => {
+                return *known.get();
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(vacant) => {
+                vacant.insert(next);
+            }
+        }
+        self.distinct_boxes.push(cell);
+        next
+    }
+
+    pub fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    pub fn rule(&self, rule: usize) -> RuleBoxes<'_> {
+        RuleBoxes { chain: self, counts: &self.rules[rule] }
+    }
+
+    pub fn rules_from(&self, first: usize) -> impl Iterator<Item = RuleBoxes<'_>> + Clone {
+        self.rules[first..].iter().map(|counts| RuleBoxes { chain: self, counts })
+    }
+
+    pub fn distinct_boxes(&self) -> &[HyperRect] {
+        &self.distinct_boxes
+    }
+
+    pub fn cell(&self, number: BoxNumber) -> &HyperRect {
+        &self.distinct_boxes[number as usize]
+    }
+}
+
+/// What a rule does to sets of packets.
+#[derive(Clone, Copy)]
+pub(crate) struct RuleBoxes<'a> {
+    chain: &'a ChainBoxes,
+    counts: &'a RuleBoxCounts,
+}
+
+impl<'a> RuleBoxes<'a> {
+    /// Whether its matched boxes are exactly the packets that it matches.
+    pub fn is_exact(self) -> bool {
+        self.counts.is_exact
+    }
+
+    /// The packets that it matches, and maybe more.
+    pub fn matched(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+        self.cells(0, self.counts.matched)
+    }
+
+    /// The packets that it drops by hotdrop, and maybe more.
+    pub fn hotdrop(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+        self.cells(self.counts.matched, self.counts.hotdrop)
+    }
+
+    /// Boxes of which it drops all packets by hotdrop; they are the first of `hotdrop`.
+    pub fn exact_hotdrop(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+        self.cells(self.counts.matched, self.counts.exact_hotdrop)
+    }
+
+    /// The packets for which it evaluates a stateful or counting match.
+    pub fn stateful(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+        self.cells(self.counts.matched + self.counts.hotdrop, self.counts.stateful)
+    }
+
+    /// The numbers of all its boxes: those from which an earlier rule may take packets.
+    pub fn numbers(self) -> &'a [BoxNumber] {
+        let RuleBoxCounts { start, matched, hotdrop, stateful, .. } = *self.counts;
+        &self.chain.box_numbers[start..][..matched + hotdrop + stateful]
+    }
+
+    /// The numbers of `hotdrop`.
+    pub fn hotdrop_numbers(self) -> &'a [BoxNumber] {
+        &self.numbers()[self.counts.matched..][..self.counts.hotdrop]
+    }
+
+    fn cells(
+        self,
+        skipped: usize,
+        count: usize,
+    ) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+        self.numbers()[skipped..][..count].iter().map(|number| self.chain.cell(*number))
+    }
+}
+
+fn digest_box(cell: &HyperRect) -> u64 {
+    let mut hasher = BoxHasher::default();
+    cell.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Multiplies and rotates words: boxes have hundreds of bytes, and equal digests cost little.
+#[derive(Default)]
+struct BoxHasher(u64);
+
+impl Hasher for BoxHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
