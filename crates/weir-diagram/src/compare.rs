@@ -313,29 +313,39 @@ fn compare_pair_trying_orders<'f, 'o>(
             return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
         }
     }
+    let why = match compare_in_first_sufficient_order(pair, orders(), &mut statistics) {
+        Ok(answer) => return Ok(pair.make_family_path_comparison(answer?, statistics)),
+        Err(why) => why,
+    };
+    let verdict = match differing {
+        Some(example) => ComparisonVerdict::DiffersOnPacket { example: Box::new(example), why },
+        None => ComparisonVerdict::Undecided { why },
+    };
+    Ok(pair.make_family_path_comparison(verdict, statistics))
+}
+
+/// The verdict of whole diagrams in the first order for which the memory suffices; the reason if
+/// there is none, or the steps do not suffice.
+fn compare_in_first_sufficient_order(
+    pair: &ComparedPair<'_>,
+    orders: &[VariableOrder],
+    statistics: &mut DiagramSizeAndSteps,
+) -> Result<Result<ComparisonVerdict, CompareError>, String> {
     let mut why = String::new();
-    for order in orders() {
+    for order in orders {
         statistics.order = *order;
-        match pair.compare_with_variable_order(*order, &mut statistics) {
-            Ok(answer) => return Ok(pair.make_family_path_comparison(answer?, statistics)),
+        match pair.compare_with_variable_order(*order, statistics) {
+            Ok(answer) => return Ok(answer),
             Err(BuildError::LimitReached(LimitReached::Memory)) => {
                 let mib = pair.options.memory_bytes >> 20;
                 why = format!("the diagrams need more than the allowed {mib} MiB");
             }
             Err(BuildError::LimitReached(LimitReached::Steps)) => {
                 let millions = (pair.steps_max as f64 / 1e5).round() / 10.0;
-                why = format!("not proven within {millions} million steps");
-                break;
+                return Err(format!("not proven within {millions} million steps"));
             }
-            Err(BuildError::OtherReason(other)) => {
-                why = other;
-                break;
-            }
+            Err(BuildError::OtherReason(other)) => return Err(other),
         }
     }
-    let verdict = match differing {
-        Some(example) => ComparisonVerdict::DiffersOnPacket { example: Box::new(example), why },
-        None => ComparisonVerdict::Undecided { why },
-    };
-    Ok(pair.make_family_path_comparison(verdict, statistics))
+    Err(why)
 }
