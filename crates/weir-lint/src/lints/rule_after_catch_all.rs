@@ -1,5 +1,7 @@
 //! Rules after one that matches every packet.
 
+use std::collections::HashMap;
+
 use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
 use crate::finding::Finding;
 use crate::lint::define_lint;
@@ -14,15 +16,27 @@ pub(crate) static LINT_FAMILY: LintFamily =
 
 fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
+        let mut chains_behind: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (chain, behind) in table.chains_behind_catch_all.iter().enumerate() {
+            if let Some(at) = behind {
+                chains_behind.entry(*at).or_default().push(chain);
+            }
+        }
         for chain in (0..table.catch_all_rules.len()).filter(|c| table.reachable_chains[*c]) {
-            report_rules_behind_catch_all(table, chain, out);
+            let chains = chains_behind.get(&chain).map_or(&[][..], Vec::as_slice);
+            report_rules_and_chains_behind_catch_all(table, chain, chains, out);
         }
     }
 }
 
-/// The rules after the catch-all of a chain, and the chains that only they lead to. The catch-all
-/// is to blame, or what decides in the chain that it leads to.
-fn report_rules_behind_catch_all(table: &TableContext<'_>, at: usize, out: &mut Vec<Finding>) {
+/// The rules after the catch-all of a chain, and `chains`, to which only they lead. The catch-all is
+/// to blame, or what decides in the chain that it leads to.
+fn report_rules_and_chains_behind_catch_all(
+    table: &TableContext<'_>,
+    at: usize,
+    chains: &[usize],
+    out: &mut Vec<Finding>,
+) {
     let Some(by) = table.catch_all_rules[at] else { return };
     let chain = table.chain_at(at);
     let number = by.rule + 1;
@@ -54,12 +68,10 @@ fn report_rules_behind_catch_all(table: &TableContext<'_>, at: usize, out: &mut 
         let found = table.new_rule_finding(&RULE_AFTER_CATCH_ALL, at, rule, message);
         add(found.with_fix(vec![table.edit_removing_rule(at, rule)]));
     }
-    for to in (0..table.chains_behind_catch_all.len())
-        .filter(|c| table.chains_behind_catch_all[*c] == Some(at))
-    {
+    for to in chains {
         add(table.new_chain_finding(
             &RULE_AFTER_CATCH_ALL,
-            to,
+            *to,
             format!("no packet enters this chain: {takes}"),
         ));
     }
