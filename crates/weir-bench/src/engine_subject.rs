@@ -1,10 +1,11 @@
 //! The engines of `weir-classify` as subjects.
 
+use std::time::Instant;
+
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeyTable, UpdatableClassifier,
 };
 
-use crate::measurement::read_thread_cpu_seconds;
 use crate::subject::BenchSubject;
 
 /// Constructions of a structure that take less than this time in all are repeated.
@@ -14,13 +15,10 @@ const BUILDS_MAX: usize = 3;
 /// An engine with its structure.
 pub struct EngineSubject {
     name: &'static str,
-    built_engine: FixedOrUpdatableClassifier,
-    build_cpu_seconds: Vec<f64>,
-}
-
-enum FixedOrUpdatableClassifier {
-    Fixed(Box<dyn Classifier>),
-    Updatable(Box<dyn UpdatableClassifier>),
+    classifier: Box<dyn Classifier>,
+    /// Another structure of the same rules, which receives the updates.
+    updatable: Option<Box<dyn UpdatableClassifier>>,
+    build_seconds: Vec<f64>,
 }
 
 /// An engine's structure, or why it has none.
@@ -37,28 +35,13 @@ pub fn build_engine_subject(
 ) -> EngineBuildResult {
     let mut build_seconds = Vec::new();
     loop {
-        let start = read_thread_cpu_seconds();
-        let built_engine = match engine.build_updatable(filters, limits) {
-            Some(built_engine) => FixedOrUpdatableClassifier::Updatable(built_engine?),
-            None => FixedOrUpdatableClassifier::Fixed(engine.build(filters, limits)?),
-        };
-        build_seconds.push(read_thread_cpu_seconds() - start);
+        let start = Instant::now();
+        let classifier = engine.build(filters, limits)?;
+        build_seconds.push(start.elapsed().as_secs_f64());
         let is_slow = build_seconds.iter().sum::<f64>() > REPEATED_BUILDS_TOTAL_SECONDS_MAX;
         if is_slow || build_seconds.len() == BUILDS_MAX {
-            return Ok(EngineSubject {
-                name: engine.name(),
-                built_engine,
-                build_cpu_seconds: build_seconds,
-            });
-        }
-    }
-}
-
-impl EngineSubject {
-    fn classifier(&self) -> &dyn Classifier {
-        match &self.built_engine {
-            FixedOrUpdatableClassifier::Fixed(classifier) => &**classifier,
-            FixedOrUpdatableClassifier::Updatable(classifier) => &**classifier,
+            let updatable = engine.build_updatable(filters, limits).transpose()?;
+            return Ok(EngineSubject { name: engine.name(), classifier, updatable, build_seconds });
         }
     }
 }
@@ -69,25 +52,22 @@ impl BenchSubject for EngineSubject {
     }
 
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
-        self.classifier().find_first_deciding(keys, first);
+        self.classifier.find_first_deciding(keys, first);
     }
 
     fn all_matches_classifier(&self) -> Option<&dyn Classifier> {
-        Some(self.classifier())
+        Some(&*self.classifier)
     }
 
     fn updatable_classifier(&mut self) -> Option<&mut dyn UpdatableClassifier> {
-        match &mut self.built_engine {
-            FixedOrUpdatableClassifier::Fixed(_) => None,
-            FixedOrUpdatableClassifier::Updatable(classifier) => Some(&mut **classifier),
-        }
+        self.updatable.as_mut().map(|classifier| &mut **classifier as _)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.classifier().memory_bytes()
+        self.classifier.memory_bytes()
     }
 
-    fn build_cpu_seconds(&self) -> &[f64] {
-        &self.build_cpu_seconds
+    fn build_seconds(&self) -> &[f64] {
+        &self.build_seconds
     }
 }

@@ -79,6 +79,7 @@ pub fn measure_subjects(
     assert!(keys.key_count() > 0 && options.round_count > 0, "packets and rounds to measure");
     let batches = split_into_batches(filters, keys);
     let counter_count = filters.rules().last().map_or(0, |rule| rule.0 as usize + 1);
+    subjects.iter_mut().for_each(|subject| subject.prepare_batches(&batches));
     let mut counters = vec![0; counter_count];
     let mut first = vec![0; BATCH_PACKETS];
     let mut turns: Vec<SubjectTurnRates> =
@@ -94,8 +95,9 @@ pub fn measure_subjects(
                 &batches,
                 &mut own.next_first_match_batch_index,
                 options.min_turn_duration,
-                &mut |batch| {
-                    subject.find_first_deciding(batch, &mut first[..batch.key_count()]);
+                &mut |index| {
+                    let first = &mut first[..batches[index].key_count()];
+                    subject.find_first_deciding_of_batch(&batches, index, first);
                 },
             ));
             if let Some(classifier) = subject.all_matches_classifier() {
@@ -103,8 +105,9 @@ pub fn measure_subjects(
                     &batches,
                     &mut own.next_count_all_batch_index,
                     options.min_turn_duration,
-                    &mut |batch| {
-                        classifier.increment_counters_of_all_matching_rules(batch, &mut counters)
+                    &mut |index| {
+                        let batch = &batches[index];
+                        classifier.increment_counters_of_all_matching_rules(batch, &mut counters);
                     },
                 ));
             }
@@ -152,14 +155,14 @@ fn measure_packet_rate(
     batches: &[KeyTable],
     next: &mut usize,
     min_turn_duration: Duration,
-    look_up: &mut dyn FnMut(&KeyTable),
+    look_up: &mut dyn FnMut(usize),
 ) -> f64 {
     let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
     let mut packet_count = 0;
     while packet_count == 0 || start.elapsed() < min_turn_duration {
-        let batch = &batches[*next % batches.len()];
-        look_up(batch);
-        packet_count += batch.key_count();
+        let index = *next % batches.len();
+        look_up(index);
+        packet_count += batches[index].key_count();
         *next += 1;
     }
     packet_count as f64 / (read_thread_cpu_seconds() - start_seconds)

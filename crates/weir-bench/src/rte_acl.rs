@@ -1,16 +1,16 @@
 //! DPDK's `rte_acl` as a subject, through its C library (feature `rte-acl`).
 //!
-//! It finds one rule for each packet, not all. A look-up includes the conversion of keys to packets
-//! in network byte order, which a filter that receives packets does not need.
+//! It finds one rule for each packet, not all. Measured look-ups are of packets in network byte
+//! order that were made of the keys before.
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use thiserror::Error;
 use weir_classify::{Classifier, FilterSet, KeySchema, KeyTable, WordTest};
 
-use crate::measurement::read_thread_cpu_seconds;
 use crate::subject::BenchSubject;
 
 unsafe extern "C" {
@@ -96,7 +96,8 @@ pub struct RteAclSubject {
     method: RteAclMethod,
     context: *mut c_void,
     memory_bytes: usize,
-    build_cpu_seconds: Vec<f64>,
+    build_seconds: Vec<f64>,
+    prepared_batches: Vec<PacketBatch>,
 }
 
 /// A packet as the shim describes it to the library; all but the protocol in network byte order.
@@ -107,6 +108,28 @@ struct RteAclPacket {
     padding: [u8; 3],
     addresses_be: [u32; 2],
     ports_be: [u16; 2],
+}
+
+/// Packets, as the library is given them: by their addresses.
+struct PacketBatch {
+    /// Not read here: what `addresses` refers to.
+    _packets: Box<[RteAclPacket]>,
+    addresses: Vec<*const u8>,
+}
+
+impl PacketBatch {
+    fn new(keys: &KeyTable) -> PacketBatch {
+        assert_eq!(keys.words_per_key(), 5, "keys of five fields");
+        let packet = |key: &[u32]| RteAclPacket {
+            proto: key[4] as u8,
+            padding: [0; 3],
+            addresses_be: [key[0].to_be(), key[1].to_be()],
+            ports_be: [(key[2] as u16).to_be(), (key[3] as u16).to_be()],
+        };
+        let packets: Box<[RteAclPacket]> = keys.keys().map(packet).collect();
+        let addresses = packets.iter().map(|packet| (&raw const *packet).cast()).collect();
+        PacketBatch { _packets: packets, addresses }
+    }
 }
 
 const PACKETS_PER_CALL: usize = 256;
@@ -129,15 +152,20 @@ pub fn build_rte_acl_subject(
     }
     let number = CONTEXT_COUNT.fetch_add(1, Ordering::Relaxed);
     let name = CString::new(format!("weir{number}")).unwrap_or_default();
-    let start = read_thread_cpu_seconds();
+    let start = Instant::now();
     // SAFETY: the name is a C string, and copied.
     let context = unsafe { weir_acl_create(name.as_ptr(), filters.filter_count() as u32) };
     let library = |function, code| RteAclError::LibraryCall { function, code };
     if context.is_null() {
         return Err(library("rte_acl_create", 0));
     }
-    let mut subject =
-        RteAclSubject { method, context, memory_bytes: 0, build_cpu_seconds: Vec::new() };
+    let mut subject = RteAclSubject {
+        method,
+        context,
+        memory_bytes: 0,
+        build_seconds: vec![],
+        prepared_batches: vec![],
+    };
     let is_five_tuple = *filters.schema() == KeySchema::five_tuple();
     for (index, filter) in filters.filters().enumerate() {
         let values = is_five_tuple.then(|| convert_to_acl_fields(filter.tests)).flatten();
@@ -155,7 +183,7 @@ pub fn build_rte_acl_subject(
     if code != 0 {
         return Err(library("rte_acl_build", code));
     }
-    subject.build_cpu_seconds.push(read_thread_cpu_seconds() - start);
+    subject.build_seconds.push(start.elapsed().as_secs_f64());
     // SAFETY: the context is valid; the library checks whether it has the method.
     if unsafe { rte_acl_set_ctx_classify(context, method.dpdk_classify_alg()) } != 0 {
         return Err(RteAclError::UnsupportedMethod(method.name()));
@@ -184,34 +212,42 @@ fn convert_to_acl_fields(tests: &[WordTest]) -> Option<[[u32; 2]; 5]> {
     Some([proto, prefix(0)?, prefix(1)?, ports(2)?, ports(3)?])
 }
 
+impl RteAclSubject {
+    fn classify(&self, batch: &PacketBatch, first: &mut [u32]) {
+        let calls = batch.addresses.chunks(PACKETS_PER_CALL);
+        for (addresses, first) in calls.zip(first.chunks_mut(PACKETS_PER_CALL)) {
+            assert_eq!(addresses.len(), first.len(), "a place for each packet");
+            let count = first.len() as u32;
+            // SAFETY: there are `count` pointers to packets that live, and as many results; the
+            // context is valid and only read.
+            let code = unsafe {
+                rte_acl_classify(self.context, addresses.as_ptr(), first.as_mut_ptr(), count, 1)
+            };
+            assert_eq!(code, 0, "rte_acl_classify");
+            // Rules are numbered from 1 there; 0, no rule, becomes NO_RULE.
+            first.iter_mut().for_each(|rule| *rule = rule.wrapping_sub(1));
+        }
+    }
+}
+
 impl BenchSubject for RteAclSubject {
     fn name(&self) -> &str {
         self.method.name()
     }
 
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
-        assert_eq!(keys.words_per_key(), 5, "keys of five fields");
         assert_eq!(keys.key_count(), first.len(), "a place for each key");
-        let mut packets = [RteAclPacket::default(); PACKETS_PER_CALL];
-        let mut pointers = [std::ptr::null::<u8>(); PACKETS_PER_CALL];
-        let chunks = keys.words().chunks(PACKETS_PER_CALL * 5);
-        for (rows, first) in chunks.zip(first.chunks_mut(PACKETS_PER_CALL)) {
-            let places = packets.iter_mut().zip(&mut pointers);
-            for (row, (packet, pointer)) in rows.chunks_exact(5).zip(places) {
-                packet.proto = row[4] as u8;
-                packet.addresses_be = [row[0].to_be(), row[1].to_be()];
-                packet.ports_be = [(row[2] as u16).to_be(), (row[3] as u16).to_be()];
-                *pointer = (&raw const *packet).cast();
-            }
-            let count = first.len() as u32;
-            // SAFETY: there are `count` pointers to packets that live, and as many results; the
-            // context is valid and only read.
-            let code = unsafe {
-                rte_acl_classify(self.context, pointers.as_ptr(), first.as_mut_ptr(), count, 1)
-            };
-            assert_eq!(code, 0, "rte_acl_classify");
-            // Rules are numbered from 1 there; 0, no rule, becomes NO_RULE.
-            first.iter_mut().for_each(|rule| *rule = rule.wrapping_sub(1));
+        self.classify(&PacketBatch::new(keys), first);
+    }
+
+    fn prepare_batches(&mut self, batches: &[KeyTable]) {
+        self.prepared_batches = batches.iter().map(PacketBatch::new).collect();
+    }
+
+    fn find_first_deciding_of_batch(&self, batches: &[KeyTable], index: usize, first: &mut [u32]) {
+        match self.prepared_batches.get(index) {
+            Some(batch) => self.classify(batch, first),
+            None => self.find_first_deciding(&batches[index], first),
         }
     }
 
@@ -223,8 +259,8 @@ impl BenchSubject for RteAclSubject {
         self.memory_bytes
     }
 
-    fn build_cpu_seconds(&self) -> &[f64] {
-        &self.build_cpu_seconds
+    fn build_seconds(&self) -> &[f64] {
+        &self.build_seconds
     }
 }
 

@@ -11,10 +11,19 @@ pub trait BenchSubject {
     /// [`NO_RULE`](weir_classify::NO_RULE) if there is none. `first` has a place for each key.
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]);
 
+    /// Receives the keys that will be looked up, batch by batch, while no time is measured.
+    fn prepare_batches(&mut self, _batches: &[KeyTable]) {}
+
+    /// As [`BenchSubject::find_first_deciding`], for a batch of those that were prepared.
+    fn find_first_deciding_of_batch(&self, batches: &[KeyTable], index: usize, first: &mut [u32]) {
+        self.find_first_deciding(&batches[index], first);
+    }
+
     /// The classifier that finds all matching rules; `None` if the subject finds the first alone.
     fn all_matches_classifier(&self) -> Option<&dyn Classifier>;
 
-    /// The classifier that changes rule by rule; `None` if the subject has to be rebuilt.
+    /// The classifier that changes rule by rule; `None` if the subject has to be rebuilt. It may be
+    /// another structure than that of look-ups.
     fn updatable_classifier(&mut self) -> Option<&mut dyn UpdatableClassifier> {
         None
     }
@@ -22,6 +31,6 @@ pub trait BenchSubject {
     /// Bytes that a look-up may read.
     fn memory_bytes(&self) -> usize;
 
-    /// Processor seconds of each construction; at least one.
-    fn build_cpu_seconds(&self) -> &[f64];
+    /// Seconds of each construction, by the time of day; at least one.
+    fn build_seconds(&self) -> &[f64];
 }

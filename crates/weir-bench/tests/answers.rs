@@ -57,8 +57,8 @@ impl BenchSubject for FaultySubject {
         BenchSubject::memory_bytes(&self.right)
     }
 
-    fn build_cpu_seconds(&self) -> &[f64] {
-        self.right.build_cpu_seconds()
+    fn build_seconds(&self) -> &[f64] {
+        self.right.build_seconds()
     }
 }
 

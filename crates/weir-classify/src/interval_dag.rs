@@ -25,6 +25,11 @@
 //! bounded, so that of the whole is: [`SearchMemoryBudget`] for searches, and about 1,200 bytes
 //! for each filter and word in bit vectors.
 //!
+//! **Small sets.** Up to 16,384 filters, the division into groups that takes the fewest steps on
+//! sample keys is chosen among four, one of which is a single group. Searches for the first match
+//! alone, which leave out filters behind one that matches everything, are added if they are much
+//! faster ([`structure_choice`]); they take at most what four searches for all matches may take.
+//!
 //! **Block.** Everything is cache lines of one block that refers to its parts by index ([`block`])
 //! and is checked when it is read ([`block_parser`]). A node is two lines, a bucket four for
 //! the five-tuple.
@@ -32,11 +37,16 @@
 //! **Updates.** Filters are inserted into buckets and removed from them in place ([`block_edit`]),
 //! in a copy that no reader sees before it is published ([`updatable`]).
 //!
+//! **Instructions.** A line is compared with AVX-512, half a line with AVX2, or lane by lane
+//! ([`instruction_dispatch`]). Blocks are in huge pages if the system has them ([`huge_page_lines`]).
+//!
 //! **Batches.** Sixteen keys are looked up together in all groups ([`batch_walk`]): each step
 //! fetches the next node or bucket of one search and goes on with another.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod batch_walk;
 mod bit_vectors;
 mod block;
@@ -49,12 +59,15 @@ mod dag_construction;
 mod filter_columns;
 mod filter_partition;
 mod fuzz;
+mod group_builder;
+mod huge_page_lines;
 mod instruction_dispatch;
 mod interval_sweep;
 mod lane_comparisons;
 mod match_sinks;
 mod root_table;
 mod search_node;
+mod structure_choice;
 mod updatable;
 mod word_hasher;
 
@@ -65,15 +78,17 @@ pub use self::instruction_dispatch::InstructionSet;
 pub use self::updatable::{IntervalDagReader, IntervalDagSnapshot, UpdatableIntervalDag};
 
 use self::batch_walk::MatchSink;
-use self::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
-use self::block_writer::{GroupStructure, count_bucket_blocks, write_classifier_block};
+use self::block_writer::{
+    BlockGroups, GroupStructure, count_bucket_blocks, write_classifier_block,
+};
 use self::bucket_rows::{LANES, RowLayout};
 use self::build_meter::BuildMeter;
-use self::dag_construction::{DagLimits, NoSearchReason, build_interval_dag};
 use self::filter_columns::{FilterColumns, RULE_NUMBER_MAX};
 use self::filter_partition::FilterPartition;
+use self::group_builder::GroupBuilder;
 use self::instruction_dispatch::walk_keys_with_instructions;
 use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
+use self::structure_choice::{GroupChoice, GroupChooser, TRIAL_FILTERS_MAX};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::FilterSet;
@@ -133,22 +148,22 @@ impl IntervalDagClassifier {
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
         check_rule_numbers(filters)?;
         let columns = FilterColumns::new(filters);
-        let lists = FilterPartition::choose(&columns).divide_into_groups(&columns);
         let builder = GroupBuilder {
             columns: &columns,
             bucket_block_bytes: bucket_block_bytes_of_schema(filters),
             bucket_filters_max: LANES,
             budget,
             meter: BuildMeter::new(limits),
+            is_parallel: true,
         };
-        let groups = std::thread::scope(|scope| {
-            let lists = lists.iter().filter(|list| !list.is_empty());
-            let builders: Vec<_> =
-                lists.map(|list| scope.spawn(|| builder.build_group(list))).collect();
-            let groups = builders.into_iter().map(|b| b.join().expect("construction panicked"));
-            groups.collect::<Result<Vec<_>, _>>()
-        })?;
-        let groups = groups.into_iter().flatten().collect::<Vec<_>>();
+        let groups = if filters.filter_count() <= TRIAL_FILTERS_MAX {
+            let chooser = GroupChooser::new(&builder);
+            let choice = chooser.choose_groups()?;
+            let first_match = chooser.choose_first_match_groups(filters, &choice)?;
+            BlockGroups { all_matches: choice.groups, first_match }
+        } else {
+            BlockGroups { all_matches: build_groups_in_parallel(&builder)?, first_match: vec![] }
+        };
         let block = assemble_block(filters, &columns, &groups, 0, limits)?;
         Ok(IntervalDagClassifier::new(block))
     }
@@ -166,24 +181,15 @@ impl IntervalDagClassifier {
             bucket_filters_max: UPDATABLE_BUCKET_FILTERS_MAX,
             budget: SearchMemoryBudget::default(),
             meter: BuildMeter::new(limits),
+            is_parallel: false,
         };
-        let mut partition = FilterPartition::choose(&columns);
-        let (mut groups, mut search_count) = (vec![], 0);
-        for (index, list) in partition.divide_into_groups(&columns).iter().enumerate() {
-            if list.is_empty() {
-                continue;
-            }
-            let structures = builder.build_group(list)?;
-            if matches!(structures[..], [GroupStructure::Search(_)]) {
-                partition.search_index_unless_bit_vectors[index] = Some(search_count);
-                search_count += 1;
-            }
-            groups.extend(structures);
-        }
-        partition.overflow_search = search_count;
+        let GroupChoice { partition, mut groups, .. } =
+            GroupChooser::new(&builder).choose_groups()?;
         groups.extend(builder.build_group(&[])?);
         let used_blocks: usize = groups.iter().map(count_bucket_blocks).sum();
         let spare_bucket_blocks = SPARE_BUCKET_BLOCKS_MIN.max(used_blocks / 4);
+        // What is inserted or removed would change which filters are behind others.
+        let groups = BlockGroups { all_matches: groups, first_match: vec![] };
         let mut block = assemble_block(filters, &columns, &groups, spare_bucket_blocks, limits)?;
         block.spare_bucket_blocks = used_blocks..used_blocks + spare_bucket_blocks;
         Ok((IntervalDagClassifier::new(block), partition))
@@ -226,6 +232,21 @@ fn check_rule_numbers(filters: &FilterSet) -> Result<(), ClassifierBuildError> {
     Err(ClassifierBuildError::UnsupportedRule { engine: "dag", rule: last, reason })
 }
 
+/// The groups of a large set, each in a thread.
+fn build_groups_in_parallel(
+    builder: &GroupBuilder<'_>,
+) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
+    let lists = FilterPartition::by_two_words(builder.columns).divide_into_groups(builder.columns);
+    let groups = std::thread::scope(|scope| {
+        let lists = lists.iter().filter(|list| !list.is_empty());
+        let builders: Vec<_> =
+            lists.map(|list| scope.spawn(|| builder.build_group(list))).collect();
+        let groups = builders.into_iter().map(|b| b.join().expect("construction panicked"));
+        groups.collect::<Result<Vec<_>, _>>()
+    })?;
+    Ok(groups.into_iter().flatten().collect())
+}
+
 fn bucket_block_bytes_of_schema(filters: &FilterSet) -> usize {
     let kinds: Vec<_> = filters.schema().words().iter().map(|word| word.kind).collect();
     RowLayout::new(&kinds).bucket_block_lines() * block::CacheLine::BYTES
@@ -234,7 +255,7 @@ fn bucket_block_bytes_of_schema(filters: &FilterSet) -> usize {
 fn assemble_block(
     filters: &FilterSet,
     columns: &FilterColumns,
-    groups: &[GroupStructure],
+    groups: &BlockGroups,
     spare_bucket_blocks: usize,
     limits: &BuildLimits,
 ) -> Result<ClassifierBlock, ClassifierBuildError> {
@@ -244,39 +265,6 @@ fn assemble_block(
         return Err(ClassifierBuildError::TooLarge { engine: "dag", limit_bytes });
     }
     Ok(ClassifierBlock::from_lines(lines).expect("what was built is a block"))
-}
-
-/// Builds one group after another.
-struct GroupBuilder<'a> {
-    columns: &'a FilterColumns,
-    bucket_block_bytes: usize,
-    bucket_filters_max: usize,
-    budget: SearchMemoryBudget,
-    meter: BuildMeter,
-}
-
-impl GroupBuilder<'_> {
-    /// A search, or bit vectors if that exceeds its budget.
-    fn build_group(&self, list: &[u32]) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-        let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = self.budget;
-        let limits = DagLimits {
-            bucket_block_bytes: self.bucket_block_bytes,
-            memory_bytes_max: memory_bytes_base + memory_bytes_per_filter * list.len(),
-            bucket_filters_max: self.bucket_filters_max,
-        };
-        match build_interval_dag(self.columns, list, limits, &self.meter) {
-            Ok(dag) => {
-                self.meter.take_bytes(dag.bucket_blocks.len() * self.bucket_block_bytes)?;
-                Ok(vec![GroupStructure::Search(dag)])
-            }
-            Err(NoSearchReason::BuildLimitExceeded(error)) => Err(error),
-            Err(NoSearchReason::OverBudget) => {
-                let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
-                let build = |list| build_bit_vectors(self.columns, list, &self.meter);
-                chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
-            }
-        }
-    }
 }
 
 impl Classifier for IntervalDagClassifier {

@@ -10,10 +10,16 @@ use weir_classify::{
 use weir_random::Rng;
 
 /// What the module states: 128 bytes for each filter and 256 KiB for each of four groups in
-/// searches; 1,200 bytes for each filter and word in bit vectors; and the numbers of the rules.
+/// searches, twice for small sets; 1,200 bytes for each filter and word in bit vectors; and the
+/// numbers of the rules.
 fn stated_bound_bytes(filters: &FilterSet) -> usize {
     let words = filters.schema().word_count();
-    4 * (256 << 10) + filters.filter_count() * (128 + 1200 * words + 5) + 4096
+    let first_match = if filters.filter_count() <= 16_384 {
+        4 * (256 << 10) + filters.filter_count() * 128
+    } else {
+        0
+    };
+    first_match + 4 * (256 << 10) + filters.filter_count() * (128 + 1200 * words + 5) + 4096
 }
 
 fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists) {

@@ -37,7 +37,7 @@ int weir_acl_start(unsigned int core)
 {
 	char core_text[16];
 	char *argv[] = { "weir", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf",
-		"--log-level=4", "-m", "8192", "-l", core_text };
+		"--log-level=4", "--force-max-simd-bitwidth=512", "-m", "3072", "-l", core_text };
 
 	snprintf(core_text, sizeof(core_text), "%u", core);
 	return rte_eal_init(RTE_DIM(argv), argv);

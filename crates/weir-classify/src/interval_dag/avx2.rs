@@ -1,15 +1,17 @@
 //! Comparisons with AVX2: eight lanes in one register.
 
 use std::arch::x86_64::{
-    __m256i, _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_load_si256,
-    _mm256_max_epu16, _mm256_max_epu32, _mm256_movemask_ps, _mm256_set1_epi32,
+    __m256i, _mm_cvtsi64_si128, _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpeq_epi32,
+    _mm256_cvtepu8_epi32, _mm256_load_si256, _mm256_loadu_si256, _mm256_max_epu16,
+    _mm256_max_epu32, _mm256_movemask_ps, _mm256_permutevar8x32_epi32, _mm256_set1_epi32,
+    _mm256_storeu_si256, _pdep_u64, _pext_u64,
 };
 
 use super::block::CacheLine;
-use super::bucket_rows::{OneKeyInRowOrder, RowShape, WordCountsByComparison};
+use super::bucket_rows::{LANES, RowShape, WordCountsByComparison};
 use super::lane_comparisons::LaneInstructions;
 
-/// To be used only in functions that enable AVX2, on processors that have it.
+/// To be used only in functions that enable AVX2 and BMI2, on processors that have them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx2Lanes;
 
@@ -41,32 +43,43 @@ impl LaneInstructions for Avx2Lanes {
     fn match_bucket_block(
         lines: &[CacheLine],
         shape: impl RowShape,
-        row_keys: &OneKeyInRowOrder,
+        row_keys: &[CacheLine],
     ) -> u32 {
         let WordCountsByComparison { wide, narrow, masked } = shape.counts();
         // SAFETY: the caller's processor has AVX2.
         unsafe {
-            let key = |place: usize| _mm256_set1_epi32(row_keys[place].cast_signed());
             let mut matching = _mm256_set1_epi32(-1);
-            for word in 0..wide {
-                let (lo, hi) = (load_row(lines, 2 * word), load_row(lines, 2 * word + 1));
-                let key = key(word);
-                let from_lo = _mm256_cmpeq_epi32(_mm256_max_epu32(lo, key), key);
-                let to_hi = _mm256_cmpeq_epi32(_mm256_max_epu32(hi, key), hi);
-                matching = _mm256_and_si256(matching, _mm256_and_si256(from_lo, to_hi));
+            for row in 0..2 * wide {
+                let (lane, key) = (load_row(lines, row), load_row(row_keys, row));
+                let passes = _mm256_cmpeq_epi32(_mm256_max_epu32(lane, key), key);
+                matching = _mm256_and_si256(matching, passes);
             }
-            for word in 0..narrow {
-                let (lane, key) = (load_row(lines, 2 * wide + word), key(wide + word));
+            for row in 2 * wide..2 * wide + narrow {
+                let (lane, key) = (load_row(lines, row), load_row(row_keys, row));
                 let passes = _mm256_cmpeq_epi32(_mm256_max_epu16(lane, key), key);
                 matching = _mm256_and_si256(matching, passes);
             }
             for word in 0..masked {
                 let row = 2 * wide + narrow + 2 * word;
-                let tested = _mm256_and_si256(load_row(lines, row + 1), key(wide + narrow + word));
+                let tested = _mm256_and_si256(load_row(lines, row + 1), load_row(row_keys, row));
                 let passes = _mm256_cmpeq_epi32(load_row(lines, row), tested);
                 matching = _mm256_and_si256(matching, passes);
             }
             _mm256_movemask_ps(_mm256_castsi256_ps(matching)).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    fn write_selected_first(ranks: &[u32; LANES], lanes: u32, to: &mut [u32; LANES]) {
+        // SAFETY: the caller's processor has AVX2 and BMI2; loads and stores are of eight words.
+        unsafe {
+            // The numbers of the selected lanes, a byte each, one after the other.
+            let byte_of_lane = _pdep_u64(lanes.into(), 0x0101_0101_0101_0101) * 0xff;
+            let selected = _pext_u64(0x0706_0504_0302_0100, byte_of_lane);
+            let places = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(selected.cast_signed()));
+            let ranks = _mm256_loadu_si256(ranks.as_ptr().cast());
+            let selected = _mm256_permutevar8x32_epi32(ranks, places);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), selected);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::block::{BitVectorGroup, CacheLine, ClassifierBlock, SearchRoot};
 use super::block_parser::SEARCH_GROUPS_MAX;
-use super::bucket_rows::{LANES, OneKeyInRowOrder, RowShape};
+use super::bucket_rows::{LANES, RowShape};
 use super::dag_construction::decode_bucket_leaf;
 use super::lane_comparisons::LaneInstructions;
 use super::search_node::LEAF_FLAG;
@@ -15,6 +15,10 @@ pub(super) const KEYS_PER_BATCH: usize = 16;
 /// The most searches that advance together for each key.
 const SEARCHES_PER_KEY_MAX: usize = KeySchema::WORDS_MAX;
 const _: () = assert!(SEARCH_GROUPS_MAX <= SEARCHES_PER_KEY_MAX);
+/// The most searches of a batch: a power of two.
+const SEARCH_COUNT_MAX: usize = KEYS_PER_BATCH * SEARCHES_PER_KEY_MAX;
+/// Half of a second-level cache of today. Fetching costs as much as it saves there.
+const BLOCK_BYTES_WITHOUT_PREFETCH_MAX: usize = 512 << 10;
 
 /// What is done with the rules that match.
 pub(super) trait MatchSink {
@@ -26,7 +30,12 @@ pub(super) trait MatchSink {
 
     /// The key of that place matches those of eight filters that are set in `lanes`. Their ranks
     /// ascend.
-    fn add_matching_lanes(&mut self, place: usize, ranks: &[u32; LANES], lanes: u32);
+    fn add_matching_lanes<L: LaneInstructions>(
+        &mut self,
+        place: usize,
+        ranks: &[u32; LANES],
+        lanes: u32,
+    );
 
     /// The least rank of a key so far.
     fn least_rank(&self, place: usize) -> u32;
@@ -36,54 +45,59 @@ pub(super) trait MatchSink {
 }
 
 /// What a walk remembers of a batch.
-#[derive(Debug)]
-pub(super) struct WalkState {
-    row_keys: [OneKeyInRowOrder; KEYS_PER_BATCH],
+pub(super) struct WalkState<R: RowShape> {
+    row_keys: [R::KeyInRowOrder; KEYS_PER_BATCH],
     /// Where each search of each key is.
     current_children: [[u32; KEYS_PER_BATCH]; SEARCHES_PER_KEY_MAX],
     /// The searches that are at nodes: places in `current_children`.
-    active_searches: [u16; KEYS_PER_BATCH * SEARCHES_PER_KEY_MAX],
+    active_searches: [u16; SEARCH_COUNT_MAX],
+    /// Whether what is read next is fetched before: a block that the second cache holds is not.
+    must_prefetch: bool,
 }
 
 /// Finds what keys match, row after row.
 #[inline(always)]
-pub(super) fn walk_keys<L: LaneInstructions, S: MatchSink>(
+pub(super) fn walk_keys<L: LaneInstructions, R: RowShape, S: MatchSink>(
     block: &ClassifierBlock,
-    shape: impl RowShape,
+    shape: R,
     keys: &[u32],
     sink: &mut S,
 ) {
-    let mut state = WalkState {
-        row_keys: [[0; KeySchema::WORDS_MAX]; KEYS_PER_BATCH],
+    let mut state = WalkState::<R> {
+        row_keys: [R::ZERO_KEY; KEYS_PER_BATCH],
         current_children: [[0; KEYS_PER_BATCH]; SEARCHES_PER_KEY_MAX],
-        active_searches: [0; KEYS_PER_BATCH * SEARCHES_PER_KEY_MAX],
+        active_searches: [0; SEARCH_COUNT_MAX],
+        must_prefetch: block.memory_bytes() > BLOCK_BYTES_WITHOUT_PREFETCH_MAX,
     };
     let words_per_key = shape.counts().words();
     for batch in keys.chunks(KEYS_PER_BATCH * words_per_key) {
-        walk_batch::<L, S>(block, shape, batch, &mut state, sink);
+        walk_batch::<L, R, S>(block, shape, batch, &mut state, sink);
         sink.finish_batch(batch.len() / words_per_key);
     }
 }
 
 #[inline(always)]
-fn walk_batch<L: LaneInstructions, S: MatchSink>(
+fn walk_batch<L: LaneInstructions, R: RowShape, S: MatchSink>(
     block: &ClassifierBlock,
-    shape: impl RowShape,
+    shape: R,
     keys: &[u32],
-    state: &mut WalkState,
+    state: &mut WalkState<R>,
     sink: &mut S,
 ) {
     let words_per_key = shape.counts().words();
     let count = keys.len() / words_per_key;
     for (key, row_keys) in keys.chunks_exact(words_per_key).zip(&mut state.row_keys) {
-        block.rows.fill_row_keys(shape, key, row_keys);
+        block.rows.fill_row_keys(shape, key, row_keys.as_mut());
     }
-    let roots = block.searches.iter().map(|group| &group.root);
-    run_searches_to_leaves::<L>(block, shape, keys, roots, state);
-    for leaves in &state.current_children[..block.searches.len()] {
-        prefetch_rest_of_first_blocks(block, shape, &leaves[..count]);
+    let groups = block.lookup_groups(S::NEEDS_LEAST_RANK_ONLY);
+    let roots = groups.searches.iter().map(|group| &group.root);
+    run_searches_to_leaves::<L, R>(block, shape, keys, roots, state);
+    if state.must_prefetch {
+        for leaves in &state.current_children[..groups.searches.len()] {
+            prefetch_rest_of_first_blocks(block, shape, &leaves[..count]);
+        }
     }
-    for (group, leaves) in block.searches.iter().zip(&state.current_children) {
+    for (group, leaves) in groups.searches.iter().zip(&state.current_children) {
         // For all keys at once: what a single one needs cannot be predicted.
         if S::NEEDS_LEAST_RANK_ONLY
             && (0..count).all(|place| sink.least_rank(place) < group.least_rank)
@@ -92,32 +106,37 @@ fn walk_batch<L: LaneInstructions, S: MatchSink>(
         }
         for (place, (leaf, row_keys)) in leaves.iter().zip(&state.row_keys).enumerate().take(count)
         {
-            match_key_with_bucket::<L, S>(block, shape, *leaf, row_keys, place, sink);
+            match_key_with_bucket::<L, S>(block, shape, *leaf, row_keys.as_ref(), place, sink);
         }
     }
-    for group in &block.bit_vectors {
+    for group in &groups.bit_vectors {
         let roots = group.words.iter().map(|word| &word.root);
-        run_searches_to_leaves::<L>(block, shape, keys, roots, state);
+        run_searches_to_leaves::<L, R>(block, shape, keys, roots, state);
         for place in 0..count {
             if S::NEEDS_LEAST_RANK_ONLY && sink.least_rank(place) < group.least_rank {
                 continue;
             }
-            match_bit_vectors::<L, S>(block, shape, group, state, place, sink);
+            match_bit_vectors::<L, R, S>(block, shape, group, state, place, sink);
         }
     }
 }
 
 /// Follows every search from its root to a leaf, for every key.
 #[inline(always)]
-fn run_searches_to_leaves<'a, L: LaneInstructions>(
+fn run_searches_to_leaves<'a, L: LaneInstructions, R: RowShape>(
     block: &ClassifierBlock,
-    shape: impl RowShape,
+    shape: R,
     keys: &[u32],
     roots: impl Iterator<Item = &'a SearchRoot>,
-    state: &mut WalkState,
+    state: &mut WalkState<R>,
 ) {
     let words_per_key = shape.counts().words();
-    let WalkState { current_children, active_searches, .. } = state;
+    let WalkState { current_children, active_searches, must_prefetch, .. } = state;
+    let prefetch_child = |child: u32| {
+        if *must_prefetch {
+            prefetch_child(block, shape, child);
+        }
+    };
     let mut active_count = 0;
     for (search, (root, current_children)) in roots.zip(&mut *current_children).enumerate() {
         let cells = block.cells(root);
@@ -125,8 +144,9 @@ fn run_searches_to_leaves<'a, L: LaneInstructions>(
             keys.chunks_exact(words_per_key).zip(current_children).enumerate()
         {
             *child = cells[(key[root.word] >> root.shift) as usize & (cells.len() - 1)];
-            prefetch_child(block, shape, *child);
-            active_searches[active_count] = (search * KEYS_PER_BATCH + place) as u16;
+            prefetch_child(*child);
+            active_searches[active_count % SEARCH_COUNT_MAX] =
+                (search * KEYS_PER_BATCH + place) as u16;
             active_count += usize::from(*child & LEAF_FLAG == 0);
         }
     }
@@ -134,13 +154,14 @@ fn run_searches_to_leaves<'a, L: LaneInstructions>(
     while active_count > 0 {
         let mut kept = 0;
         for at in 0..active_count {
-            let search = usize::from(active_searches[at]);
+            // The remainder changes nothing, and spares the check of the index.
+            let search = usize::from(active_searches[at % SEARCH_COUNT_MAX]) % SEARCH_COUNT_MAX;
             let [node_keys, node_children] = block.node(current_children[search]);
             let value = keys[(search % KEYS_PER_BATCH) * words_per_key + node_keys.0[0] as usize];
             let child = node_children.0[L::count_node_keys_up_to(node_keys, value) & 15];
             current_children[search] = child;
-            prefetch_child(block, shape, child);
-            active_searches[kept] = search as u16;
+            prefetch_child(child);
+            active_searches[kept % SEARCH_COUNT_MAX] = search as u16;
             kept += usize::from(child & LEAF_FLAG == 0);
         }
         active_count = kept;
@@ -195,7 +216,7 @@ fn match_key_with_bucket<L: LaneInstructions, S: MatchSink>(
     block: &ClassifierBlock,
     shape: impl RowShape,
     leaf: u32,
-    key_in_row_order: &OneKeyInRowOrder,
+    key_in_row_order: &[CacheLine],
     key_index_in_batch: usize,
     sink: &mut S,
 ) {
@@ -210,7 +231,7 @@ fn match_key_with_bucket<L: LaneInstructions, S: MatchSink>(
         {
             break;
         }
-        sink.add_matching_lanes(
+        sink.add_matching_lanes::<L>(
             key_index_in_batch,
             ranks,
             L::match_bucket_block(lines, shape, key_in_row_order),
@@ -221,15 +242,15 @@ fn match_key_with_bucket<L: LaneInstructions, S: MatchSink>(
 /// Matches the conjunction of the bitmaps of all words, line by line; with a summary, those lines
 /// alone that no summary excludes.
 #[inline(always)]
-fn match_bit_vectors<L: LaneInstructions, S: MatchSink>(
+fn match_bit_vectors<L: LaneInstructions, R: RowShape, S: MatchSink>(
     block: &ClassifierBlock,
-    shape: impl RowShape,
+    shape: R,
     group: &BitVectorGroup,
-    state: &WalkState,
+    state: &WalkState<R>,
     place: usize,
     sink: &mut S,
 ) {
-    let row_keys = &state.row_keys[place];
+    let row_keys = state.row_keys[place].as_ref();
     let mut bitmaps = [0; SEARCHES_PER_KEY_MAX];
     let bitmap_lines = group.bit_lines_per_bitmap + group.summary_lines_per_bitmap;
     for ((bitmap, word), leaves) in
@@ -283,7 +304,7 @@ fn matches_words_without_bitmaps<L: LaneInstructions>(
     shape: impl RowShape,
     group: &BitVectorGroup,
     bit: usize,
-    row_keys: &OneKeyInRowOrder,
+    row_keys: &[CacheLine],
 ) -> bool {
     let Some(first) = group.first_verification_block else { return true };
     let lines = block.bucket_block(first + bit / LANES, shape);

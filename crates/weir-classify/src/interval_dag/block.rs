@@ -23,6 +23,7 @@
 
 use super::bucket_rows::{LANES, RowLayout, RowShape};
 use super::dag_construction::decode_bucket_leaf;
+use super::huge_page_lines::HugePageLines;
 use super::search_node::LEAF_FLAG;
 use crate::key::KeyWordTestMethod;
 
@@ -83,7 +84,7 @@ pub(super) enum HeaderWord {
 }
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"weir");
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 pub(super) const BYTE_ORDER_MARK: u32 = 0x0102_0304;
 /// Lines of the header and of the kinds of words.
 pub(super) const PREAMBLE_LINES: usize = 3;
@@ -91,6 +92,10 @@ pub(super) const PREAMBLE_LINES: usize = 3;
 /// Kinds of groups in their first word.
 pub(super) const SEARCH_GROUP_KIND: u32 = 1;
 pub(super) const BIT_VECTOR_GROUP_KIND: u32 = 2;
+/// The word of the first line of a group that states what it is for: 0 for all matches.
+pub(super) const PURPOSE_WORD_OF_GROUP_LINE: usize = 10;
+/// For the first match alone.
+pub(super) const FIRST_MATCH_PURPOSE: u32 = 1;
 /// The words of a line of a group that state a root: word, shift, bits of a cell's index, and the
 /// first line of cells.
 pub(super) const ROOT_WORDS_OF_GROUP_LINE: std::ops::Range<usize> = 12..16;
@@ -100,7 +105,7 @@ pub(super) const NO_VERIFICATION_BLOCK: u32 = u32::MAX;
 /// A parsed block: its lines, and the places of its parts.
 #[derive(Clone, Debug)]
 pub struct ClassifierBlock {
-    pub(super) lines: Vec<CacheLine>,
+    pub(super) lines: HugePageLines,
     pub(super) word_test_methods: Vec<KeyWordTestMethod>,
     pub(super) rows: RowLayout,
     pub(super) rule_count: usize,
@@ -112,6 +117,14 @@ pub struct ClassifierBlock {
     pub(super) first_deciding_flag_line: usize,
     /// Empty blocks to which no leaf refers: room for filters that are inserted.
     pub(super) spare_bucket_blocks: std::ops::Range<usize>,
+    /// For all matching rules; also for the first one, unless that has its own groups.
+    pub(super) groups: LookupGroups,
+    pub(super) first_match_groups: Option<LookupGroups>,
+}
+
+/// Groups in which a key is looked up, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LookupGroups {
     pub(super) searches: Vec<SearchGroup>,
     pub(super) bit_vectors: Vec<BitVectorGroup>,
 }
@@ -188,6 +201,15 @@ impl ClassifierBlock {
         self.lines[first_line + index / 16].0[index % 16]
     }
 
+    /// The groups in which a look-up for the first deciding rule, or for all, takes place.
+    #[inline(always)]
+    pub(super) fn lookup_groups(&self, needs_first_match_only: bool) -> &LookupGroups {
+        match &self.first_match_groups {
+            Some(groups) if needs_first_match_only => groups,
+            _ => &self.groups,
+        }
+    }
+
     /// The cells of a root.
     pub(super) fn cells(&self, root: &SearchRoot) -> &[u32] {
         &CacheLine::as_words(&self.lines[root.first_cell_line..])[..1 << root.cell_bits]
@@ -195,7 +217,7 @@ impl ClassifierBlock {
 
     /// Blocks of the bucket to which a search without nodes leads.
     pub(super) fn root_bucket_block_count_or_zero(&self, search: usize) -> usize {
-        let child = self.cells(&self.searches[search].root)[0];
+        let child = self.cells(&self.groups.searches[search].root)[0];
         if child & LEAF_FLAG == 0 { 0 } else { decode_bucket_leaf(child).1 }
     }
 

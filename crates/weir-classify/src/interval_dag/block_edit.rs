@@ -70,7 +70,7 @@ impl ClassifierBlock {
                 }
             }
         }
-        let least_rank = &mut self.searches[search].least_rank;
+        let least_rank = &mut self.groups.searches[search].least_rank;
         *least_rank = filter.rank.min(*least_rank);
         Ok(())
     }
@@ -87,7 +87,7 @@ impl ClassifierBlock {
 
     /// Removes all filters of a rank from the groups of bit vectors.
     pub(super) fn remove_rank_from_bit_vectors(&mut self, rank: u32) {
-        for group in &self.bit_vectors {
+        for group in &self.groups.bit_vectors {
             let words = CacheLine::as_words_mut(&mut self.lines[group.first_rank_line..]);
             for of_bit in words[..group.filter_count].iter_mut().filter(|of_bit| **of_bit == rank) {
                 *of_bit = NO_RULE;
@@ -104,7 +104,7 @@ impl ClassifierBlock {
         count_max: usize,
     ) -> Result<Vec<usize>, NoRoomInBlock> {
         let words = CacheLine::as_words(&self.lines);
-        let root = &self.searches[search].root;
+        let root = &self.groups.searches[search].root;
         let (lo, hi) = interval_of_test(tests[root.word]);
         let cell_mask = (1 << root.cell_bits) - 1;
         let cells =

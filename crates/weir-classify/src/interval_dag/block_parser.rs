@@ -6,12 +6,14 @@ use thiserror::Error;
 use super::bit_vectors::{CACHE_LINE_BITS, count_bitmap_and_summary_lines};
 use super::block::{
     BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, BitVectorGroup, BitVectorWord, CacheLine,
-    ClassifierBlock, HeaderWord, MAGIC, NO_VERIFICATION_BLOCK, PREAMBLE_LINES,
-    ROOT_WORDS_OF_GROUP_LINE, SEARCH_GROUP_KIND, SearchGroup, SearchRoot, VERSION, checksum_lines,
+    ClassifierBlock, FIRST_MATCH_PURPOSE, HeaderWord, LookupGroups, MAGIC, NO_VERIFICATION_BLOCK,
+    PREAMBLE_LINES, PURPOSE_WORD_OF_GROUP_LINE, ROOT_WORDS_OF_GROUP_LINE, SEARCH_GROUP_KIND,
+    SearchGroup, SearchRoot, VERSION, checksum_lines,
 };
 use super::bucket_rows::{LANES, RowLayout};
 use super::dag_construction::decode_bucket_leaf;
 use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, RULE_NUMBER_MAX};
+use super::huge_page_lines::HugePageLines;
 use super::search_node::{FANOUT, LEAF_FLAG};
 use crate::filter_set::NO_RULE;
 use crate::key::{KeySchema, KeyWordTestMethod};
@@ -50,21 +52,22 @@ impl ClassifierBlock {
     /// # Errors
     /// It is of another version or byte order, truncated or damaged.
     pub fn parse(bytes: &[u8]) -> Result<ClassifierBlock, BlockError> {
-        let lines = bytes.chunks_exact(CacheLine::BYTES).map(|bytes| {
+        let mut lines = HugePageLines::with_capacity(bytes.len() / CacheLine::BYTES);
+        lines.extend(bytes.chunks_exact(CacheLine::BYTES).map(|bytes| {
             let mut line = CacheLine::ZERO;
             for (word, bytes) in line.0.iter_mut().zip(bytes.as_chunks::<4>().0) {
                 *word = u32::from_le_bytes(*bytes);
             }
             line
-        });
+        }));
         if !bytes.len().is_multiple_of(CacheLine::BYTES) {
             return Err(BlockError::Length);
         }
-        ClassifierBlock::from_lines(lines.collect())
+        ClassifierBlock::from_lines(lines)
     }
 
     /// Parses lines.
-    pub(super) fn from_lines(lines: Vec<CacheLine>) -> Result<ClassifierBlock, BlockError> {
+    pub(super) fn from_lines(lines: HugePageLines) -> Result<ClassifierBlock, BlockError> {
         let header = lines.first().ok_or(BlockError::Length)?.0;
         let word = |place: HeaderWord| header[place as usize];
         match (word(HeaderWord::Magic), word(HeaderWord::ByteOrder)) {
@@ -96,8 +99,8 @@ impl ClassifierBlock {
             first_rule_number_line: at(HeaderWord::FirstRuleNumberLine),
             first_deciding_flag_line: at(HeaderWord::FirstDecidingFlagLine),
             spare_bucket_blocks: 0..0,
-            searches: vec![],
-            bit_vectors: vec![],
+            groups: LookupGroups::default(),
+            first_match_groups: None,
             lines,
         };
         check_parts_within_block(
@@ -187,6 +190,7 @@ fn parse_groups(block: &mut ClassifierBlock, counts: BlockPartCounts) -> Result<
             "nodes of a group",
         )?;
         at += 1;
+        let is_for_first_match = line[PURPOSE_WORD_OF_GROUP_LINE] == FIRST_MATCH_PURPOSE;
         match line[0] {
             SEARCH_GROUP_KIND => {
                 let group = SearchGroup { least_rank: line[1], root: parse_root(block, &line)? };
@@ -200,20 +204,29 @@ fn parse_groups(block: &mut ClassifierBlock, counts: BlockPartCounts) -> Result<
                     is_leaf_or_node_in_range(*child, nodes.clone(), |leaf| is_leaf(0, leaf))
                 };
                 require_undamaged(cells.all(is_cell), "cell")?;
-                block.searches.push(group);
-                require_undamaged(block.searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
+                let searches = &mut groups_for_purpose(block, is_for_first_match).searches;
+                searches.push(group);
+                require_undamaged(searches.len() <= SEARCH_GROUPS_MAX, "number of groups")?;
             }
             BIT_VECTOR_GROUP_KIND => {
                 let word_lines = block.lines.get(at..at + line[9] as usize);
                 let word_lines = word_lines.ok_or(BlockError::Damaged("groups"))?;
                 let group = parse_bit_vector_group(block, &line, word_lines, counts)?;
                 at += word_lines.len();
-                block.bit_vectors.push(group);
+                groups_for_purpose(block, is_for_first_match).bit_vectors.push(group);
             }
             _ => return Err(BlockError::Damaged("kind of a group")),
         }
     }
     Ok(())
+}
+
+fn groups_for_purpose(block: &mut ClassifierBlock, is_for_first_match: bool) -> &mut LookupGroups {
+    if is_for_first_match {
+        block.first_match_groups.get_or_insert_default()
+    } else {
+        &mut block.groups
+    }
 }
 
 /// The root that the line of a group or of a word of bit vectors states.

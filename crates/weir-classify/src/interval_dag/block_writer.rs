@@ -2,12 +2,14 @@
 
 use super::bit_vectors::{BitVectors, count_bitmap_and_summary_lines};
 use super::block::{
-    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, CacheLine, HeaderWord, MAGIC, NO_VERIFICATION_BLOCK,
-    PREAMBLE_LINES, ROOT_WORDS_OF_GROUP_LINE, SEARCH_GROUP_KIND, VERSION, checksum_lines,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, CacheLine, FIRST_MATCH_PURPOSE, HeaderWord, MAGIC,
+    NO_VERIFICATION_BLOCK, PREAMBLE_LINES, PURPOSE_WORD_OF_GROUP_LINE, ROOT_WORDS_OF_GROUP_LINE,
+    SEARCH_GROUP_KIND, VERSION, checksum_lines,
 };
 use super::bucket_rows::{LANES, RowLayout};
 use super::dag_construction::IntervalDag;
 use super::filter_columns::FilterColumns;
+use super::huge_page_lines::HugePageLines;
 use super::root_table::RootTable;
 use super::search_node::{FANOUT, LEAF_FLAG, NodeContent};
 use crate::filter_set::FilterSet;
@@ -20,13 +22,27 @@ pub(super) enum GroupStructure {
     BitVectors(BitVectors),
 }
 
+/// The groups of a block.
+#[derive(Debug)]
+pub(super) struct BlockGroups {
+    pub(super) all_matches: Vec<GroupStructure>,
+    /// Those for the first match alone; empty if the others are for it too.
+    pub(super) first_match: Vec<GroupStructure>,
+}
+
+impl BlockGroups {
+    fn iter(&self) -> impl Iterator<Item = &GroupStructure> {
+        self.all_matches.iter().chain(&self.first_match)
+    }
+}
+
 /// Writes a block whose last `spare_bucket_blocks` blocks of buckets are empty.
 pub(super) fn write_classifier_block(
     filters: &FilterSet,
     columns: &FilterColumns,
-    groups: &[GroupStructure],
+    groups: &BlockGroups,
     spare_bucket_blocks: usize,
-) -> Vec<CacheLine> {
+) -> HugePageLines {
     let kinds: Vec<KeyWordTestMethod> =
         filters.schema().words().iter().map(|word| word.kind).collect();
     let mut writer = BlockWriter {
@@ -47,14 +63,7 @@ pub(super) fn write_classifier_block(
     let first_node_line = writer.first_cell_line + cell_line_count;
     let first_bucket_block_line = first_node_line + 2 * node_count;
     let first_bitmap_line = first_bucket_block_line + all_blocks * writer.rows.bucket_block_lines();
-    for group in groups {
-        match group {
-            GroupStructure::Search(dag) => writer.append_search_group(dag),
-            GroupStructure::BitVectors(vectors) => {
-                writer.append_bit_vector_group(vectors, first_bitmap_line)
-            }
-        }
-    }
+    writer.append_groups(groups, first_bitmap_line);
     (0..spare_bucket_blocks).for_each(|_| writer.append_bucket_block(&[]));
     let numbers = pack_words_into_lines(filters.rules().iter().map(|rule| rule.0));
     let first_rule_number_line = first_bitmap_line + writer.bitmap_lines.len();
@@ -62,18 +71,22 @@ pub(super) fn write_classifier_block(
         rules.iter().enumerate().fold(0, |bits, (at, rule)| bits | u32::from(rule.1) << at)
     });
     let first_deciding_flag_line = first_rule_number_line + numbers.len();
-    let mut lines = vec![CacheLine::ZERO; PREAMBLE_LINES];
+    let deciding = pack_words_into_lines(deciding);
+    let line_count = first_deciding_flag_line + deciding.len();
+    let mut lines = HugePageLines::with_capacity(line_count);
+    lines.extend([CacheLine::ZERO; PREAMBLE_LINES]);
     for (word, kind) in kinds.iter().enumerate() {
         let KeyWordTestMethod::Interval { bits } = kind else { continue };
         lines[1 + word / 16].0[word % 16] = *bits;
     }
-    lines.extend(&writer.group_lines);
-    lines.extend(&writer.written_root_cell_lines);
+    lines.extend(writer.group_lines);
+    lines.extend(writer.written_root_cell_lines);
     lines.extend(pack_words_into_lines(writer.nodes.iter().flatten().copied()));
-    lines.extend(&writer.bucket_block_lines);
-    lines.extend(&writer.bitmap_lines);
+    lines.extend(writer.bucket_block_lines);
+    lines.extend(writer.bitmap_lines);
     lines.extend(numbers);
-    lines.extend(pack_words_into_lines(deciding));
+    lines.extend(deciding);
+    debug_assert_eq!(lines.len(), line_count);
     let mut put = |place: HeaderWord, value: usize| lines[0].0[place as usize] = value as u32;
     put(HeaderWord::Magic, MAGIC as usize);
     put(HeaderWord::Version, VERSION as usize);
@@ -81,7 +94,7 @@ pub(super) fn write_classifier_block(
     put(HeaderWord::KeyWordCount, kinds.len());
     put(HeaderWord::RuleCount, filters.rule_count());
     put(HeaderWord::FilterCount, filters.filter_count());
-    put(HeaderWord::GroupCount, groups.len());
+    put(HeaderWord::GroupCount, groups.iter().count());
     put(HeaderWord::FirstNodeLine, first_node_line);
     put(HeaderWord::NodeCount, node_count);
     put(HeaderWord::FirstBucketBlockLine, first_bucket_block_line);
@@ -157,6 +170,21 @@ struct BlockWriter<'a> {
 }
 
 impl BlockWriter<'_> {
+    fn append_groups(&mut self, groups: &BlockGroups, first_bitmap_line: usize) {
+        for (index, group) in groups.iter().enumerate() {
+            let first_line = self.group_lines.len();
+            match group {
+                GroupStructure::Search(dag) => self.append_search_group(dag),
+                GroupStructure::BitVectors(vectors) => {
+                    self.append_bit_vector_group(vectors, first_bitmap_line)
+                }
+            }
+            if index >= groups.all_matches.len() {
+                self.group_lines[first_line].0[PURPOSE_WORD_OF_GROUP_LINE] = FIRST_MATCH_PURPOSE;
+            }
+        }
+    }
+
     fn append_search_group(&mut self, dag: &IntervalDag) {
         let (node_base, block_base) = (self.nodes.len() as u32, self.bucket_block_count as u32);
         let rebase =

@@ -1,20 +1,22 @@
 //! Buckets: blocks of eight filters, rows of eight 32-bit lanes that a key is compared with, and a
 //! last row with the ranks of the filters.
 //!
-//! A word of more than 16 bits has a row of least and a row of largest values. One of at most 16
-//! bits needs a single row: the lower half of a lane is the least value, the upper half the
-//! complement of the largest, and both are compared alike, `key half >= lane half`. A word of bits
-//! has a row of values and one of masks. Rows are sorted by the way in which they are compared. The
-//! five-tuple takes eight rows, four cache lines: 32 bytes for each filter.
+//! A word of more than 16 bits has a row of least values and one of the complements of the largest:
+//! compared with the word and with its complement, both pass alike, `key >= lane`, so that one
+//! comparison of a whole cache line does both. A word of at most 16 bits needs a single row: the
+//! lower half of a lane is the least value, the upper half the complement of the largest. A word of
+//! bits has a row of values and one of masks. Rows are sorted by the way in which they are
+//! compared. The five-tuple takes eight rows, four cache lines: 32 bytes for each filter.
 
+use super::block::CacheLine;
 use crate::filter_set::WordTest;
 use crate::key::{KeySchema, KeyWordTestMethod};
 
 /// Filters of a block.
 pub(super) const LANES: usize = 8;
 
-/// A key as rows are compared with it: a value for each word, in the order of rows.
-pub(super) type OneKeyInRowOrder = [u32; KeySchema::WORDS_MAX];
+/// The most cache lines of a block: two rows for each word, and the row of ranks.
+const BUCKET_BLOCK_LINES_MAX: usize = KeySchema::WORDS_MAX + 1;
 
 /// How many words of a key are compared in which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +58,18 @@ impl WordCountsByComparison {
 /// The counts of a layout. A type of its own for the five-tuple makes them constants, so that the
 /// compiler unrolls the loops over rows.
 pub(super) trait RowShape: Copy {
+    /// A key as the lines of a block are compared with it: for each row, eight times the same
+    /// value.
+    type KeyInRowOrder: Copy + AsRef<[CacheLine]> + AsMut<[CacheLine]>;
+    const ZERO_KEY: Self::KeyInRowOrder;
+
     fn counts(self) -> WordCountsByComparison;
 }
 
 impl RowShape for WordCountsByComparison {
+    type KeyInRowOrder = [CacheLine; BUCKET_BLOCK_LINES_MAX];
+    const ZERO_KEY: Self::KeyInRowOrder = [CacheLine::ZERO; BUCKET_BLOCK_LINES_MAX];
+
     #[inline(always)]
     fn counts(self) -> WordCountsByComparison {
         self
@@ -71,6 +81,10 @@ impl RowShape for WordCountsByComparison {
 pub(super) struct ConstFiveTupleRowCounts;
 
 impl RowShape for ConstFiveTupleRowCounts {
+    type KeyInRowOrder = [CacheLine; WordCountsByComparison::FIVE_TUPLE.bucket_block_lines()];
+    const ZERO_KEY: Self::KeyInRowOrder =
+        [CacheLine::ZERO; WordCountsByComparison::FIVE_TUPLE.bucket_block_lines()];
+
     #[inline(always)]
     fn counts(self) -> WordCountsByComparison {
         WordCountsByComparison::FIVE_TUPLE
@@ -112,14 +126,22 @@ impl RowLayout {
         &self,
         shape: impl RowShape,
         key: &[u32],
-        row_keys: &mut OneKeyInRowOrder,
+        row_keys: &mut [CacheLine],
     ) {
-        let WordCountsByComparison { wide, narrow, .. } = shape.counts();
-        let words = &self.words[..shape.counts().words()];
-        for (place, word) in words.iter().enumerate() {
-            let value = key[*word];
-            let is_narrow = (wide..wide + narrow).contains(&place);
-            row_keys[place] = if is_narrow { pack_lo_and_inverted_hi(value, value) } else { value };
+        let WordCountsByComparison { wide, narrow, masked } = shape.counts();
+        let rows = CacheLine::as_rows_mut(&mut row_keys[..shape.counts().bucket_block_lines()]);
+        let words = &self.words[..wide + narrow + masked];
+        for (place, word) in words[..wide].iter().enumerate() {
+            rows[2 * place] = [key[*word]; LANES];
+            rows[2 * place + 1] = [!key[*word]; LANES];
+        }
+        for (place, word) in words[wide..wide + narrow].iter().enumerate() {
+            rows[2 * wide + place] = [pack_lo_and_inverted_hi(key[*word], key[*word]); LANES];
+        }
+        for (place, word) in words[wide + narrow..].iter().enumerate() {
+            let row = 2 * wide + narrow + 2 * place;
+            rows[row] = [key[*word]; LANES];
+            rows[row + 1] = [key[*word]; LANES];
         }
     }
 
@@ -137,7 +159,7 @@ impl RowLayout {
             match tests[*word] {
                 WordTest::Within { lo, hi } if place < self.counts.wide => {
                     put(lo);
-                    put(hi);
+                    put(!hi);
                 }
                 WordTest::Within { lo, hi } => put(pack_lo_and_inverted_hi(lo, hi)),
                 WordTest::Masked { value, mask } => {
@@ -153,9 +175,6 @@ impl RowLayout {
     pub(super) fn empty_bucket_block(&self) -> Vec<[u32; LANES]> {
         let WordCountsByComparison { wide, narrow, masked } = self.counts;
         let mut rows = vec![[u32::MAX; LANES]; 2 * self.bucket_block_lines()];
-        for word in 0..wide {
-            rows[2 * word + 1] = [0; LANES];
-        }
         for word in 0..masked {
             let first = 2 * wide + narrow + 2 * word;
             rows[first] = [1; LANES];

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use super::bucket_rows::LANES;
 use super::build_meter::BuildMeter;
 use super::filter_columns::FilterColumns;
-use super::interval_sweep::{cut_into_pieces, sum_n_log_n_over_intervals};
+use super::interval_sweep::{
+    PieceWithCandidates, cut_into_first_match_pieces, cut_into_pieces, sum_n_log_n_over_intervals,
+};
 use super::root_table::RootTable;
-use super::search_node::{LEAF_FLAG, NODE_WORDS, NodeRef, NodeTable};
+use super::search_node::{FANOUT, LEAF_FLAG, NODE_WORDS, NodeRef, NodeTable};
 use super::word_hasher::BuildWordHasher;
 use crate::build_limits::ClassifierBuildError;
 
@@ -29,6 +31,17 @@ pub(super) fn decode_bucket_leaf(leaf: NodeRef) -> (usize, usize) {
     let first_block = leaf & ((1 << BLOCK_INDEX_BITS) - 1);
     (first_block as usize, (leaf >> BLOCK_INDEX_BITS) as usize & BLOCKS_PER_BUCKET_MAX)
 }
+
+/// From how many filters on a search is built in two threads.
+const HALVED_FILTERS_MIN: usize = 8_192;
+
+/// How many filters cuts for the first match may visit, for each that may be listed: those that
+/// they leave out take much less time.
+const VISITED_PER_LISTED_FILTER: usize = 12;
+
+/// Up to how many filters a search for the first match chooses its word by the filters that remain
+/// on each; above, by all of the list, as other searches do.
+const FIRST_MATCH_CUT_FILTERS_MAX: usize = 1_024;
 
 /// Why a group has no search.
 #[derive(Debug)]
@@ -53,32 +66,75 @@ pub(super) struct IntervalDag {
 pub(super) struct DagLimits {
     pub(super) bucket_block_bytes: usize,
     pub(super) memory_bytes_max: usize,
+    /// Length of all lists of filters that are made: the work of the construction.
+    pub(super) listed_filters_max: usize,
     /// Filters with which the search stops: at most [`LANES`].
     pub(super) bucket_filters_max: usize,
+    /// Whether many filters are searched by two halves, built in two threads.
+    pub(super) is_parallel: bool,
 }
 
-/// Builds the search for the filters of `list`.
+/// What each filter tests, for searches for the first match: they leave out filters behind one that
+/// matches all keys that come to their place. Masks are tested by no search.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstMatchTests<'a> {
+    /// Words that filters test, as sets of bits.
+    pub(super) tested_words_of_filters: &'a [u32],
+}
+
+/// What a search costs on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct AverageSearchSteps {
+    pub(super) nodes: f64,
+    pub(super) bucket_blocks: f64,
+}
+
+impl IntervalDag {
+    /// Its size in a block.
+    pub(super) fn memory_bytes(&self, bucket_block_bytes: usize) -> usize {
+        (self.nodes.nodes.len() * NODE_WORDS + self.root.cells.len()) * size_of::<u32>()
+            + self.bucket_blocks.len() * bucket_block_bytes
+    }
+
+    /// The steps of the searches for some keys.
+    pub(super) fn average_steps(&self, keys: &[Vec<u32>]) -> AverageSearchSteps {
+        let (mut nodes, mut bucket_blocks) = (0, 0);
+        for key in keys {
+            let root = &self.root;
+            let mut child = root.cells[(key[root.word] >> root.shift) as usize % root.cells.len()];
+            while child & LEAF_FLAG == 0 {
+                let node = &self.nodes.nodes[child as usize];
+                let value = key[node[0] as usize];
+                let place = node[1..FANOUT].iter().filter(|key| **key <= value).count();
+                child = node[FANOUT + place];
+                nodes += 1;
+            }
+            bucket_blocks += decode_bucket_leaf(child).1;
+        }
+        let average = |sum: usize| sum as f64 / keys.len().max(1) as f64;
+        AverageSearchSteps { nodes: average(nodes), bucket_blocks: average(bucket_blocks) }
+    }
+}
+
+/// Builds the search for the filters of `list`; with `first_match`, for the first of them alone.
 pub(super) fn build_interval_dag(
     columns: &FilterColumns,
     list: &[u32],
+    first_match: Option<FirstMatchTests<'_>>,
     limits: DagLimits,
     meter: &BuildMeter,
 ) -> Result<IntervalDag, NoSearchReason> {
-    let mut builder = DagBuilder {
-        columns,
-        limits,
-        meter,
-        nodes: NodeTable::default(),
-        bucket_blocks: vec![],
-        search_by_words_and_list: HashMap::default(),
-        bucket_leaf_by_list: HashMap::default(),
-        active_index_of_filter: vec![0; columns.ranks.len()],
-        listed_filter_count: 0,
-    };
+    let mut builder = DagBuilder::new(columns, first_match, limits, meter);
     let words = columns.interval_words_bitmask();
     let root = match builder.choose_word(list, words) {
         Some(word) if list.len() > limits.bucket_filters_max => {
-            let pieces = builder.add_pieces(list, words, word)?;
+            let pieces = builder.cut_within_limits(list, words, word)?;
+            let words_below = words & !(1 << word);
+            let pieces = if limits.is_parallel && list.len() >= HALVED_FILTERS_MIN {
+                builder.add_pieces_in_halves(pieces, words_below)?
+            } else {
+                builder.add_pieces(pieces, words_below)?
+            };
             let bits = columns.words[word].bits.expect("a word that is searched");
             RootTable::of_pieces(&mut builder.nodes, word, bits, pieces)
         }
@@ -90,6 +146,7 @@ pub(super) fn build_interval_dag(
 
 struct DagBuilder<'a> {
     columns: &'a FilterColumns,
+    first_match: Option<FirstMatchTests<'a>>,
     limits: DagLimits,
     meter: &'a BuildMeter,
     nodes: NodeTable,
@@ -99,11 +156,34 @@ struct DagBuilder<'a> {
     active_index_of_filter: Vec<u32>,
     /// Length of all lists of pieces: the work of the construction.
     listed_filter_count: usize,
+    /// Filters that cuts for the first match may still visit.
+    visits_left: usize,
 }
 
-impl DagBuilder<'_> {
-    /// The search for the filters of `list` on the words of the set `words`. Neither drops a
-    /// filter: a bucket has every filter that may match.
+impl<'a> DagBuilder<'a> {
+    fn new(
+        columns: &'a FilterColumns,
+        first_match: Option<FirstMatchTests<'a>>,
+        limits: DagLimits,
+        meter: &'a BuildMeter,
+    ) -> DagBuilder<'a> {
+        DagBuilder {
+            columns,
+            first_match,
+            limits,
+            meter,
+            nodes: NodeTable::default(),
+            bucket_blocks: vec![],
+            search_by_words_and_list: HashMap::default(),
+            bucket_leaf_by_list: HashMap::default(),
+            active_index_of_filter: vec![0; columns.ranks.len()],
+            listed_filter_count: 0,
+            visits_left: VISITED_PER_LISTED_FILTER * limits.listed_filters_max,
+        }
+    }
+
+    /// The search for the filters of `list` on the words of the set `words`. A bucket has every
+    /// filter of it that may match.
     fn find_or_add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearchReason> {
         if list.len() <= self.limits.bucket_filters_max {
             return self.add_bucket(list);
@@ -115,7 +195,8 @@ impl DagBuilder<'_> {
         let search = match self.choose_word(list, words) {
             None => self.add_bucket(list)?,
             Some(word) => {
-                let pieces = self.add_pieces(list, words, word)?;
+                let pieces = self.cut_within_limits(list, words, word)?;
+                let pieces = self.add_pieces(pieces, words & !(1 << word))?;
                 self.nodes.add_search_levels(word, pieces)
             }
         };
@@ -123,38 +204,97 @@ impl DagBuilder<'_> {
         Ok(search)
     }
 
-    /// The pieces into which a word cuts the filters, and what each leads to.
-    fn add_pieces(
+    /// The pieces into which a word cuts the filters.
+    fn cut_within_limits(
         &mut self,
         list: &[u32],
         words: u32,
         word: usize,
-    ) -> Result<Vec<(u32, NodeRef)>, NoSearchReason> {
-        let column = &self.columns.words[word];
-        let pieces = cut_into_pieces(
-            column,
-            list,
-            self.limits.bucket_filters_max,
-            &mut self.active_index_of_filter,
-        );
-        let listed = pieces.iter().map(|piece| piece.candidates.len()).sum::<usize>();
+    ) -> Result<Vec<PieceWithCandidates>, NoSearchReason> {
+        let pieces = self.cut(list, words, word).ok_or(NoSearchReason::OverBudget)?;
+        let listed = count_listed_filters(&pieces);
         self.listed_filter_count += listed;
         self.meter.take_steps(listed).map_err(NoSearchReason::BuildLimitExceeded)?;
         self.check_budget(0)?;
+        Ok(pieces)
+    }
+
+    /// What each piece leads to.
+    fn add_pieces(
+        &mut self,
+        pieces: Vec<PieceWithCandidates>,
+        words_below: u32,
+    ) -> Result<Vec<(u32, NodeRef)>, NoSearchReason> {
         let mut children = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let child = self.find_or_add_search(&piece.candidates, words & !(1 << word))?;
-            children.push((piece.start, child));
+            children.push((piece.start, self.find_or_add_search(&piece.candidates, words_below)?));
         }
         Ok(children)
     }
 
+    /// As [`DagBuilder::add_pieces`], the second half in a thread. The halves share no nodes, on
+    /// every machine.
+    fn add_pieces_in_halves(
+        &mut self,
+        mut pieces: Vec<PieceWithCandidates>,
+        words_below: u32,
+    ) -> Result<Vec<(u32, NodeRef)>, NoSearchReason> {
+        let all = count_listed_filters(&pieces);
+        let mut listed = 0;
+        let is_second = |piece: &PieceWithCandidates| {
+            listed += piece.candidates.len();
+            listed > all / 2
+        };
+        let half = pieces.iter().position(is_second).unwrap_or(pieces.len());
+        let second_pieces = pieces.split_off(half);
+        let mut second = DagBuilder::new(self.columns, self.first_match, self.limits, self.meter);
+        let (first_children, second_children) = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| second.add_pieces(second_pieces, words_below));
+            let first_children = self.add_pieces(pieces, words_below);
+            (first_children, thread.join().expect("construction panicked"))
+        });
+        let (mut children, second_children) = (first_children?, second_children?);
+        let (node_base, block_base) =
+            (self.nodes.nodes.len() as u32, self.bucket_blocks.len() as u32);
+        let rebase =
+            |child: u32| child + if child & LEAF_FLAG == 0 { node_base } else { block_base };
+        self.nodes.append_rebased(second.nodes, rebase);
+        self.bucket_blocks.append(&mut second.bucket_blocks);
+        self.listed_filter_count += second.listed_filter_count;
+        self.check_budget(0)?;
+        children.extend(second_children.into_iter().map(|(start, child)| (start, rebase(child))));
+        Ok(children)
+    }
+
+    /// `None` if that is too much work.
+    fn cut(&mut self, list: &[u32], words: u32, word: usize) -> Option<Vec<PieceWithCandidates>> {
+        let column = &self.columns.words[word];
+        let (bucket_max, scratch) =
+            (self.limits.bucket_filters_max, &mut self.active_index_of_filter);
+        let Some(FirstMatchTests { tested_words_of_filters }) = self.first_match else {
+            return Some(cut_into_pieces(column, list, bucket_max, scratch));
+        };
+        // Words that were searched before are those that neither remain nor are masked.
+        let searchable = self.columns.interval_words_bitmask();
+        let untested = words & !(1 << word) | !searchable;
+        let covers = |filter: u32| tested_words_of_filters[filter as usize] & untested == 0;
+        let visits_left = &mut self.visits_left;
+        cut_into_first_match_pieces(column, list, bucket_max, scratch, visits_left, covers)
+    }
+
     /// The word with the least leftover work; `None` if no word tells the filters apart.
-    fn choose_word(&self, list: &[u32], words: u32) -> Option<usize> {
+    fn choose_word(&mut self, list: &[u32], words: u32) -> Option<usize> {
         let of_set = (0..self.columns.words.len()).filter(|word| words >> word & 1 == 1);
+        let bucket_max = self.limits.bucket_filters_max;
         let with_work = of_set.filter_map(|word| {
-            let column = &self.columns.words[word];
-            Some((sum_n_log_n_over_intervals(column, list, self.limits.bucket_filters_max)?, word))
+            let work = sum_n_log_n_over_intervals(&self.columns.words[word], list, bucket_max)?;
+            self.listed_filter_count += if self.first_match.is_some() { list.len() } else { 0 };
+            if self.first_match.is_none() || list.len() > FIRST_MATCH_CUT_FILTERS_MAX {
+                return Some((work, word));
+            }
+            let pieces = self.cut(list, words, word)?;
+            self.listed_filter_count += count_listed_filters(&pieces);
+            Some((sum_n_log_n_over_pieces(&pieces, bucket_max), word))
         });
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }
@@ -182,9 +322,21 @@ impl DagBuilder<'_> {
         let node_words = self.nodes.nodes.len() * NODE_WORDS;
         let bytes = (node_words + cells) * size_of::<u32>()
             + self.bucket_blocks.len() * self.limits.bucket_block_bytes;
-        let work_max = self.limits.memory_bytes_max;
-        let is_within =
-            bytes <= self.limits.memory_bytes_max && self.listed_filter_count <= work_max;
+        let is_within = bytes <= self.limits.memory_bytes_max
+            && self.listed_filter_count <= self.limits.listed_filters_max;
         if is_within { Ok(()) } else { Err(NoSearchReason::OverBudget) }
     }
+}
+
+fn count_listed_filters(pieces: &[PieceWithCandidates]) -> usize {
+    pieces.iter().map(|piece| piece.candidates.len()).sum()
+}
+
+/// As [`sum_n_log_n_over_intervals`], of pieces.
+fn sum_n_log_n_over_pieces(pieces: &[PieceWithCandidates], bucket_max: usize) -> f64 {
+    let work = pieces.iter().map(|piece| match piece.candidates.len() {
+        count if count > bucket_max => count as f64 * (count as f64).log2(),
+        _ => 0.5,
+    });
+    work.sum()
 }

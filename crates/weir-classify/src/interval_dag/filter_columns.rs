@@ -64,6 +64,20 @@ impl FilterColumns {
         FilterColumns { words: kinds.enumerate().map(column).collect(), ranks }
     }
 
+    /// For each filter, the words that it tests, as a set of bits.
+    pub(super) fn tested_words_of_filters(filters: &FilterSet) -> Vec<u32> {
+        let words = filters.schema().words();
+        let is_test = |word: usize, test: &WordTest| match *test {
+            WordTest::Within { lo, hi } => (lo, hi) != (0, words[word].max_value()),
+            WordTest::Masked { mask, .. } => mask != 0,
+        };
+        let tested = |tests: &[WordTest]| {
+            let tests = tests.iter().enumerate();
+            tests.fold(0, |set, (word, test)| set | u32::from(is_test(word, test)) << word)
+        };
+        filters.filters().map(|filter| tested(filter.tests)).collect()
+    }
+
     /// The words that sweeps can use, as a set of bits.
     pub(super) fn interval_words_bitmask(&self) -> u32 {
         let words = self.words.iter().enumerate().filter(|(_, column)| column.bits.is_some());

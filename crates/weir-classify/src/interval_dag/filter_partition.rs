@@ -21,13 +21,14 @@ pub(super) struct FilterPartition {
     words_and_wide_spans: Vec<(usize, u32)>,
     /// For each group, the index of its search; `None` if it has none, or is of bit vectors.
     pub(super) search_index_unless_bit_vectors: Vec<Option<usize>>,
-    /// The search of filters that do not fit that of their group, if there is one.
+    /// How many groups have a search; where updates are possible, one more, of filters that do not
+    /// fit that of their group.
     pub(super) overflow_search: usize,
 }
 
 impl FilterPartition {
     /// Divides by the two words with the most distinct tests among those of more than 16 bits.
-    pub(super) fn choose(columns: &FilterColumns) -> FilterPartition {
+    pub(super) fn by_two_words(columns: &FilterColumns) -> FilterPartition {
         let words = columns.words.iter().enumerate();
         let mut candidates: Vec<_> = words
             .filter_map(|(word, column)| {
@@ -37,14 +38,36 @@ impl FilterPartition {
             .collect();
         candidates.sort_unstable();
         let words_and_wide_spans = candidates.into_iter().take(2);
-        let words_and_wide_spans: Vec<_> = words_and_wide_spans
-            .map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS)))
-            .collect();
+        FilterPartition::by_words(
+            words_and_wide_spans
+                .map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS)))
+                .collect(),
+        )
+    }
+
+    fn by_words(words_and_wide_spans: Vec<(usize, u32)>) -> FilterPartition {
         FilterPartition {
             search_index_unless_bit_vectors: vec![None; 1 << words_and_wide_spans.len()],
             words_and_wide_spans,
             overflow_search: 0,
         }
+    }
+
+    /// The next search is that of a group.
+    pub(super) fn add_search_of_group(&mut self, group: usize) {
+        self.search_index_unless_bit_vectors[group] = Some(self.overflow_search);
+        self.overflow_search += 1;
+    }
+
+    /// Divisions into fewer groups: by none of its words, or by one alone.
+    pub(super) fn coarser_partitions(&self) -> Vec<FilterPartition> {
+        let single_words = self.words_and_wide_spans.iter().filter(|_| self.group_count() > 2);
+        let single_words = single_words.map(|word| FilterPartition::by_words(vec![*word]));
+        std::iter::once(FilterPartition::by_words(vec![])).chain(single_words).collect()
+    }
+
+    fn group_count(&self) -> usize {
+        self.search_index_unless_bit_vectors.len()
     }
 
     /// The group of a filter: a bit for each word on which it is wide.
@@ -66,7 +89,7 @@ impl FilterPartition {
 
     /// The groups as ascending lists of filters; the one that is wide on every word last.
     pub(super) fn divide_into_groups(&self, columns: &FilterColumns) -> Vec<Vec<u32>> {
-        let mut groups = vec![Vec::new(); self.search_index_unless_bit_vectors.len()];
+        let mut groups = vec![Vec::new(); self.group_count()];
         for filter in 0..columns.ranks.len() {
             let interval_of =
                 |word: usize| (columns.words[word].lo[filter], columns.words[word].hi[filter]);

@@ -15,7 +15,7 @@ pub fn check_damaged_block_if_accepted(
     edits: &[u8],
     keys: &KeyTable,
 ) -> bool {
-    let mut lines = block.lines.clone();
+    let mut lines = block.lines.to_vec();
     for edit in edits.as_chunks::<8>().0 {
         let [index, word] = [&edit[..4], &edit[4..]]
             .map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));

@@ -10,8 +10,10 @@ use super::lane_comparisons::{LaneInstructions, PortableLanes};
 pub enum InstructionSet {
     /// What every processor has.
     Portable,
-    /// x86-64 with AVX2.
+    /// x86-64 with AVX2 and BMI2.
     Avx2,
+    /// x86-64 with AVX-512 F, BW and VL.
+    Avx512,
 }
 
 impl InstructionSet {
@@ -19,8 +21,14 @@ impl InstructionSet {
     pub fn available() -> Vec<InstructionSet> {
         let mut available = vec![InstructionSet::Portable];
         #[cfg(target_arch = "x86_64")]
-        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
-            available.push(InstructionSet::Avx2);
+        {
+            use std::is_x86_feature_detected as has;
+            if has!("avx2") && has!("popcnt") && has!("bmi1") && has!("bmi2") {
+                available.push(InstructionSet::Avx2);
+                if has!("avx512f") && has!("avx512bw") && has!("avx512vl") {
+                    available.push(InstructionSet::Avx512);
+                }
+            }
         }
         available
     }
@@ -42,8 +50,13 @@ pub(super) fn walk_keys_with_instructions<S: MatchSink>(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `available` offers these only on processors that have them.
         InstructionSet::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        InstructionSet::Avx512 => unsafe { walk_with_avx512(block, keys, sink) },
         #[cfg(not(target_arch = "x86_64"))]
-        InstructionSet::Avx2 => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
+        InstructionSet::Avx2 | InstructionSet::Avx512 => {
+            walk_with_lanes::<PortableLanes, S>(block, keys, sink)
+        }
     }
 }
 
@@ -55,9 +68,9 @@ fn walk_with_lanes<L: LaneInstructions, S: MatchSink>(
 ) {
     match block.rows.counts {
         WordCountsByComparison::FIVE_TUPLE => {
-            walk_keys::<L, S>(block, ConstFiveTupleRowCounts, keys, sink)
+            walk_keys::<L, ConstFiveTupleRowCounts, S>(block, ConstFiveTupleRowCounts, keys, sink)
         }
-        counts => walk_keys::<L, S>(block, counts, keys, sink),
+        counts => walk_keys::<L, WordCountsByComparison, S>(block, counts, keys, sink),
     }
 }
 
@@ -65,4 +78,10 @@ fn walk_with_lanes<L: LaneInstructions, S: MatchSink>(
 #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
 fn walk_with_avx2<S: MatchSink>(block: &ClassifierBlock, keys: &[u32], sink: &mut S) {
     walk_with_lanes::<super::avx2::Avx2Lanes, S>(block, keys, sink);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,popcnt,bmi1,bmi2")]
+fn walk_with_avx512<S: MatchSink>(block: &ClassifierBlock, keys: &[u32], sink: &mut S) {
+    walk_with_lanes::<super::avx512::Avx512Lanes, S>(block, keys, sink);
 }

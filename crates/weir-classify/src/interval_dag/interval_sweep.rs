@@ -64,11 +64,82 @@ pub(super) fn cut_into_pieces(
     bucket_max: usize,
     active_index_of_filter: &mut [u32],
 ) -> Vec<PieceWithCandidates> {
+    let mut pieces: Vec<PieceWithCandidates> = Vec::new();
+    let mut is_open = false;
+    visit_elementary_intervals(column, list, active_index_of_filter, |start, active, new| {
+        match pieces.last_mut() {
+            Some(piece) if is_open && piece.candidates.len() + new.len() <= bucket_max => {
+                piece.candidates.extend(new.iter().map(|new| new.1));
+            }
+            _ => {
+                pieces.push(PieceWithCandidates { start, candidates: active.to_vec() });
+                is_open = active.len() <= bucket_max;
+            }
+        }
+    });
+    for piece in &mut pieces {
+        piece.candidates.sort_unstable();
+    }
+    pieces
+}
+
+/// As [`cut_into_pieces`], but only with what may be the first match: within an elementary
+/// interval, no filter after the first one that matches all of it. `covers` says of a filter
+/// whether other words do not matter to it. `None` if elementary intervals have more than
+/// `visits_left` filters together, from which those that they have are taken.
+pub(super) fn cut_into_first_match_pieces(
+    column: &IntervalColumn,
+    list: &[u32],
+    bucket_max: usize,
+    active_index_of_filter: &mut [u32],
+    visits_left: &mut usize,
+    covers: impl Fn(u32) -> bool,
+) -> Option<Vec<PieceWithCandidates>> {
+    let mut pieces: Vec<PieceWithCandidates> = Vec::new();
+    let mut is_open = false;
+    let mut is_within = true;
+    visit_elementary_intervals(column, list, active_index_of_filter, |start, active, _| {
+        is_within &= active.len() <= *visits_left;
+        if !is_within {
+            return;
+        }
+        *visits_left -= active.len();
+        let decided_by = active.iter().copied().filter(|filter| covers(*filter)).min();
+        let may_be_first = |filter: &u32| decided_by.is_none_or(|decided_by| *filter <= decided_by);
+        let mut candidates = active.to_vec();
+        candidates.retain(may_be_first);
+        if let Some(piece) = pieces.last_mut().filter(|_| is_open)
+            && candidates.len() <= bucket_max
+        {
+            let before = piece.candidates.len();
+            candidates.retain(|filter| !piece.candidates.contains(filter));
+            if before + candidates.len() <= bucket_max {
+                piece.candidates.append(&mut candidates);
+                return;
+            }
+            candidates = active.to_vec();
+            candidates.retain(may_be_first);
+        }
+        is_open = candidates.len() <= bucket_max;
+        pieces.push(PieceWithCandidates { start, candidates });
+    });
+    for piece in &mut pieces {
+        piece.candidates.sort_unstable();
+    }
+    is_within.then_some(pieces)
+}
+
+/// Calls `visit` for each elementary interval from 0 up: with its first value, the filters that
+/// contain it, and those of them that begin with it.
+fn visit_elementary_intervals(
+    column: &IntervalColumn,
+    list: &[u32],
+    active_index_of_filter: &mut [u32],
+    mut visit: impl FnMut(u32, &[u32], &[(u32, u32)]),
+) {
     let SortedEnds { starts, ends } = sort_ends(column, list);
     let (mut started, mut ended) = (0, 0);
     let mut active: Vec<u32> = Vec::new();
-    let mut pieces: Vec<PieceWithCandidates> = Vec::new();
-    let mut is_open = false;
     let mut at = 0;
     loop {
         let first_new = started;
@@ -79,16 +150,7 @@ pub(super) fn cut_into_pieces(
             active.push(filter);
             started += 1;
         }
-        let new = &starts[first_new..started];
-        match pieces.last_mut() {
-            Some(piece) if is_open && piece.candidates.len() + new.len() <= bucket_max => {
-                piece.candidates.extend(new.iter().map(|new| new.1));
-            }
-            _ => {
-                pieces.push(PieceWithCandidates { start: at, candidates: active.clone() });
-                is_open = active.len() <= bucket_max;
-            }
-        }
+        visit(at, &active, &starts[first_new..started]);
         let next_start = starts.get(started).map_or(u32::MAX, |start| start.0);
         let next_end = ends.get(ended).map_or(u32::MAX, |end| end.0);
         if next_end == u32::MAX && started == starts.len() {
@@ -106,10 +168,6 @@ pub(super) fn cut_into_pieces(
             ended += 1;
         }
     }
-    for piece in &mut pieces {
-        piece.candidates.sort_unstable();
-    }
-    pieces
 }
 
 fn sort_ends(column: &IntervalColumn, list: &[u32]) -> SortedEnds {

@@ -5,6 +5,7 @@ use std::hint::select_unpredictable;
 use super::batch_walk::{KEYS_PER_BATCH, MatchSink};
 use super::bucket_rows::LANES;
 use super::filter_columns::COUNTS_ONLY_RANK_FLAG;
+use super::lane_comparisons::LaneInstructions;
 use crate::classifier::RuleLists;
 use crate::filter_set::NO_RULE;
 
@@ -34,7 +35,12 @@ impl MatchSink for FirstDecidingRules<'_> {
     }
 
     #[inline(always)]
-    fn add_matching_lanes(&mut self, place: usize, ranks: &[u32; LANES], lanes: u32) {
+    fn add_matching_lanes<L: LaneInstructions>(
+        &mut self,
+        place: usize,
+        ranks: &[u32; LANES],
+        lanes: u32,
+    ) {
         let first = ranks[lanes.trailing_zeros() as usize % LANES];
         self.add_matching_filter(place, select_unpredictable(lanes == 0, NO_RULE, first));
     }
@@ -79,7 +85,12 @@ impl MatchSink for MatchingRules<'_> {
     }
 
     #[inline(always)]
-    fn add_matching_lanes(&mut self, place: usize, ranks: &[u32; LANES], mut lanes: u32) {
+    fn add_matching_lanes<L: LaneInstructions>(
+        &mut self,
+        place: usize,
+        ranks: &[u32; LANES],
+        mut lanes: u32,
+    ) {
         while lanes != 0 {
             self.add_matching_filter(place, ranks[lanes.trailing_zeros() as usize % LANES]);
             lanes &= lanes - 1;
@@ -141,17 +152,18 @@ impl MatchSink for FilterMatchCountersByRule<'_> {
     }
 
     #[inline(always)]
-    fn add_matching_lanes(&mut self, _: usize, ranks: &[u32; LANES], lanes: u32) {
+    fn add_matching_lanes<L: LaneInstructions>(
+        &mut self,
+        _: usize,
+        ranks: &[u32; LANES],
+        lanes: u32,
+    ) {
         if self.pending_rank_count > PENDING_RANKS_MAX - LANES {
             self.count_pending_ranks();
         }
-        let places = &mut self.pending_ranks[self.pending_rank_count..][..LANES];
-        let mut taken = 0;
-        for (lane, rank) in ranks.iter().enumerate() {
-            places[taken % LANES] = *rank;
-            taken += (lanes >> lane & 1) as usize;
-        }
-        self.pending_rank_count += taken;
+        let places = self.pending_ranks[self.pending_rank_count..].first_chunk_mut();
+        L::write_selected_first(ranks, lanes, places.expect("room for eight"));
+        self.pending_rank_count += lanes.count_ones() as usize;
     }
 
     fn least_rank(&self, _: usize) -> u32 {

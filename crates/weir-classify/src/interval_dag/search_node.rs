@@ -49,6 +49,14 @@ impl NodeTable {
         level[0].1
     }
 
+    /// Adds the nodes of another table behind its own.
+    pub(super) fn append_rebased(&mut self, other: NodeTable, rebase: impl Fn(NodeRef) -> NodeRef) {
+        self.nodes.extend(other.nodes.into_iter().map(|mut node| {
+            node[FANOUT..].iter_mut().for_each(|child| *child = rebase(*child));
+            node
+        }));
+    }
+
     fn add_node(&mut self, word: usize, children: &[(u32, NodeRef)]) -> NodeRef {
         if let [(_, only)] = children {
             return *only;

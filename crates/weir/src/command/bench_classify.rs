@@ -283,7 +283,7 @@ impl EngineRow {
         EngineRow {
             state: EngineState::Measured,
             reason: None,
-            build_seconds: Some(MedianWithRange::of_values(subject.build_cpu_seconds()).into()),
+            build_seconds: Some(MedianWithRange::of_values(subject.build_seconds()).into()),
             bytes_per_rule: Some(subject.memory_bytes() as f64 / rule_count as f64),
             ..EngineRow::of_refusal(subject.name(), String::new())
         }

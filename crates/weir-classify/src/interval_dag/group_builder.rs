@@ -1,0 +1,74 @@
+//! Builds the structure of one group after another.
+
+use super::SearchMemoryBudget;
+use super::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
+use super::block_writer::GroupStructure;
+use super::build_meter::BuildMeter;
+use super::dag_construction::{
+    DagLimits, FirstMatchTests, IntervalDag, NoSearchReason, build_interval_dag,
+};
+use super::filter_columns::FilterColumns;
+use crate::build_limits::ClassifierBuildError;
+
+/// What all groups of a construction have in common.
+pub(super) struct GroupBuilder<'a> {
+    pub(super) columns: &'a FilterColumns,
+    pub(super) bucket_block_bytes: usize,
+    pub(super) bucket_filters_max: usize,
+    pub(super) budget: SearchMemoryBudget,
+    pub(super) meter: BuildMeter,
+    /// Whether threads may be used.
+    pub(super) is_parallel: bool,
+}
+
+impl GroupBuilder<'_> {
+    /// A search, or bit vectors if that exceeds its budget.
+    pub(super) fn build_group(
+        &self,
+        list: &[u32],
+    ) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
+        let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = self.budget;
+        let memory_bytes_max = memory_bytes_base + memory_bytes_per_filter * list.len();
+        if let Some(search) = self.build_search_within(list, None, memory_bytes_max, 1)? {
+            let search = GroupStructure::Search(search);
+            self.take_memory(&search)?;
+            return Ok(vec![search]);
+        }
+        let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
+        let build = |list| build_bit_vectors(self.columns, list, &self.meter);
+        chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
+    }
+
+    /// A search of at most so many bytes, for which so many filters are listed for each byte;
+    /// `None` if there is none.
+    pub(super) fn build_search_within(
+        &self,
+        list: &[u32],
+        first_match: Option<FirstMatchTests<'_>>,
+        memory_bytes_max: usize,
+        listed_filters_per_byte: usize,
+    ) -> Result<Option<IntervalDag>, ClassifierBuildError> {
+        let limits = DagLimits {
+            bucket_block_bytes: self.bucket_block_bytes,
+            memory_bytes_max,
+            listed_filters_max: listed_filters_per_byte * memory_bytes_max,
+            bucket_filters_max: self.bucket_filters_max,
+            is_parallel: self.is_parallel,
+        };
+        match build_interval_dag(self.columns, list, first_match, limits, &self.meter) {
+            Ok(dag) => Ok(Some(dag)),
+            Err(NoSearchReason::BuildLimitExceeded(error)) => Err(error),
+            Err(NoSearchReason::OverBudget) => Ok(None),
+        }
+    }
+
+    /// Counts the memory of a search that becomes part of the block.
+    pub(super) fn take_memory(&self, group: &GroupStructure) -> Result<(), ClassifierBuildError> {
+        match group {
+            GroupStructure::Search(dag) => {
+                self.meter.take_bytes(dag.memory_bytes(self.bucket_block_bytes))
+            }
+            GroupStructure::BitVectors(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Which groups a small set is divided into: what takes the fewest steps on sample keys.
+//!
+//! Dividing filters keeps searches small where filters are many, but each group costs a look-up
+//! a search. Few filters often fit one search, or two; and a search for the first match alone,
+//! which leaves out what lies behind filters that match everything, fits where one for all matches
+//! does not. Several divisions are therefore built, and the best is kept.
+
+use super::SearchMemoryBudget;
+use super::block_writer::GroupStructure;
+use super::dag_construction::FirstMatchTests;
+use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, FilterColumns};
+use super::filter_partition::FilterPartition;
+use super::group_builder::GroupBuilder;
+use crate::build_limits::ClassifierBuildError;
+use crate::filter_set::FilterSet;
+
+/// The most filters for which several divisions are built.
+pub(super) const TRIAL_FILTERS_MAX: usize = 16_384;
+/// Keys that the divisions are compared with.
+const SAMPLE_KEYS_MAX: usize = 512;
+/// Filters listed for each byte of memory: what the trial of a division may cost.
+const LISTED_FILTERS_PER_BYTE: usize = 1;
+/// About how many instructions the root of a search takes.
+const ROOT_COST: f64 = 15.0;
+/// About how many instructions a node takes.
+const NODE_COST: f64 = 40.0;
+/// About how many instructions a block of a bucket takes.
+const BUCKET_BLOCK_COST: f64 = 30.0;
+/// How much faster a structure for the first match alone must be to be worth its memory.
+const FIRST_MATCH_COST_RATIO_MAX: f64 = 0.85;
+
+/// A division with its structures.
+#[derive(Debug)]
+pub(super) struct GroupChoice {
+    pub(super) partition: FilterPartition,
+    pub(super) groups: Vec<GroupStructure>,
+    cost: f64,
+}
+
+/// Builds divisions, on this thread.
+pub(super) struct GroupChooser<'a> {
+    builder: &'a GroupBuilder<'a>,
+    sample_keys: Vec<Vec<u32>>,
+}
+
+impl<'a> GroupChooser<'a> {
+    pub(super) fn new(builder: &'a GroupBuilder<'a>) -> GroupChooser<'a> {
+        GroupChooser { builder, sample_keys: sample_keys(builder.columns) }
+    }
+
+    /// The groups for all matches.
+    pub(super) fn choose_groups(&self) -> Result<GroupChoice, ClassifierBuildError> {
+        let mut partition = FilterPartition::by_two_words(self.builder.columns);
+        let mut groups = vec![];
+        let lists = partition.divide_into_groups(self.builder.columns);
+        for (index, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+            let structures = self.builder.build_group(list)?;
+            if matches!(structures[..], [GroupStructure::Search(_)]) {
+                partition.add_search_of_group(index);
+            }
+            groups.extend(structures);
+        }
+        let coarser_partitions = partition.coarser_partitions();
+        let two_words = GroupChoice { cost: self.average_cost(&groups), partition, groups };
+        if self.builder.columns.ranks.len() > TRIAL_FILTERS_MAX {
+            return Ok(two_words);
+        }
+        self.best_choice(Some(two_words), coarser_partitions, None)
+            .map(|choice| choice.expect("one was given"))
+    }
+
+    /// The groups for the first match alone, if they are much faster than those for all.
+    pub(super) fn choose_first_match_groups(
+        &self,
+        filters: &FilterSet,
+        all_matches: &GroupChoice,
+    ) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
+        if self.builder.columns.ranks.len() > TRIAL_FILTERS_MAX {
+            return Ok(vec![]);
+        }
+        let two_words = FilterPartition::by_two_words(self.builder.columns);
+        let mut partitions = two_words.coarser_partitions();
+        partitions.push(two_words);
+        let tested = FilterColumns::tested_words_of_filters(filters);
+        let first_match = FirstMatchTests { tested_words_of_filters: &tested };
+        let best = self.best_choice(None, partitions, Some(first_match))?;
+        let best = best.filter(|best| best.cost < FIRST_MATCH_COST_RATIO_MAX * all_matches.cost);
+        let Some(GroupChoice { groups, .. }) = best else { return Ok(vec![]) };
+        groups.iter().try_for_each(|group| self.builder.take_memory(group))?;
+        Ok(groups)
+    }
+
+    fn best_choice(
+        &self,
+        mut best: Option<GroupChoice>,
+        partitions: Vec<FilterPartition>,
+        first_match: Option<FirstMatchTests<'_>>,
+    ) -> Result<Option<GroupChoice>, ClassifierBuildError> {
+        for mut partition in partitions {
+            let Some(groups) = self.build_searches(&mut partition, first_match)? else { continue };
+            let cost = self.average_cost(&groups);
+            if best.as_ref().is_none_or(|best| cost < best.cost) {
+                best = Some(GroupChoice { partition, groups, cost });
+            }
+        }
+        Ok(best)
+    }
+
+    /// A search for each group; `None` if they exceed what all groups of a set may take.
+    fn build_searches(
+        &self,
+        partition: &mut FilterPartition,
+        first_match: Option<FirstMatchTests<'_>>,
+    ) -> Result<Option<Vec<GroupStructure>>, ClassifierBuildError> {
+        let columns = self.builder.columns;
+        let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = self.builder.budget;
+        let mut bytes_left = 4 * memory_bytes_base + memory_bytes_per_filter * columns.ranks.len();
+        let mut groups = vec![];
+        for (index, mut list) in partition.divide_into_groups(columns).into_iter().enumerate() {
+            if first_match.is_some() {
+                list.retain(|filter| columns.ranks[*filter as usize] < COUNTS_ONLY_RANK_FLAG);
+            }
+            if list.is_empty() {
+                continue;
+            }
+            let search = self.builder.build_search_within(
+                &list,
+                first_match,
+                bytes_left,
+                LISTED_FILTERS_PER_BYTE,
+            )?;
+            let Some(search) = search else { return Ok(None) };
+            bytes_left -= search.memory_bytes(self.builder.bucket_block_bytes);
+            partition.add_search_of_group(index);
+            groups.push(GroupStructure::Search(search));
+        }
+        Ok(Some(groups))
+    }
+
+    /// About how many instructions a look-up takes.
+    fn average_cost(&self, groups: &[GroupStructure]) -> f64 {
+        let cost = |group: &GroupStructure| match group {
+            GroupStructure::Search(dag) => {
+                let steps = dag.average_steps(&self.sample_keys);
+                ROOT_COST + NODE_COST * steps.nodes + BUCKET_BLOCK_COST * steps.bucket_blocks
+            }
+            // A search for each word, and the bitmaps.
+            GroupStructure::BitVectors(vectors) => {
+                vectors.words.len() as f64 * (ROOT_COST + 2.0 * NODE_COST) + 2.0 * NODE_COST
+            }
+        };
+        groups.iter().map(cost).sum()
+    }
+}
+
+/// Keys of filters all over the set: at the start of some intervals and the end of others.
+fn sample_keys(columns: &FilterColumns) -> Vec<Vec<u32>> {
+    let count = columns.ranks.len();
+    let step = count.div_ceil(SAMPLE_KEYS_MAX).max(1);
+    let key = |filter: usize| {
+        let words = columns.words.iter().enumerate();
+        let value = |(word, column): (usize, &super::filter_columns::IntervalColumn)| {
+            if (filter / step + word).is_multiple_of(2) {
+                column.lo[filter]
+            } else {
+                column.hi[filter]
+            }
+        };
+        words.map(value).collect()
+    };
+    (0..count).step_by(step).map(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_random::Rng;
+
+    use super::super::{InstructionSet, IntervalDagClassifier};
+    use crate::build_limits::BuildLimits;
+    use crate::classifier::{Classifier, RuleLists};
+    use crate::engines::linear::LinearClassifier;
+    use crate::filter_set::{FilterSet, WordTest};
+    use crate::key::{KeySchema, KeyTable, KeyWord};
+
+    /// Networks of all widths with ports, where later rules are behind wide earlier ones; with a
+    /// word of bits, rules that test it cover nothing.
+    fn layered_filters(rng: &mut Rng, rule_count: u32, with_bits: bool) -> FilterSet {
+        let mut words = KeySchema::five_tuple().words().to_vec();
+        if with_bits {
+            words.push(KeyWord::bits("state"));
+        }
+        let mut filters = FilterSet::new(KeySchema::new(words));
+        for rule in 0..rule_count {
+            let prefix = |rng: &mut Rng| {
+                let bits = *rng.pick(&[0, 8, 12, 16, 24, 32]);
+                WordTest::prefix(0x0a00_0000 | rng.next_u64() as u32 & 0x000f_030f, bits)
+            };
+            let (saddr, daddr) = (prefix(rng), prefix(rng));
+            let port = rng.below(6) as u32 * 100;
+            let dport = *rng.pick(&[
+                WordTest::ANY,
+                WordTest::exactly(port),
+                WordTest::Within { lo: port, hi: port + 150 },
+            ]);
+            let mut tests = vec![saddr, daddr, WordTest::ANY, dport, WordTest::ANY];
+            if with_bits {
+                let mask = rng.below(4) as u32;
+                tests.push(WordTest::Masked { value: mask & 1, mask });
+            }
+            filters.push_rule(2 * rule, rng.below(5) != 0, &tests);
+        }
+        filters
+    }
+
+    fn keys_at_ends(rng: &mut Rng, filters: &FilterSet) -> KeyTable {
+        let mut keys = KeyTable::new(filters.schema());
+        for _ in 0..400 {
+            let filter = filters.filter(rng.below(filters.filter_count()));
+            let word = |test: &WordTest| match *test {
+                WordTest::Within { lo, hi } => *rng.pick(&[lo, hi, lo + (hi - lo) / 2]),
+                WordTest::Masked { value, mask } => value | rng.next_u64() as u32 & !mask,
+            };
+            keys.push(&filter.tests.iter().map(word).collect::<Vec<u32>>());
+        }
+        keys
+    }
+
+    #[test]
+    fn first_matches_of_their_own_groups_are_those_of_linear() {
+        let mut with_own_groups = 0;
+        for seed in 0..30 {
+            let mut rng = Rng::new(seed);
+            let filters = layered_filters(&mut rng, 40 + 30 * seed as u32, seed % 3 == 0);
+            let keys = keys_at_ends(&mut rng, &filters);
+            let answer = |classifier: &dyn Classifier| {
+                let mut first = vec![0; keys.key_count()];
+                classifier.find_first_deciding(&keys, &mut first);
+                let mut lists = RuleLists::default();
+                classifier.collect_matching(&keys, &mut lists);
+                (first, lists)
+            };
+            let expected = answer(&LinearClassifier::new(&filters));
+            let dag = IntervalDagClassifier::build(&filters, &BuildLimits::default());
+            let dag = dag.expect("a small set");
+            with_own_groups += usize::from(dag.block().first_match_groups.is_some());
+            for instructions in InstructionSet::available() {
+                let dag = dag.clone().with_instructions(instructions);
+                assert!(answer(&dag) == expected, "seed {seed}, {instructions:?}");
+            }
+        }
+        assert!(with_own_groups > 5, "{with_own_groups} of 30 sets have groups of their own");
+    }
+}
