@@ -60,9 +60,9 @@ fn subtract_box_and_report_cut(boxes: &mut Vec<HyperRect>, taken: &HyperRect) ->
     is_cut
 }
 
-/// A box of a rule.
+/// A box of a rule, or what earlier rules leave of it.
 #[derive(Clone, Copy)]
-enum RuleBox<'b> {
+enum WholeOrPartialBox<'b> {
     /// All of it.
     Numbered(BoxNumber),
     /// Part of it.
@@ -221,7 +221,8 @@ impl<'a> PacketSetFlow<'a> {
         }
         let (mut by, mut left) = (Vec::new(), Vec::new());
         for number in numbers {
-            let parts = self.subtract_earlier_rules(at, RuleBox::Numbered(*number), &mut by);
+            let parts =
+                self.subtract_earlier_rules(at, WholeOrPartialBox::Numbered(*number), &mut by);
             // One part is enough if no jumps lead to the chain.
             let entering = self.packets_entering_builtin_chain[at.0].as_ref();
             if entering.is_some_and(|all| parts.iter().any(|cell| cell.intersects(all))) {
@@ -246,7 +247,7 @@ impl<'a> PacketSetFlow<'a> {
     ) -> bool {
         let left = cells.into_iter();
         let left = left
-            .flat_map(|cell| self.subtract_earlier_rules(at, RuleBox::Part(&cell), by))
+            .flat_map(|cell| self.subtract_earlier_rules(at, WholeOrPartialBox::Part(&cell), by))
             .collect();
         self.are_boxes_left_to_rule_decided(at, left, depth, by)
     }
@@ -292,12 +293,14 @@ impl<'a> PacketSetFlow<'a> {
     fn subtract_earlier_rules(
         &self,
         at: RulePosition,
-        of: RuleBox<'_>,
+        of: WholeOrPartialBox<'_>,
         by: &mut Vec<RulePosition>,
     ) -> Vec<HyperRect> {
         let (cell, covering) = match of {
-            RuleBox::Part(cell) => (cell, self.find_first_covering_rule(at.0, cell, 0..at.1)),
-            RuleBox::Numbered(number) => {
+            WholeOrPartialBox::Part(cell) => {
+                (cell, self.find_first_covering_rule(at.0, cell, 0..at.1))
+            }
+            WholeOrPartialBox::Numbered(number) => {
                 let cell = self.chain_boxes[at.0].cell(number);
                 let search = |rules| self.find_first_covering_rule(at.0, cell, rules);
                 let mut known = self.first_covering_rules[at.0].borrow_mut();

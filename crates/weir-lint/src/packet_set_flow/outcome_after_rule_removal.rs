@@ -7,8 +7,8 @@ use weir_model::{Policy, Target};
 use weir_partition::HyperRect;
 
 use super::{
-    BoxNumber, MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow, RuleBox,
-    RulePosition, subtract_box_and_report_cut,
+    BoxNumber, MAX_BOXES_PER_SET, MAX_CALLERS_FOLLOWED, MAX_JUMP_DEPTH, PacketSetFlow,
+    RulePosition, WholeOrPartialBox, subtract_box_and_report_cut,
 };
 
 /// Rules after one that are compared with it without a search.
@@ -93,7 +93,7 @@ impl PacketSetFlow<'_> {
         }
         // Packets that the rule drops by hotdrop are dropped before it, or after it.
         let before = |number: &BoxNumber| {
-            self.subtract_earlier_rules(at, RuleBox::Numbered(*number), &mut Vec::new())
+            self.subtract_earlier_rules(at, WholeOrPartialBox::Numbered(*number), &mut Vec::new())
         };
         let hot: Vec<HyperRect> = boxes.hotdrop_numbers().iter().flat_map(before).collect();
         let same = hot.is_empty() || self.all_boxes_get_outcome_after(at, hot, drop, 0);
