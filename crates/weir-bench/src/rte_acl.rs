@@ -97,7 +97,7 @@ pub struct RteAclSubject {
     context: *mut c_void,
     memory_bytes: usize,
     build_seconds: Vec<f64>,
-    prepared_batches: Vec<PacketBatch>,
+    prepared_batches: Vec<RteAclBatch>,
 }
 
 /// A packet as the shim describes it to the library; all but the protocol in network byte order.
@@ -111,14 +111,14 @@ struct RteAclPacket {
 }
 
 /// Packets, as the library is given them: by their addresses.
-struct PacketBatch {
+struct RteAclBatch {
     /// Not read here: what `addresses` refers to.
     _packets: Box<[RteAclPacket]>,
     addresses: Vec<*const u8>,
 }
 
-impl PacketBatch {
-    fn new(keys: &KeyTable) -> PacketBatch {
+impl RteAclBatch {
+    fn new(keys: &KeyTable) -> RteAclBatch {
         assert_eq!(keys.words_per_key(), 5, "keys of five fields");
         let packet = |key: &[u32]| RteAclPacket {
             proto: key[4] as u8,
@@ -128,7 +128,7 @@ impl PacketBatch {
         };
         let packets: Box<[RteAclPacket]> = keys.keys().map(packet).collect();
         let addresses = packets.iter().map(|packet| (&raw const *packet).cast()).collect();
-        PacketBatch { _packets: packets, addresses }
+        RteAclBatch { _packets: packets, addresses }
     }
 }
 
@@ -213,7 +213,7 @@ fn convert_to_acl_fields(tests: &[WordTest]) -> Option<[[u32; 2]; 5]> {
 }
 
 impl RteAclSubject {
-    fn classify(&self, batch: &PacketBatch, first: &mut [u32]) {
+    fn classify(&self, batch: &RteAclBatch, first: &mut [u32]) {
         let calls = batch.addresses.chunks(PACKETS_PER_CALL);
         for (addresses, first) in calls.zip(first.chunks_mut(PACKETS_PER_CALL)) {
             assert_eq!(addresses.len(), first.len(), "a place for each packet");
@@ -237,11 +237,11 @@ impl BenchSubject for RteAclSubject {
 
     fn find_first_deciding(&self, keys: &KeyTable, first: &mut [u32]) {
         assert_eq!(keys.key_count(), first.len(), "a place for each key");
-        self.classify(&PacketBatch::new(keys), first);
+        self.classify(&RteAclBatch::new(keys), first);
     }
 
     fn prepare_batches(&mut self, batches: &[KeyTable]) {
-        self.prepared_batches = batches.iter().map(PacketBatch::new).collect();
+        self.prepared_batches = batches.iter().map(RteAclBatch::new).collect();
     }
 
     fn find_first_deciding_of_batch(&self, batches: &[KeyTable], index: usize, first: &mut [u32]) {

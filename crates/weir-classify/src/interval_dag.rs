@@ -38,7 +38,8 @@
 //! in a copy that no reader sees before it is published ([`updatable`]).
 //!
 //! **Instructions.** A line is compared with AVX-512, half a line with AVX2, or lane by lane
-//! ([`instruction_dispatch`]). Blocks are in huge pages if the system has them ([`huge_page_lines`]).
+//! ([`instruction_dispatch`]). Blocks are in huge pages if the system has them
+//! ([`huge_page_lines`]).
 //!
 //! **Batches.** Sixteen keys are looked up together in all groups ([`batch_walk`]): each step
 //! fetches the next node or bucket of one search and goes on with another.
@@ -55,6 +56,7 @@ mod block_parser;
 mod block_writer;
 mod bucket_rows;
 mod build_meter;
+mod cache_line;
 mod dag_construction;
 mod filter_columns;
 mod filter_partition;
@@ -81,11 +83,13 @@ use self::batch_walk::MatchSink;
 use self::block_writer::{
     BlockGroups, GroupStructure, count_bucket_blocks, write_classifier_block,
 };
-use self::bucket_rows::{LANES, RowLayout};
+use self::bucket_rows::RowLayout;
 use self::build_meter::BuildMeter;
+use self::cache_line::LANES;
 use self::filter_columns::{FilterColumns, RULE_NUMBER_MAX};
 use self::filter_partition::FilterPartition;
 use self::group_builder::GroupBuilder;
+pub use self::group_builder::SearchMemoryBudget;
 use self::instruction_dispatch::walk_keys_with_instructions;
 use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
 use self::structure_choice::{GroupChoice, GroupChooser, TRIAL_FILTERS_MAX};
@@ -98,21 +102,6 @@ use crate::key::KeyTable;
 const UPDATABLE_BUCKET_FILTERS_MAX: usize = LANES - 2;
 /// The fewest spare blocks of such a structure: it has a quarter of those that it uses.
 const SPARE_BUCKET_BLOCKS_MIN: usize = 256;
-
-/// What the search of a group may take; bit vectors replace it otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchMemoryBudget {
-    /// Bytes that a search may take however few filters it has.
-    pub memory_bytes_base: usize,
-    /// Further bytes for each filter of the group.
-    pub memory_bytes_per_filter: usize,
-}
-
-impl Default for SearchMemoryBudget {
-    fn default() -> Self {
-        SearchMemoryBudget { memory_bytes_base: 256 << 10, memory_bytes_per_filter: 128 }
-    }
-}
 
 /// The structure, and the instructions with which it is walked.
 #[derive(Clone, Debug)]
@@ -249,7 +238,7 @@ fn build_groups_in_parallel(
 
 fn bucket_block_bytes_of_schema(filters: &FilterSet) -> usize {
     let kinds: Vec<_> = filters.schema().words().iter().map(|word| word.kind).collect();
-    RowLayout::new(&kinds).bucket_block_lines() * block::CacheLine::BYTES
+    RowLayout::new(&kinds).bucket_block_lines() * cache_line::CacheLine::BYTES
 }
 
 fn assemble_block(
@@ -260,7 +249,7 @@ fn assemble_block(
     limits: &BuildLimits,
 ) -> Result<ClassifierBlock, ClassifierBuildError> {
     let lines = write_classifier_block(filters, columns, groups, spare_bucket_blocks);
-    if lines.len() * block::CacheLine::BYTES > limits.memory_bytes_max {
+    if lines.len() * cache_line::CacheLine::BYTES > limits.memory_bytes_max {
         let limit_bytes = limits.memory_bytes_max;
         return Err(ClassifierBuildError::TooLarge { engine: "dag", limit_bytes });
     }

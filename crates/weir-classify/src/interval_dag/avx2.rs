@@ -7,8 +7,8 @@ use std::arch::x86_64::{
     _mm256_storeu_si256, _pdep_u64, _pext_u64,
 };
 
-use super::block::CacheLine;
-use super::bucket_rows::{LANES, RowShape, WordCountsByComparison};
+use super::bucket_rows::{RowShape, WordCountsByComparison};
+use super::cache_line::{CacheLine, LANES};
 use super::lane_comparisons::LaneInstructions;
 
 /// To be used only in functions that enable AVX2 and BMI2, on processors that have them.

@@ -7,8 +7,8 @@ use std::arch::x86_64::{
     _mm512_mask_cmple_epu32_mask, _mm512_max_epu16, _mm512_set1_epi32,
 };
 
-use super::block::CacheLine;
-use super::bucket_rows::{LANES, RowShape, WordCountsByComparison};
+use super::bucket_rows::{RowShape, WordCountsByComparison};
+use super::cache_line::{CacheLine, LANES};
 use super::lane_comparisons::LaneInstructions;
 
 /// To be used only in functions that enable AVX-512 F, BW and VL, on processors that have them.

@@ -1,9 +1,10 @@
 //! Look-ups of a batch of keys: all searches of all keys advance together, a node each, so that
 //! the cache misses of one overlap the work of the others.
 
-use super::block::{BitVectorGroup, CacheLine, ClassifierBlock, SearchRoot};
+use super::block::{BitVectorGroup, ClassifierBlock, SearchRoot};
 use super::block_parser::SEARCH_GROUPS_MAX;
-use super::bucket_rows::{LANES, RowShape};
+use super::bucket_rows::RowShape;
+use super::cache_line::{CacheLine, LANES};
 use super::dag_construction::decode_bucket_leaf;
 use super::lane_comparisons::LaneInstructions;
 use super::search_node::LEAF_FLAG;

@@ -11,8 +11,8 @@
 
 use std::collections::HashSet;
 
-use super::block::{CacheLine, ClassifierBlock};
-use super::bucket_rows::LANES;
+use super::block::ClassifierBlock;
+use super::cache_line::{CacheLine, LANES};
 use super::dag_construction::{BLOCKS_PER_BUCKET_MAX, decode_bucket_leaf, encode_bucket_leaf};
 use super::search_node::{FANOUT, LEAF_FLAG};
 use super::word_hasher::BuildWordHasher;

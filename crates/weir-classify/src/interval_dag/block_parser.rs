@@ -5,12 +5,13 @@ use thiserror::Error;
 
 use super::bit_vectors::{CACHE_LINE_BITS, count_bitmap_and_summary_lines};
 use super::block::{
-    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, BitVectorGroup, BitVectorWord, CacheLine,
-    ClassifierBlock, FIRST_MATCH_PURPOSE, HeaderWord, LookupGroups, MAGIC, NO_VERIFICATION_BLOCK,
-    PREAMBLE_LINES, PURPOSE_WORD_OF_GROUP_LINE, ROOT_WORDS_OF_GROUP_LINE, SEARCH_GROUP_KIND,
-    SearchGroup, SearchRoot, VERSION, checksum_lines,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, BitVectorGroup, BitVectorWord, ClassifierBlock,
+    FIRST_MATCH_PURPOSE, HeaderWord, LookupGroups, MAGIC, NO_VERIFICATION_BLOCK, PREAMBLE_LINES,
+    PURPOSE_WORD_OF_GROUP_LINE, ROOT_WORDS_OF_GROUP_LINE, SEARCH_GROUP_KIND, SearchGroup,
+    SearchRoot, VERSION, checksum_lines,
 };
-use super::bucket_rows::{LANES, RowLayout};
+use super::bucket_rows::RowLayout;
+use super::cache_line::{CacheLine, LANES};
 use super::dag_construction::decode_bucket_leaf;
 use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, RULE_NUMBER_MAX};
 use super::huge_page_lines::HugePageLines;

@@ -2,11 +2,12 @@
 
 use super::bit_vectors::{BitVectors, count_bitmap_and_summary_lines};
 use super::block::{
-    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, CacheLine, FIRST_MATCH_PURPOSE, HeaderWord, MAGIC,
+    BIT_VECTOR_GROUP_KIND, BYTE_ORDER_MARK, FIRST_MATCH_PURPOSE, HeaderWord, MAGIC,
     NO_VERIFICATION_BLOCK, PREAMBLE_LINES, PURPOSE_WORD_OF_GROUP_LINE, ROOT_WORDS_OF_GROUP_LINE,
     SEARCH_GROUP_KIND, VERSION, checksum_lines,
 };
-use super::bucket_rows::{LANES, RowLayout};
+use super::bucket_rows::RowLayout;
+use super::cache_line::{CacheLine, LANES};
 use super::dag_construction::IntervalDag;
 use super::filter_columns::FilterColumns;
 use super::huge_page_lines::HugePageLines;

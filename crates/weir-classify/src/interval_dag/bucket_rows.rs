@@ -8,12 +8,9 @@
 //! bits has a row of values and one of masks. Rows are sorted by the way in which they are
 //! compared. The five-tuple takes eight rows, four cache lines: 32 bytes for each filter.
 
-use super::block::CacheLine;
+use super::cache_line::{CacheLine, LANES};
 use crate::filter_set::WordTest;
 use crate::key::{KeySchema, KeyWordTestMethod};
-
-/// Filters of a block.
-pub(super) const LANES: usize = 8;
 
 /// The most cache lines of a block: two rows for each word, and the row of ranks.
 const BUCKET_BLOCK_LINES_MAX: usize = KeySchema::WORDS_MAX + 1;

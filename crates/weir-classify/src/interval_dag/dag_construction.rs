@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::bucket_rows::LANES;
 use super::build_meter::BuildMeter;
+use super::cache_line::LANES;
 use super::filter_columns::FilterColumns;
 use super::interval_sweep::{
     PieceWithCandidates, cut_into_first_match_pieces, cut_into_pieces, sum_n_log_n_over_intervals,

@@ -1,6 +1,7 @@
 //! Damaged blocks, for tests and fuzzing.
 
-use super::block::{CacheLine, ClassifierBlock, HeaderWord, checksum_lines};
+use super::block::{ClassifierBlock, HeaderWord, checksum_lines};
+use super::cache_line::CacheLine;
 use super::{InstructionSet, IntervalDagClassifier};
 use crate::classifier::{Classifier, RuleLists};
 use crate::key::KeyTable;

@@ -1,6 +1,5 @@
 //! Builds the structure of one group after another.
 
-use super::SearchMemoryBudget;
 use super::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
 use super::block_writer::GroupStructure;
 use super::build_meter::BuildMeter;
@@ -9,6 +8,21 @@ use super::dag_construction::{
 };
 use super::filter_columns::FilterColumns;
 use crate::build_limits::ClassifierBuildError;
+
+/// What the search of a group may take; bit vectors replace it otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchMemoryBudget {
+    /// Bytes that a search may take however few filters it has.
+    pub memory_bytes_base: usize,
+    /// Further bytes for each filter of the group.
+    pub memory_bytes_per_filter: usize,
+}
+
+impl Default for SearchMemoryBudget {
+    fn default() -> Self {
+        SearchMemoryBudget { memory_bytes_base: 256 << 10, memory_bytes_per_filter: 128 }
+    }
+}
 
 /// What all groups of a construction have in common.
 pub(super) struct GroupBuilder<'a> {

@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::block::CacheLine;
+use super::cache_line::CacheLine;
 
 /// Huge pages begin at multiples of 2 MiB; less memory than this contains none.
 const HUGE_PAGE_BYTES: usize = 2 << 20;

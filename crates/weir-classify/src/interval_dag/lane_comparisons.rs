@@ -2,8 +2,8 @@
 //! a block, and the collection of what matches. Each set of instructions has its own; all results
 //! are equal.
 
-use super::block::CacheLine;
-use super::bucket_rows::{LANES, RowShape, WordCountsByComparison};
+use super::bucket_rows::{RowShape, WordCountsByComparison};
+use super::cache_line::{CacheLine, LANES};
 
 /// Comparisons in the instructions of one kind of processor.
 pub(super) trait LaneInstructions {

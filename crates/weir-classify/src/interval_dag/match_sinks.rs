@@ -3,7 +3,7 @@
 use std::hint::select_unpredictable;
 
 use super::batch_walk::{KEYS_PER_BATCH, MatchSink};
-use super::bucket_rows::LANES;
+use super::cache_line::LANES;
 use super::filter_columns::COUNTS_ONLY_RANK_FLAG;
 use super::lane_comparisons::LaneInstructions;
 use crate::classifier::RuleLists;

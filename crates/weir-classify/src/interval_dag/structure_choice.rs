@@ -5,12 +5,11 @@
 //! which leaves out what lies behind filters that match everything, fits where one for all matches
 //! does not. Several divisions are therefore built, and the best is kept.
 
-use super::SearchMemoryBudget;
 use super::block_writer::GroupStructure;
 use super::dag_construction::FirstMatchTests;
 use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, FilterColumns};
 use super::filter_partition::FilterPartition;
-use super::group_builder::GroupBuilder;
+use super::group_builder::{GroupBuilder, SearchMemoryBudget};
 use crate::build_limits::ClassifierBuildError;
 use crate::filter_set::FilterSet;
 
