@@ -13,8 +13,6 @@ if ! command -v cargo >/dev/null 2>&1; then
     echo 'install: cargo is not in PATH: run this as the user who has rustup, not with sudo' >&2
     exit 2
 fi
-cargo build --release --locked --package weir
-
 # The nearest folder that exists says whether this user may write below it.
 exists=$root
 while [ ! -e "$exists" ]; do exists=$(dirname "$exists"); done
@@ -23,9 +21,11 @@ if [ -w "$exists" ] && { [ ! -e "$root/bin" ] || [ -w "$root/bin" ]; }; then
 elif command -v sudo >/dev/null 2>&1; then
     write=sudo
 else
-    echo "install: $exists is not writable and there is no sudo: choose another PREFIX" >&2
+    echo "install: $exists is not writable and there is no sudo: make install PREFIX=\$HOME/.local" >&2
     exit 2
 fi
+
+cargo build --release --locked --package weir
 $write install -D -m 755 "$target/release/weir" "$root/bin/weir"
 
 made=$(mktemp -d)

@@ -8,7 +8,7 @@ use weir_model::iptables_tool_name;
 use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 
 use crate::artefact_ruleset::list_artefact_tables;
-use crate::firewall_status::{FirewallKind, FirewallStatus};
+use crate::firewall_status::{FirewallKind, FirewallStatus, TableStatus};
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, find_artefact_mark, find_line_with_unclosed_quote, list_chain_names,
 };
@@ -64,13 +64,30 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
         found.kind == FirewallKind::IptablesNft && found.family == family && found.name == name
     })?;
     let tool = iptables_tool_name(table.family);
+    let is_legacy_table = |found: &&TableStatus| {
+        found.kind == FirewallKind::LegacyIptables && found.family == family && found.name == name
+    };
+    let legacy = status.tables.iter().find(is_legacy_table);
+    let rules = match found.rules {
+        1 => "1 rule".to_owned(),
+        count => format!("{count} rules"),
+    };
+    let cure = match legacy.is_some_and(TableStatus::affects_packets) {
+        // iptables-restore would replace what the legacy table has.
+        true => format!(
+            "so has table {name} of iptables-legacy: take the rules of {tool}-nft-save -t {name} \
+             into the ruleset, then nft delete table {family} {name}, and apply again"
+        ),
+        false => format!(
+            "move them to legacy iptables with {tool}-nft-save -c -t {name} | \
+             {tool}-legacy-restore -c && nft delete table {family} {name}, and read the ruleset \
+             again"
+        ),
+    };
     found.affects_packets().then(|| {
         ApplyConflict::unforceable(format!(
-            "table {family} {name} of iptables-nft has {} rules in force, and packets would traverse \
-             them in addition: move them to legacy iptables with {tool}-nft-save -c -t {name} | \
-             {tool}-legacy-restore -c && nft delete table {family} {name}, and read the ruleset \
-             again",
-            found.rules
+            "table {family} {name} of iptables-nft has {rules} in force, and packets would traverse \
+             them in addition: {cure}"
         ))
     })
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use weir_kernel::process::PidWithStartTime;
 
 use crate::ApplyOperationError;
+use crate::generation_changes::{check_unchanged_by_others, read_tables_and_sets_in_force};
 use crate::state_store::{GenerationRecord, JournalStage, StateStore};
 
 /// The generations of a network namespace.
@@ -13,6 +14,8 @@ use crate::state_store::{GenerationRecord, JournalStage, StateStore};
 pub struct GenerationListing {
     /// The generation in force; none if nothing was applied since the boot.
     pub in_force: Option<u32>,
+    /// Whether another program changed its ruleset since; none if that cannot be read.
+    pub is_changed_by_others: Option<bool>,
     /// The generation that waits for its confirmation.
     pub pending: Option<PendingConfirmation>,
     /// The change in progress or interrupted.
@@ -58,6 +61,8 @@ pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperatio
     for generation in store.list_generations()? {
         listing.generations.push(store.read_generation(generation)?);
     }
+    listing.is_changed_by_others =
+        listing.in_force.and_then(|generation| is_changed_by_others(&store, generation));
     let Some(journal) = store.read_journal()? else { return Ok(listing) };
     match (journal.stage, journal.seconds_left()) {
         (JournalStage::InForce, Some(seconds_left)) => {
@@ -70,9 +75,20 @@ pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperatio
             let is_at_work = journal.owner.is_alive();
             let (from, to) = (journal.from, journal.to);
             listing.unfinished = Some(UnfinishedChange { from, to, is_at_work });
+            listing.is_changed_by_others = None;
         }
     }
     Ok(listing)
+}
+
+fn is_changed_by_others(store: &StateStore, generation: u32) -> Option<bool> {
+    let recorded = store.read_ruleset(generation).ok()?;
+    let present = read_tables_and_sets_in_force(&recorded.tables(), &[&recorded]).ok()?.ruleset;
+    match check_unchanged_by_others(&recorded, &present, generation) {
+        Ok(()) => Some(false),
+        Err(ApplyOperationError::ChangedByOthers { .. }) => Some(true),
+        Err(_) => None,
+    }
 }
 
 impl GenerationListing {
@@ -83,8 +99,12 @@ impl GenerationListing {
             self.generations.iter().find(|record| Some(record.generation) == self.in_force);
         if let Some(record) = record {
             let artefact = record.artefact_id().map(|id| format!(" {id}")).unwrap_or_default();
+            let changed = match self.is_changed_by_others {
+                Some(true) => "; changed since by another program",
+                _ => "",
+            };
             out.push_str(&format!(
-                "generation {} in force: {}{artefact}, {}\n",
+                "generation {} in force: {}{artefact}, {}{changed}\n",
                 record.generation,
                 record.form_name(),
                 record.describe_outcome()

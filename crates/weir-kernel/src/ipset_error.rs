@@ -9,7 +9,7 @@ use crate::KernelError;
 #[non_exhaustive]
 pub enum IpsetError {
     /// The kernel refused it.
-    #[error("{action} set {set}: {}", describe_ipset_errno(*.errno, .type_name))]
+    #[error("{action} set {set}: {}", describe_ipset_errno(*.errno, .action, .type_name))]
     Refused {
         /// The operation, e.g. `create`.
         action: &'static str,
@@ -42,7 +42,7 @@ impl IpsetError {
 
 /// Describes an error number (`enum ipset_errno` in include/uapi/linux/netfilter/ipset/ip_set.h,
 /// and those of the types in include/linux/netfilter/ipset).
-fn describe_ipset_errno(errno: i32, type_name: &str) -> String {
+fn describe_ipset_errno(errno: i32, action: &str, type_name: &str) -> String {
     let text = match (errno, type_name.split(':').next().unwrap_or_default()) {
         (libc::ENOENT, _) => "there is no set of this name",
         (libc::EEXIST, _) => "a set of this name exists",
@@ -50,6 +50,8 @@ fn describe_ipset_errno(errno: i32, type_name: &str) -> String {
         (4098, _) => "the kernel has no such set type",
         (4099, _) => "the maximum number of sets is reached",
         (4100, _) => "a rule, another set or a listing uses it: remove the rule first",
+        // A swap (net/netfilter/ipset/ip_set_core.c) returns it for a second set that is missing.
+        (4101, _) if action == "swap" => "there is no second set of that name: create it first",
         (4101, _) => "a set of the new name exists",
         (4102, _) => "the two sets are of different types or families",
         (4103, "list") => "the set is already in the list, or is not in it",
@@ -85,9 +87,11 @@ mod tests {
 
     #[test]
     fn error_numbers_are_described_by_set_type() {
-        assert!(describe_ipset_errno(4352, "hash:net").contains("maxelem"));
-        assert!(describe_ipset_errno(4352, "bitmap:ip").contains("range"));
-        assert_eq!(describe_ipset_errno(4400, "hash:ip"), "ipset error 4400");
-        assert!(describe_ipset_errno(libc::EPERM, "").contains("not permitted"));
+        assert!(describe_ipset_errno(4352, "add", "hash:net").contains("maxelem"));
+        assert!(describe_ipset_errno(4352, "add", "bitmap:ip").contains("range"));
+        assert_eq!(describe_ipset_errno(4400, "add", "hash:ip"), "ipset error 4400");
+        assert!(describe_ipset_errno(libc::EPERM, "add", "").contains("not permitted"));
+        assert!(describe_ipset_errno(4101, "swap", "").contains("no second set"));
+        assert!(describe_ipset_errno(4101, "rename", "").contains("exists"));
     }
 }

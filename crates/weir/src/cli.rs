@@ -63,10 +63,10 @@ pub use verify::VerifyArgs;
     propagate_version = true,
     max_term_width = 100,
     after_help = "\
-Start with the ruleset in force; weir only reads it:
-  iptables-save | weir check -
-  weir compile --live --to nft -o office-nft
-  weir verify --live office-nft
+Start with the ruleset in force; only load.sh changes it:
+  sudo iptables-save | weir check -
+  sudo weir compile --live --to nft -o office-nft
+  sudo weir verify --live office-nft
   sudo sh office-nft/load.sh        # sh office-nft/unload.sh restores the previous ruleset
 
 Exit status: 0 success, 1 findings or differences, 2 error."

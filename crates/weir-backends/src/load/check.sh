@@ -120,6 +120,24 @@ refuse_other_variant() {
     done
 }
 
+# weir apply would not know what this script replaces, and its rollback would undo it.
+refuse_generation() {
+    current=${WEIR_STATE:-/var/lib/weir}/generations/net-$namespace/current.json
+    [ -r "$current" ] || return 0
+    boot=$(cat /proc/sys/kernel/random/boot_id)
+    grep -q "\"boot_id\": \"$boot\"" "$current" || return 0
+    generation=$(number_in "$current" generation)
+    baseline=$(number_in "$current" baseline)
+    [ -n "$generation" ] && [ "$generation" != "$baseline" ] || return 0
+    die "generation $generation of weir apply is in force: start with weir rollback $baseline," \
+        "or put this artefact in force by weir apply --artefact"
+}
+
+# The number that a line of a JSON file gives to a member.
+number_in() {
+    sed -n "s/^ *\"$2\": \([0-9][0-9]*\),\{0,1\}\$/\1/p" "$1" | head -n 1
+}
+
 # Whether text of iptables-save does anything to a packet.
 has_rules() {
     grep -q -e '^\(\[[0-9:]*\] \)\{0,1\}-A ' -e '^:[A-Z]* DROP '
@@ -251,6 +269,7 @@ try_load() {
 report() {
     need unshare util-linux
     need mktemp coreutils
+    refuse_generation
     refuse_other_variant
     if [ -n "$sets" ]; then
         refuse_other_sets

@@ -243,6 +243,7 @@ forget_what_is_not_in_force
 make_state
 refuse_what_was_replaced "$(top_entry)"
 refuse_to_leave_a_family_without_rules
+refuse_generation
 refuse_other_variant
 choose_kind
 save

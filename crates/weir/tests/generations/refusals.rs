@@ -152,6 +152,12 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("of iptables-nft has 41 rules in force"), "{said}");
     assert!(said.contains("nft delete table ip filter"), "{said}");
+    assert!(said.contains("iptables-legacy-restore -c"), "{said}");
+    // With rules in the legacy table, iptables-restore would replace them.
+    host.load_legacy(&rules);
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
+    assert!(said.contains("so has table filter of iptables-legacy"), "{said}");
+    assert!(!said.contains("legacy-restore"), "{said}");
     host.tool(&["nft", "delete", "table", "ip", "filter"], "");
     host.load_legacy(&rules.replace(
         "COMMIT",
@@ -172,6 +178,39 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     assert!(loaded.expect("it runs").success());
     let said = script.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("run unload.sh of its folder first"), "{said}");
+}
+
+#[test]
+fn load_sh_refuses_while_a_generation_is_in_force_and_status_names_changes_by_others() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("load-after-apply");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    let load = |options: &[&str]| {
+        let mut command = host.command("sh");
+        let output = command.arg(format!("{folder}/load.sh")).args(options).output();
+        let output = output.expect("sh runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    host.run_weir(&["apply", "--artefact", &folder]);
+    let before = host.saved_rulesets();
+    for options in [&["--check"][..], &[]] {
+        let (is_loaded, message) = load(options);
+        assert!(!is_loaded && message.contains("weir rollback 0"), "{options:?}: {message}");
+    }
+    assert_eq!(host.saved_rulesets(), before);
+    assert!(!host.run_weir(&["history"]).contains("changed since"));
+    host.tool(&["iptables-legacy", "-I", "INPUT", "1", "-p", "udp", "-j", "ACCEPT"], "");
+    for command in ["history", "status"] {
+        let text = host.run_weir(&[command]);
+        assert!(text.contains("generation 1 in force: tree"), "{text}");
+        assert!(text.contains("changed since by another program"), "{text}");
+    }
+    host.tool(&["iptables-legacy", "-D", "INPUT", "1"], "");
+    host.run_weir(&["rollback", "0"]);
+    let (is_loaded, message) = load(&[]);
+    assert!(is_loaded, "{message}");
 }
 
 #[test]
