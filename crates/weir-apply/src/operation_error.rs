@@ -74,8 +74,12 @@ pub enum ApplyOperationError {
         seconds_left: u64,
     },
     /// No generation waits for its confirmation.
-    #[error("no generation waits for its confirmation")]
-    NothingToConfirm,
+    #[error("no generation waits for its confirmation{}",
+        .newest.as_ref().map(|newest| format!(": {newest}")).unwrap_or_default())]
+    NothingToConfirm {
+        /// What became of the newest generation, if it was rolled back.
+        newest: Option<String>,
+    },
     /// The session does not prove that the host can still be reached.
     #[error("{reason}; generation {generation} is not confirmed, {seconds_left} s left")]
     NotReachable {

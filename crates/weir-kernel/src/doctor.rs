@@ -62,6 +62,9 @@ fn passed_probe(name: &str, detail: String, lacking: &str) -> DoctorProbeResult 
 }
 
 fn failed_probe(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbeResult {
+    // Without permission a probe says nothing of what it probes.
+    let is_refused = ["ermission denied", "not permitted"].iter().any(|text| detail.contains(text));
+    let cure = if is_refused { "run weir doctor as root" } else { cure };
     let (lacking, cure) = (lacking.to_owned(), cure.to_owned());
     DoctorProbeResult { name: name.to_owned(), ok: false, detail, lacking, cure }
 }
@@ -379,6 +382,9 @@ mod tests {
         );
         assert!(!probe.ok);
         assert_eq!((probe.detail.as_str(), probe.cure.as_str()), ("not found", "apt install x"));
+        let refused: Result<String, _> = Err("bpf: Operation not permitted (os error 1)");
+        let probe = probe_from_result("x", refused, "nothing", "Linux 6.4");
+        assert_eq!(probe.cure, "run weir doctor as root");
         assert!(
             probe_from_result(
                 "sh",

@@ -127,3 +127,26 @@ fn a_map_key_with_two_verdicts_is_refused() {
         assert!(errors[0].message.contains("another verdict"), "{errors:?}");
     }
 }
+
+/// nft 1.0.6 joins two declarations of a map, and takes the last of two lists of elements.
+#[test]
+fn a_map_that_is_declared_twice_or_has_two_lists_of_elements_is_refused() {
+    let map =
+        |elements: &str| format!("\tmap m {{\n\t\ttype ipv4_addr : verdict\n{elements}\t}}\n");
+    let table = |maps: &str| {
+        format!(
+            "table ip weir_filter {{\n{maps}\tchain FORWARD {{\n\t\ttype filter hook forward \
+             priority filter; policy accept;\n\t\tip saddr vmap @m\n\t}}\n}}\n"
+        )
+    };
+    let (one, other) =
+        ("\t\telements = { 10.0.0.1 : drop }\n", "\t\telements = { 10.0.0.2 : drop }\n");
+    assert!(weir_syntax::nft::parse(&table(&map(one))).is_ok());
+    let joined = map(one) + &map(other);
+    for (maps, message) in
+        [(joined, "two maps of weir_filter"), (map(&format!("{one}{other}")), "elements only once")]
+    {
+        let errors = weir_syntax::nft::parse(&table(&maps)).expect_err("a wrong reading");
+        assert!(errors.iter().any(|error| error.message.contains(message)), "{errors:?}");
+    }
+}

@@ -36,7 +36,10 @@ impl LockedGenerations {
         &mut self,
         proof: ReachabilityProof,
     ) -> Result<(u32, Option<SocketAddr>), ApplyOperationError> {
-        let pending = self.store.read_journal()?.ok_or(ApplyOperationError::NothingToConfirm)?;
+        let Some(pending) = self.store.read_journal()? else {
+            let newest = self.describe_rolled_back_generation()?;
+            return Err(ApplyOperationError::NothingToConfirm { newest });
+        };
         let peer = match proof {
             ReachabilityProof::Console => None,
             ReachabilityProof::SessionConnection => Some(find_new_session_connection(&pending)?),
@@ -45,6 +48,14 @@ impl LockedGenerations {
         self.record_boot_generation(pending.to)?;
         self.store.remove_journal()?;
         Ok((pending.to, peer))
+    }
+
+    /// What became of the newest generation, if it was rolled back.
+    fn describe_rolled_back_generation(&self) -> Result<Option<String>, ApplyOperationError> {
+        let Some(newest) = self.store.list_generations()?.last().copied() else { return Ok(None) };
+        let record = self.store.read_generation(newest)?;
+        let is_rolled_back = matches!(record.outcome, GenerationOutcome::RolledBack { .. });
+        Ok(is_rolled_back.then(|| format!("generation {newest} was {}", record.describe_outcome())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables, chains and maps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weir_model::nft::{
     BaseChain, Chain, ChainKind, ElementKeyPart, LoadExpression, MapKeyExpression, Ruleset,
@@ -114,7 +114,8 @@ impl<'t> NftReader<'t> {
     fn check_chain_and_map_names(&mut self, table: &Table) {
         let span = self.cursor.next_span();
         let chains: Vec<&str> = table.chains.iter().map(|c| c.name.as_str()).collect();
-        let known: std::collections::HashSet<&str> = chains.iter().copied().collect();
+        let known: HashSet<&str> = chains.iter().copied().collect();
+        let maps: HashSet<&str> = table.maps.iter().map(|m| m.name.as_str()).collect();
         let mut missing = Vec::new();
         for e in table.maps.iter().flat_map(|m| &m.elements) {
             missing.extend(e.verdict.jump_target().filter(|c| !known.contains(c)));
@@ -124,9 +125,7 @@ impl<'t> NftReader<'t> {
                 Statement::Verdict(v) => {
                     missing.extend(v.jump_target().filter(|c| !known.contains(c)));
                 }
-                Statement::Vmap { map, .. } if !table.maps.iter().any(|m| m.name == *map) => {
-                    missing.push(map);
-                }
+                Statement::Vmap { map, .. } if !maps.contains(map.as_str()) => missing.push(map),
                 _ => {}
             }
         }
@@ -135,9 +134,14 @@ impl<'t> NftReader<'t> {
             Diagnostic::new(format!("{name} has no {what}, which it uses"), span)
                 .with_help("give the whole table")
         }));
-        if known.len() != chains.len() {
-            let twice = Diagnostic::new(format!("two chains of {name} have the same name"), span);
-            self.errors.push(twice.with_help("join them"));
+        // nft joins what it is given twice.
+        for (what, names, count) in
+            [("chains", &known, chains.len()), ("maps", &maps, table.maps.len())]
+        {
+            if names.len() != count {
+                let message = format!("two {what} of {name} have the same name");
+                self.errors.push(Diagnostic::new(message, span).with_help("join them"));
+            }
         }
     }
 
@@ -174,8 +178,15 @@ impl<'t> NftReader<'t> {
         let mut map =
             VerdictMap { name, key: Vec::new(), has_intervals: false, elements: Vec::new() };
         let span = self.cursor.next_span();
+        let mut read_properties = HashSet::new();
         loop {
             self.cursor.skip_line_ends_and_semicolons();
+            if let NftToken::Word(word) = self.cursor.peek()
+                && !read_properties.insert(word)
+            {
+                self.cursor.next();
+                return self.cursor.refuse_last_token(format!("a map has {word} only once"));
+            }
             match self.cursor.next() {
                 NftToken::CloseBrace => break,
                 NftToken::Word("type") => map.key = self.parse_key_types(table.family)?,

@@ -255,6 +255,15 @@ fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) 
             format_rule_count(manifest.share.hook_entered_rules)
         ));
     }
+    if manifest.form == CompiledForm::Nft
+        && manifest.share.hook_entered_rules > 0
+        && manifest.compiled.is_empty()
+    {
+        out.push_str(
+            "weir: warning: the nft form has no lookup: nft evaluates its rules one after another, \
+             and may be slower than iptables\n",
+        );
+    }
     out.push_str(&render_assumed_policy_warning(&loaded.firewall));
     let sets = &loaded.firewall.sets;
     let mut missing: Vec<&str> = Vec::new();

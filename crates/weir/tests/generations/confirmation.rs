@@ -52,6 +52,7 @@ fn without_a_confirmation_the_old_ruleset_is_restored_at_the_deadline() {
     assert!(history.contains("it was not confirmed within 5 s"), "{history}");
     let said = host.run_refused_weir(&["confirm", "--console"]);
     assert!(said.contains("no generation waits for its confirmation"), "{said}");
+    assert!(said.contains("generation 1 was rolled back"), "{said}");
 }
 
 #[test]
