@@ -4,6 +4,7 @@
 use weir_model::rule_match::OpaqueExtension;
 use weir_model::target::NatTarget;
 use weir_model::{Addr, Chain, Firewall, Hook, OriginalRuleIndex, Policy, Rule, TableName, Target};
+use weir_semantics::trace::{TraceStep, trace_journey};
 use weir_semantics::{
     AlwaysFalseOracle, Interpreter, JourneyKind, NatQuestion, Oracle, OracleQuestion,
     OutcomeDifference, PerRuleAnswerOracle, QuestionSubject, RuleAnswersTrueOracle, SeededOracle,
@@ -242,4 +243,24 @@ fn a_jump_to_a_missing_chain_panics() {
     base.rules.push(Rule::unconditional(Target::Jump("nowhere".into())));
     *chains(&mut f) = vec![base];
     let _ = Interpreter::new(&f);
+}
+
+#[test]
+fn a_policy_after_goto_is_that_of_the_built_in_chain() {
+    let firewall = firewall(
+        "*filter\n:FORWARD DROP [0:0]\n:list - [0:0]\n-A FORWARD -p tcp -g list\n\
+         -A list -s 192.0.2.1/32 -j ACCEPT\nCOMMIT\n",
+    );
+    let interpreter = Interpreter::new(&firewall);
+    let packet = packet("ip saddr 198.51.100.7 ip daddr 203.0.113.9 tcp dport 80");
+    let trace = trace_journey(&interpreter, &packet, JourneyKind::Forward, &mut SeededOracle(1));
+    let policies: Vec<&str> = trace
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            TraceStep::LeaveTable { chain, policy: true, .. } => Some(&***chain),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(policies, ["FORWARD"]);
 }

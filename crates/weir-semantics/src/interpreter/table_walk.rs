@@ -183,6 +183,8 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         };
         let counted = CountedObject::Policy { table: table.name, chain: &chain.name };
         self.count_hit(counted, &[]);
+        // The walk may have ended in a chain that was entered by goto.
+        self.observer.on_chain_entered_or_resumed(&chain.name, 0);
         self.observer.on_table_left(verdict, true);
         Some(verdict)
     }
