@@ -509,3 +509,17 @@ fn a_rule_with_a_large_set_differs_on_a_packet_within_few_steps() {
     let unchanged = compared(&with_set(rule), &with_set(&format!("{rule}\n{rule}")), &by_text());
     assert!(unchanged.is_equal(), "{unchanged:?}");
 }
+
+#[test]
+fn empty_chains_are_equal_if_their_policies_are() {
+    let with = |policy: &str, rules: &str| {
+        v4(&format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD {policy} [0:0]\n{rules}COMMIT\n"))
+    };
+    let input = "-A INPUT -p tcp -j DROP\n";
+    let options = CompareOptions { scope: CompareScope::OneHook(Hook::Forward), ..by_text() };
+    let compare = |a: &Firewall, b: &Firewall| compared(a, b, &options).is_equal();
+    assert!(compare(&with("DROP", ""), &with("DROP", input)));
+    assert!(!compare(&with("DROP", ""), &with("ACCEPT", "")));
+    assert!(!compare(&with("DROP", ""), &with("DROP", "-A FORWARD -j ACCEPT\n")));
+    assert!(!compare(&with("ACCEPT", "-A FORWARD -j DROP\n"), &with("ACCEPT", "")));
+}

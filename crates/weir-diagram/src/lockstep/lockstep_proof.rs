@@ -58,6 +58,7 @@ impl<'f> ComparedPair<'f> {
         list_journey_stages(self.path, sides).into_iter().all(|(stage, _)| {
             match sides.each_ref().map(|side| side.traversed_table(stage)) {
                 [None, None] => true,
+                [Some(a), Some(b)] if have_only_same_policy([a, b], stage.hook) => true,
                 [Some(a), Some(b)] => {
                     if results.tried_tables.insert(stage.table) {
                         let hooks = self.find_equal_hooks([a, b], statistics);
@@ -125,6 +126,16 @@ impl<'f> ComparedPair<'f> {
         let is_equal = |hook: &Hook| is_equal_at_hook(&proof, *hook);
         tables[0].name.hooks().iter().copied().filter(is_equal).collect()
     }
+}
+
+/// Whether the built-in chains of a hook have no rules and the same policy.
+fn have_only_same_policy(tables: [&Table; 2], hook: Hook) -> bool {
+    let policy = |table: &Table| {
+        let chain = table.chain(hook.chain_name()).filter(|chain| chain.rules.is_empty())?;
+        chain.policy
+    };
+    let [before, after] = tables.map(policy);
+    before.is_some() && before == after
 }
 
 /// Whether the built-in chains of a hook are proven to be the same, or neither table has one.
