@@ -16,6 +16,7 @@ mod counter_text_writer;
 mod counters_by_location;
 mod counts_during_change;
 mod original_rules;
+mod table_counter_places;
 mod unchanged_legacy_tables;
 
 use std::collections::HashMap;

@@ -27,9 +27,9 @@ use crate::ApplyError;
 
 /// Puts a table in place of the present one of its name, with the counters of the model.
 ///
-/// The caller holds the [xtables lock](weir_kernel::xtables::XtablesLock). Packets traverse the present
-/// table or the new one. Counters that the model has are added after the replacement, so what the
-/// new table counts meanwhile is kept.
+/// The caller holds the [xtables lock](weir_kernel::xtables::XtablesLock). Packets traverse the
+/// present table or the new one. Counters that the model has are added after the replacement, so
+/// what the new table counts meanwhile is kept.
 ///
 /// Returns the counts of the replaced entries, in their order.
 ///

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
-use weir_model::{CounterLocation, Counters, Family, TableName, iptables_tool_name};
+use weir_model::{CounterLocation, Counters, Family, TableName};
 
 use super::counters_by_location::{CountersByLocation, sum_counters};
 use super::original_rules::OriginalRules;
+use super::table_counter_places::{CountedEntry, list_counted_entries};
 use crate::xtables::KernelTable;
 use crate::{ApplyError, ApplyOperationError};
 
@@ -18,26 +19,12 @@ pub(crate) fn map_replaced_counts_by_location(
     table: &KernelTable,
     counts: &[PacketByteCount],
 ) -> CountersByLocation {
-    let (tool, name) = (iptables_tool_name(table.family()), table.name().as_str());
-    let count = |entry: u32| {
-        let found = counts.get(entry as usize).copied().unwrap_or_default();
+    let count = |entry: CountedEntry| {
+        let found = counts.get(entry.number as usize).copied().unwrap_or_default();
         Counters { packets: found.packets, bytes: found.bytes }
     };
-    let mut located = CountersByLocation::new();
-    for chain in table.chains() {
-        let of = || (tool.to_owned(), name.to_owned(), table.chain_name(chain).to_owned());
-        for (rule, number) in chain.rules.clone().zip(1..) {
-            let (tool, table_name, chain) = of();
-            let location = CounterLocation::Rule { tool, table: table_name, chain, number };
-            located.insert(location, count(table.rule_entry_number(rule)));
-        }
-        if chain.hook.is_some() {
-            let (tool, table_name, chain_name) = of();
-            let location = CounterLocation::Policy { tool, table: table_name, chain: chain_name };
-            located.insert(location, count(chain.last_entry_number()));
-        }
-    }
-    located
+    let entries = list_counted_entries(table).into_iter();
+    entries.map(|(location, entry)| (location, count(entry))).collect()
 }
 
 /// Adds to the new ruleset what the old one counted after its counters were read.

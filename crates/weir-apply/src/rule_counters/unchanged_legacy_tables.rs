@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 
 use weir_kernel::xtables::XtablesSocket;
-use weir_model::{CounterLocation, Counters, iptables_tool_name};
+use weir_model::{CounterLocation, Counters};
 
 use super::counters_by_location::{CountersByLocation, sum_counters};
 use super::original_rules::{OriginalRuleCounters, OriginalRules};
+use super::table_counter_places::{CountedEntry, list_counted_entries};
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, decode_table_text, find_text_difference, is_legacy_table_in_use,
 };
@@ -60,7 +61,13 @@ impl UnchangedLegacyTables {
                 return Ok(None);
             }
         }
-        let entries = index_entries(&tables);
+        let mut entries = HashMap::new();
+        for (index, table) in tables.iter().enumerate() {
+            let counted = list_counted_entries(table).into_iter();
+            entries.extend(counted.map(|(location, CountedEntry { offset, .. })| {
+                (location, TableEntry { table: index, offset })
+            }));
+        }
         let places = |rule: &OriginalRuleCounters| {
             let mut places = RuleCounterPlaces::default();
             for location in &rule.locations {
@@ -118,28 +125,4 @@ fn read_tables<'t>(
         read.push(KernelTable::read(&socket, table.table)?);
     }
     Ok(Some(read))
-}
-
-/// The entries of rules and policies by their places.
-fn index_entries(tables: &[KernelTable]) -> HashMap<CounterLocation, TableEntry> {
-    let mut entries = HashMap::new();
-    for (index, table) in tables.iter().enumerate() {
-        let (tool, name) = (iptables_tool_name(table.family()), table.name().as_str());
-        for chain in table.chains() {
-            let of = || (tool.to_owned(), name.to_owned(), table.chain_name(chain).to_owned());
-            for (rule, number) in chain.rules.clone().zip(1..) {
-                let (tool, name, chain) = of();
-                let location = CounterLocation::Rule { tool, table: name, chain, number };
-                let offset = table.rule_offset(rule);
-                entries.insert(location, TableEntry { table: index, offset });
-            }
-            if chain.hook.is_some() {
-                let (tool, name, chain_name) = of();
-                let location = CounterLocation::Policy { tool, table: name, chain: chain_name };
-                let offset = chain.last_entry_offset();
-                entries.insert(location, TableEntry { table: index, offset });
-            }
-        }
-    }
-    entries
 }
