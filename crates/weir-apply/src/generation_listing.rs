@@ -61,9 +61,14 @@ pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperatio
     for generation in store.list_generations()? {
         listing.generations.push(store.read_generation(generation)?);
     }
-    listing.is_changed_by_others =
+    let journal = store.read_journal()?;
+    let is_changed =
         listing.in_force.and_then(|generation| is_changed_by_others(&store, generation));
-    let Some(journal) = store.read_journal()? else { return Ok(listing) };
+    // A change that passed meanwhile is not one by others.
+    if store.read_current()?.generation == listing.in_force && store.read_journal()? == journal {
+        listing.is_changed_by_others = is_changed;
+    }
+    let Some(journal) = journal else { return Ok(listing) };
     match (journal.stage, journal.seconds_left()) {
         (JournalStage::InForce, Some(seconds_left)) => {
             let (generation, previous) = (journal.to, journal.from);

@@ -214,7 +214,15 @@ impl StepExecution<'_> {
     /// Creates the set of a text with its elements.
     fn create_set(&self, text: &str) -> Result<(), ApplyOperationError> {
         let SetLoadMethod::Native(sets) = choose_set_load_method(text) else {
-            return run_changing_tool(&["ipset", "restore"], text, self.lock);
+            let result = run_changing_tool(&["ipset", "restore"], text, self.lock);
+            // A partly filled set must not remain, but one that another program created stays.
+            let is_partial = |error: &ApplyOperationError| !error.to_string().contains("exists");
+            let name =
+                text.lines().find_map(|line| line.strip_prefix("create ")?.split(' ').next());
+            if let (true, Some(name)) = (result.as_ref().is_err_and(is_partial), name) {
+                let _ = self.destroy_set(name);
+            }
+            return result;
         };
         let mut socket = IpsetSocket::open().map_err(ApplyError::from)?;
         Ok(load_sets(&mut socket, &sets)?)
@@ -234,8 +242,6 @@ impl StepExecution<'_> {
         let mut failed = Vec::new();
         for (set, text) in missing {
             if let Err(error) = self.create_set(text) {
-                // A partly filled set must not remain.
-                let _ = self.destroy_set(set);
                 failed.push((set.clone(), error));
             }
         }

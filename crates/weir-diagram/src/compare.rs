@@ -16,7 +16,7 @@ use crate::comparison_types::{
     CompareError, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
     DiagramSizeAndSteps, FamilyPathComparison,
 };
-use crate::difference_slice::changed_rule_witness::{ChangedRuleOnPath, TRIED_RULES_MAX};
+use crate::difference_slice::changed_rule_witness::ChangedRuleOnPath;
 use crate::difference_slice::slice_to_difference;
 use crate::ipv4_fragment_drops::have_same_leading_drops;
 use crate::lockstep::lockstep_proof::LockstepResults;
@@ -33,6 +33,9 @@ const RANKING_STEPS_DIVISOR: u64 = 8;
 /// The part of the steps that a difference may take to be described if one packet of it is known:
 /// of the usual budget, some seconds.
 const DESCRIPTION_STEPS_DIVISOR: u64 = 4;
+
+/// Changed rules on a path up to which a change is taken for an edit.
+const EDITED_RULES_MAX: usize = 32;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -276,7 +279,8 @@ fn compare_pair_trying_orders<'f, 'o>(
     let steps = [plan.typical_steps_for_ruleset_size, ranked_steps];
     // The edit of a few rules mostly changes something: a packet that shows it is cheaper than
     // proofs that fail. Where a pass changed many, the proofs mostly succeed.
-    let is_edit = changed_rules.len() <= TRIED_RULES_MAX;
+    let changed_on_path = changed_rules.iter().filter(|changed| changed.path == pair.path);
+    let is_edit = changed_on_path.count() <= EDITED_RULES_MAX;
     let mut differing =
         is_edit.then(|| pair.find_differing_packet(changed_rules, &mut statistics)).flatten();
     if differing.is_none()

@@ -62,11 +62,15 @@ fn passed_probe(name: &str, detail: String, lacking: &str) -> DoctorProbeResult 
 }
 
 fn failed_probe(name: &str, detail: String, lacking: &str, cure: &str) -> DoctorProbeResult {
-    // Without permission a probe says nothing of what it probes.
-    let is_refused = ["ermission denied", "not permitted"].iter().any(|text| detail.contains(text));
-    let cure = if is_refused { "run weir doctor as root" } else { cure };
-    let (lacking, cure) = (lacking.to_owned(), cure.to_owned());
+    let is_root = rustix::process::geteuid().is_root();
+    let (lacking, cure) = (lacking.to_owned(), cure_of_failure(&detail, cure, is_root).to_owned());
     DoctorProbeResult { name: name.to_owned(), ok: false, detail, lacking, cure }
+}
+
+/// Without permission a probe says nothing of what it probes.
+fn cure_of_failure<'c>(detail: &str, cure: &'c str, is_root: bool) -> &'c str {
+    let is_refused = ["ermission denied", "not permitted"].iter().any(|text| detail.contains(text));
+    if is_refused && !is_root { "run weir doctor as root" } else { cure }
 }
 
 fn probe_from_result<E: ToString>(
@@ -382,9 +386,8 @@ mod tests {
         );
         assert!(!probe.ok);
         assert_eq!((probe.detail.as_str(), probe.cure.as_str()), ("not found", "apt install x"));
-        let refused: Result<String, _> = Err("bpf: Operation not permitted (os error 1)");
-        let probe = probe_from_result("x", refused, "nothing", "Linux 6.4");
-        assert_eq!(probe.cure, "run weir doctor as root");
+        let cure = |is_root| cure_of_failure("bpf: Operation not permitted", "Linux 6.4", is_root);
+        assert_eq!([true, false].map(cure), ["Linux 6.4", "run weir doctor as root"]);
         assert!(
             probe_from_result(
                 "sh",

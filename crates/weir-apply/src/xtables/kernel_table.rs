@@ -248,7 +248,10 @@ impl KernelTable {
     /// Whether another reading has the same entries, whatever they counted.
     pub(crate) fn has_equal_entries_but_for_counters(&self, other: &KernelTable) -> bool {
         let (ours, theirs) = (self.entries(), other.entries());
-        if self.family != other.family || ours.len() != theirs.len() {
+        if self.family != other.family
+            || self.snapshot.hooks != other.snapshot.hooks
+            || ours.len() != theirs.len()
+        {
             return false;
         }
         let layout = EntryOffsets::of(self.family);

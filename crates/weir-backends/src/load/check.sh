@@ -122,15 +122,19 @@ refuse_other_variant() {
 
 # weir apply would not know what this script replaces, and its rollback would undo it.
 refuse_generation() {
-    current=${WEIR_STATE:-/var/lib/weir}/generations/net-$namespace/current.json
-    [ -r "$current" ] || return 0
+    # The names of StateStore::find: the first process is in the network namespace of the host.
+    folder=net-$namespace
+    [ "$(readlink /proc/1/ns/net)" != "net:[$namespace]" ] || folder=host
     boot=$(cat /proc/sys/kernel/random/boot_id)
-    grep -q "\"boot_id\": \"$boot\"" "$current" || return 0
-    generation=$(number_in "$current" generation)
-    baseline=$(number_in "$current" baseline)
-    [ -n "$generation" ] && [ "$generation" != "$baseline" ] || return 0
-    die "generation $generation of weir apply is in force: start with weir rollback $baseline," \
-        "or put this artefact in force by weir apply --artefact"
+    for generation_state in $generation_states; do
+        current=$generation_state/generations/$folder/current.json
+        [ -r "$current" ] && grep -q "\"boot_id\": \"$boot\"" "$current" || continue
+        generation=$(number_in "$current" generation)
+        baseline=$(number_in "$current" baseline)
+        [ -n "$generation" ] && [ "$generation" != "$baseline" ] || continue
+        die "generation $generation of weir apply is in force: start with weir rollback $baseline," \
+            "or put this artefact in force by weir apply --artefact"
+    done
 }
 
 # The number that a line of a JSON file gives to a member.

@@ -21,6 +21,9 @@ if [ -e /proc/self/fd ]; then
     [ -e /proc/self/fd/2 ] || exec 2>/dev/null
 fi
 
+# Where weir apply keeps generations: its own folder, and the one that both are told of.
+generation_states="/var/lib/weir ${WEIR_STATE:-}"
+
 : "${IPTABLES_RESTORE:=iptables-legacy-restore}" "${IPTABLES_SAVE:=iptables-legacy-save}"
 : "${IP6TABLES_RESTORE:=ip6tables-legacy-restore}" "${IP6TABLES_SAVE:=ip6tables-legacy-save}"
 : "${IPSET:=ipset}" "${NFT:=nft}" "${WEIR_STATE:=/run/weir}"

@@ -28,7 +28,7 @@ pub(crate) struct ChangedRuleOnPath<'f> {
 }
 
 /// Changed rules that are tried, and packets of each.
-pub(crate) const TRIED_RULES_MAX: usize = 32;
+const TRIED_RULES_MAX: usize = 32;
 const PACKETS_PER_RULE: usize = 16;
 const STEPS_MAX: u64 = 200_000;
 /// Elements of a set that are tried.

@@ -214,6 +214,30 @@ fn load_sh_refuses_while_a_generation_is_in_force_and_status_names_changes_by_ot
 }
 
 #[test]
+fn load_sh_finds_generations_in_the_usual_folders_and_of_the_host() {
+    if skip_without_root() {
+        return;
+    }
+    // With its own process namespace, the first process is in this network namespace.
+    for options in [&["--mount"][..], &["--mount", "--pid", "--fork", "--mount-proc"]] {
+        let host = FilteringHost::new("usual-folders");
+        let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+        let script = "mount -t tmpfs none /var/lib && mount -t tmpfs none /run && \
+                      sh \"$2/load.sh\" --check && \"$1\" apply --artefact \"$2\" && \
+                      ls /var/lib/weir/generations && sh \"$2/load.sh\"";
+        let mut command = host.command("unshare");
+        command.env_remove("WEIR_STATE").args(options);
+        let output = command.args(["sh", "-c", script, "sh", WEIR, &folder]).output();
+        let output = output.expect("unshare runs");
+        let [out, err] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap());
+        assert!(out.contains("generation 1 is in force"), "{options:?}: {out}{err}");
+        assert_eq!(out.contains("host\n"), options.len() > 1, "{options:?}: {out}");
+        assert!(err.contains("start with weir rollback 0"), "{options:?}: {out}{err}");
+        assert!(!output.status.success(), "{options:?}");
+    }
+}
+
+#[test]
 fn the_state_of_a_namespace_that_is_gone_is_set_aside() {
     if skip_without_root() {
         return;
