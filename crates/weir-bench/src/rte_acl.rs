@@ -112,8 +112,8 @@ struct RteAclPacket {
 
 /// Packets, as the library is given them: by their addresses.
 struct RteAclBatch {
-    /// Not read here: what `addresses` refers to.
-    _packets: Box<[RteAclPacket]>,
+    /// Not read here: what `addresses` refers to. It is not changed nor moved to other memory.
+    _packets: Vec<RteAclPacket>,
     addresses: Vec<*const u8>,
 }
 
@@ -126,7 +126,7 @@ impl RteAclBatch {
             addresses_be: [key[0].to_be(), key[1].to_be()],
             ports_be: [(key[2] as u16).to_be(), (key[3] as u16).to_be()],
         };
-        let packets: Box<[RteAclPacket]> = keys.keys().map(packet).collect();
+        let packets: Vec<RteAclPacket> = keys.keys().map(packet).collect();
         let addresses = packets.iter().map(|packet| (&raw const *packet).cast()).collect();
         RteAclBatch { _packets: packets, addresses }
     }

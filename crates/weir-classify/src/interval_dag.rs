@@ -80,9 +80,7 @@ pub use self::instruction_dispatch::InstructionSet;
 pub use self::updatable::{IntervalDagReader, IntervalDagSnapshot, UpdatableIntervalDag};
 
 use self::batch_walk::MatchSink;
-use self::block_writer::{
-    BlockGroups, GroupStructure, count_bucket_blocks, write_classifier_block,
-};
+use self::block_writer::{BlockGroups, count_bucket_blocks, write_classifier_block};
 use self::bucket_rows::RowLayout;
 use self::build_meter::BuildMeter;
 use self::cache_line::LANES;
@@ -92,7 +90,7 @@ use self::group_builder::GroupBuilder;
 pub use self::group_builder::SearchMemoryBudget;
 use self::instruction_dispatch::walk_keys_with_instructions;
 use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
-use self::structure_choice::{GroupChoice, GroupChooser, TRIAL_FILTERS_MAX};
+use self::structure_choice::{GroupChoice, GroupChooser};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::FilterSet;
@@ -145,14 +143,10 @@ impl IntervalDagClassifier {
             meter: BuildMeter::new(limits),
             is_parallel: true,
         };
-        let groups = if filters.filter_count() <= TRIAL_FILTERS_MAX {
-            let chooser = GroupChooser::new(&builder);
-            let choice = chooser.choose_groups()?;
-            let first_match = chooser.choose_first_match_groups(filters, &choice)?;
-            BlockGroups { all_matches: choice.groups, first_match }
-        } else {
-            BlockGroups { all_matches: build_groups_in_parallel(&builder)?, first_match: vec![] }
-        };
+        let chooser = GroupChooser::new(&builder);
+        let choice = chooser.choose_groups()?;
+        let first_match = chooser.choose_first_match_groups(filters, &choice);
+        let groups = BlockGroups { all_matches: choice.groups, first_match };
         let block = assemble_block(filters, &columns, &groups, 0, limits)?;
         Ok(IntervalDagClassifier::new(block))
     }
@@ -219,21 +213,6 @@ fn check_rule_numbers(filters: &FilterSet) -> Result<(), ClassifierBuildError> {
     }
     let reason = format!("its number is above {RULE_NUMBER_MAX}");
     Err(ClassifierBuildError::UnsupportedRule { engine: "dag", rule: last, reason })
-}
-
-/// The groups of a large set, each in a thread.
-fn build_groups_in_parallel(
-    builder: &GroupBuilder<'_>,
-) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-    let lists = FilterPartition::by_two_words(builder.columns).divide_into_groups(builder.columns);
-    let groups = std::thread::scope(|scope| {
-        let lists = lists.iter().filter(|list| !list.is_empty());
-        let builders: Vec<_> =
-            lists.map(|list| scope.spawn(|| builder.build_group(list))).collect();
-        let groups = builders.into_iter().map(|b| b.join().expect("construction panicked"));
-        groups.collect::<Result<Vec<_>, _>>()
-    })?;
-    Ok(groups.into_iter().flatten().collect())
 }
 
 fn bucket_block_bytes_of_schema(filters: &FilterSet) -> usize {

@@ -14,26 +14,37 @@ const BIT_VECTORS_ALONE: SearchMemoryBudget =
 
 /// Filters that overlap widely, with keys at the ends of their intervals.
 fn random_case(seed: u64, rule_count: u32, with_bits: bool) -> (FilterSet, KeyTable) {
+    let counts = WordCounts { wide: 2, narrow: 2, bits: usize::from(with_bits) };
+    random_case_with_words(seed, rule_count, counts)
+}
+
+/// How many words a key has: with 32 bits, with at most 16, and with bits that masks test.
+#[derive(Clone, Copy, Debug)]
+struct WordCounts {
+    wide: usize,
+    narrow: usize,
+    bits: usize,
+}
+
+fn random_case_with_words(seed: u64, rule_count: u32, counts: WordCounts) -> (FilterSet, KeyTable) {
     let mut rng = Rng::new(seed);
-    let mut words = vec![
-        KeyWord::interval("saddr", 32),
-        KeyWord::interval("daddr", 32),
-        KeyWord::interval("dport", 16),
-        KeyWord::interval("proto", 8),
-    ];
-    if with_bits {
-        words.push(KeyWord::bits("state"));
-    }
-    let schema = KeySchema::new(words);
+    let wide = (0..counts.wide).map(|n| KeyWord::interval(&format!("wide{n}"), 32));
+    let narrow =
+        (0..counts.narrow).map(|n| KeyWord::interval(&format!("narrow{n}"), [16, 8][n % 2]));
+    let bits = (0..counts.bits).map(|n| KeyWord::bits(&format!("bits{n}")));
+    let schema = KeySchema::new(wide.chain(narrow).chain(bits).collect());
     let mut filters = FilterSet::new(schema.clone());
     for rule in 0..rule_count {
-        let tests = schema.words().iter().map(|word| match (word.name.as_str(), rng.below(3)) {
-            ("state", _) => {
+        let is_bits = |word: &KeyWord| word.name.starts_with("bits");
+        // More words are tested less often: keys match some filters.
+        let kinds = 2 + schema.words().len() / 4;
+        let tests = schema.words().iter().map(|word| match (is_bits(word), rng.below(kinds)) {
+            (true, _) => {
                 let mask = rng.below(4) as u32;
                 WordTest::Masked { value: rng.below(4) as u32 & mask, mask }
             }
-            (_, 0) => WordTest::ANY,
-            _ => {
+            (false, kind) if kind + 2 < kinds || kind == 0 => WordTest::ANY,
+            (false, _) => {
                 let max = word.max_value() as usize;
                 let (a, b) = (rng.below(max) as u32, rng.below(max) as u32);
                 WordTest::Within { lo: a.min(b), hi: a.max(b) }
@@ -80,6 +91,30 @@ fn dag_agrees_with_linear_for_all_instruction_sets() {
                 let dag = dag.clone().with_instructions(instructions);
                 let is_equal = answers(&dag, &keys) == expected;
                 assert!(is_equal, "{rule_count} rules, {budget:?}, {instructions:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dag_agrees_with_linear_for_keys_of_any_width() {
+    for wide in [0, 1, 5, 8] {
+        for (narrow, bits) in [(0, 1), (1, 0), (4, 0), (5, 2), (3, 3)] {
+            let counts = WordCounts { wide, narrow, bits };
+            let (filters, keys) = random_case_with_words(wide as u64, 120, counts);
+            let linear = Engine::Linear.build(&filters, &BuildLimits::default()).unwrap();
+            let expected = answers(&*linear, &keys);
+            assert!(expected.1.rule_count() > 0, "{counts:?}: keys match");
+            for budget in [SearchMemoryBudget::default(), BIT_VECTORS_ALONE] {
+                let limits = BuildLimits::default();
+                let dag =
+                    IntervalDagClassifier::build_within_search_budget(&filters, &limits, budget)
+                        .unwrap();
+                for instructions in InstructionSet::available() {
+                    let dag = dag.clone().with_instructions(instructions);
+                    let is_equal = answers(&dag, &keys) == expected;
+                    assert!(is_equal, "{counts:?}, {budget:?}, {instructions:?}");
+                }
             }
         }
     }

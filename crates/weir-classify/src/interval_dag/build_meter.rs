@@ -18,6 +18,15 @@ impl BuildMeter {
         BuildMeter { limits: *limits, steps: AtomicU64::new(0), bytes: AtomicUsize::new(0) }
     }
 
+    /// A meter of its own for what these limits have left.
+    pub(super) fn with_remaining_limits(&self) -> BuildMeter {
+        let BuildLimits { memory_bytes_max, steps_max } = self.limits;
+        BuildMeter::new(&BuildLimits {
+            memory_bytes_max: memory_bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed)),
+            steps_max: steps_max.saturating_sub(self.steps.load(Ordering::Relaxed)),
+        })
+    }
+
     /// Counts steps, and refuses those beyond the limit.
     pub(super) fn take_steps(&self, steps: usize) -> Result<(), ClassifierBuildError> {
         let before = self.steps.fetch_add(steps as u64, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Builds the structure of one group after another.
+//! Builds the structures of groups.
 
 use super::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
 use super::block_writer::GroupStructure;
@@ -35,7 +35,29 @@ pub(super) struct GroupBuilder<'a> {
     pub(super) is_parallel: bool,
 }
 
+/// From how many filters on groups are built in threads of their own.
+const PARALLEL_FILTERS_MIN: usize = 16_384;
+
 impl GroupBuilder<'_> {
+    /// The structures of each group; none for an empty one.
+    pub(super) fn build_groups(
+        &self,
+        lists: &[Vec<u32>],
+    ) -> Result<Vec<Vec<GroupStructure>>, ClassifierBuildError> {
+        let build = |list: &Vec<u32>| match list.is_empty() {
+            true => Ok(vec![]),
+            false => self.build_group(list),
+        };
+        if !self.is_parallel || self.columns.ranks.len() < PARALLEL_FILTERS_MIN {
+            return lists.iter().map(build).collect();
+        }
+        std::thread::scope(|scope| {
+            let builders: Vec<_> =
+                lists.iter().map(|list| scope.spawn(move || build(list))).collect();
+            builders.into_iter().map(|b| b.join().expect("construction panicked")).collect()
+        })
+    }
+
     /// A search, or bit vectors if that exceeds its budget.
     pub(super) fn build_group(
         &self,

@@ -19,25 +19,35 @@ pub enum InstructionSet {
 impl InstructionSet {
     /// Those that this processor has, the slowest first.
     pub fn available() -> Vec<InstructionSet> {
-        let mut available = vec![InstructionSet::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::is_x86_feature_detected as has;
-            if has!("avx2") && has!("popcnt") && has!("bmi1") && has!("bmi2") {
-                available.push(InstructionSet::Avx2);
-                if has!("avx512f") && has!("avx512bw") && has!("avx512vl") {
-                    available.push(InstructionSet::Avx512);
-                }
+        let all = [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512];
+        all.into_iter().filter(|instructions| instructions.is_available()).collect()
+    }
+
+    /// Whether this processor has them.
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_available(self) -> bool {
+        use std::is_x86_feature_detected as has;
+        let has_avx2 = || has!("avx2") && has!("popcnt") && has!("bmi1") && has!("bmi2");
+        match self {
+            InstructionSet::Portable => true,
+            InstructionSet::Avx2 => has_avx2(),
+            InstructionSet::Avx512 => {
+                has_avx2() && has!("avx512f") && has!("avx512bw") && has!("avx512vl")
             }
         }
-        available
+    }
+
+    /// Whether this processor has them.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn is_available(self) -> bool {
+        self == InstructionSet::Portable
     }
 }
 
 /// Walks keys, row after row.
 ///
 /// # Panics
-/// If they are not whole rows.
+/// If they are not whole rows, or the processor lacks the instructions.
 pub(super) fn walk_keys_with_instructions<S: MatchSink>(
     instructions: InstructionSet,
     block: &ClassifierBlock,
@@ -45,10 +55,11 @@ pub(super) fn walk_keys_with_instructions<S: MatchSink>(
     sink: &mut S,
 ) {
     assert!(keys.len().is_multiple_of(block.word_test_methods.len()), "whole keys");
+    assert!(instructions.is_available(), "{instructions:?} on this processor");
     match instructions {
         InstructionSet::Portable => walk_with_lanes::<PortableLanes, S>(block, keys, sink),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `available` offers these only on processors that have them.
+        // SAFETY: the processor has what the function enables, as `is_available` found.
         InstructionSet::Avx2 => unsafe { walk_with_avx2(block, keys, sink) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.

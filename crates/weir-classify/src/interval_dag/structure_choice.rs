@@ -36,7 +36,7 @@ pub(super) struct GroupChoice {
     cost: f64,
 }
 
-/// Builds divisions, on this thread.
+/// Builds divisions, and keeps the best.
 pub(super) struct GroupChooser<'a> {
     builder: &'a GroupBuilder<'a>,
     sample_keys: Vec<Vec<u32>>,
@@ -47,13 +47,14 @@ impl<'a> GroupChooser<'a> {
         GroupChooser { builder, sample_keys: sample_keys(builder.columns) }
     }
 
-    /// The groups for all matches.
+    /// The groups for all matches. Only those of the division by two words may exceed a limit:
+    /// other divisions that do are not considered.
     pub(super) fn choose_groups(&self) -> Result<GroupChoice, ClassifierBuildError> {
         let mut partition = FilterPartition::by_two_words(self.builder.columns);
-        let mut groups = vec![];
         let lists = partition.divide_into_groups(self.builder.columns);
-        for (index, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-            let structures = self.builder.build_group(list)?;
+        let structures_of_groups = self.builder.build_groups(&lists)?;
+        let mut groups = vec![];
+        for (index, structures) in structures_of_groups.into_iter().enumerate() {
             if matches!(structures[..], [GroupStructure::Search(_)]) {
                 partition.add_search_of_group(index);
             }
@@ -61,79 +62,60 @@ impl<'a> GroupChooser<'a> {
         }
         let coarser_partitions = partition.coarser_partitions();
         let two_words = GroupChoice { cost: self.average_cost(&groups), partition, groups };
-        if self.builder.columns.ranks.len() > TRIAL_FILTERS_MAX {
+        if self.is_beyond_trials() {
             return Ok(two_words);
         }
-        self.best_choice(Some(two_words), coarser_partitions, None)
-            .map(|choice| choice.expect("one was given"))
+        let coarser = self.best_trial(coarser_partitions, None);
+        Ok(coarser.filter(|coarser| coarser.cost < two_words.cost).unwrap_or(two_words))
     }
 
-    /// The groups for the first match alone, if they are much faster than those for all.
+    /// The groups for the first match alone, if they are much faster than those for all and within
+    /// the limits.
     pub(super) fn choose_first_match_groups(
         &self,
         filters: &FilterSet,
         all_matches: &GroupChoice,
-    ) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-        if self.builder.columns.ranks.len() > TRIAL_FILTERS_MAX {
-            return Ok(vec![]);
+    ) -> Vec<GroupStructure> {
+        if self.is_beyond_trials() {
+            return vec![];
         }
         let two_words = FilterPartition::by_two_words(self.builder.columns);
         let mut partitions = two_words.coarser_partitions();
         partitions.push(two_words);
         let tested = FilterColumns::tested_words_of_filters(filters);
         let first_match = FirstMatchTests { tested_words_of_filters: &tested };
-        let best = self.best_choice(None, partitions, Some(first_match))?;
+        let best = self.best_trial(partitions, Some(first_match));
         let best = best.filter(|best| best.cost < FIRST_MATCH_COST_RATIO_MAX * all_matches.cost);
-        let Some(GroupChoice { groups, .. }) = best else { return Ok(vec![]) };
-        groups.iter().try_for_each(|group| self.builder.take_memory(group))?;
-        Ok(groups)
+        let groups = best.map(|best| best.groups).unwrap_or_default();
+        match groups.iter().try_for_each(|group| self.builder.take_memory(group)) {
+            Ok(()) => groups,
+            Err(_) => vec![],
+        }
     }
 
-    fn best_choice(
+    fn is_beyond_trials(&self) -> bool {
+        self.builder.columns.ranks.len() > TRIAL_FILTERS_MAX
+    }
+
+    /// The best of the divisions whose searches are within the limits. The steps of trials are
+    /// those that the construction so far has left.
+    fn best_trial(
         &self,
-        mut best: Option<GroupChoice>,
         partitions: Vec<FilterPartition>,
         first_match: Option<FirstMatchTests<'_>>,
-    ) -> Result<Option<GroupChoice>, ClassifierBuildError> {
+    ) -> Option<GroupChoice> {
+        let meter = self.builder.meter.with_remaining_limits();
+        let builder = GroupBuilder { meter, ..*self.builder };
+        let mut best: Option<GroupChoice> = None;
         for mut partition in partitions {
-            let Some(groups) = self.build_searches(&mut partition, first_match)? else { continue };
+            let searches = build_searches(&builder, &mut partition, first_match);
+            let Some(groups) = searches else { continue };
             let cost = self.average_cost(&groups);
             if best.as_ref().is_none_or(|best| cost < best.cost) {
                 best = Some(GroupChoice { partition, groups, cost });
             }
         }
-        Ok(best)
-    }
-
-    /// A search for each group; `None` if they exceed what all groups of a set may take.
-    fn build_searches(
-        &self,
-        partition: &mut FilterPartition,
-        first_match: Option<FirstMatchTests<'_>>,
-    ) -> Result<Option<Vec<GroupStructure>>, ClassifierBuildError> {
-        let columns = self.builder.columns;
-        let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = self.builder.budget;
-        let mut bytes_left = 4 * memory_bytes_base + memory_bytes_per_filter * columns.ranks.len();
-        let mut groups = vec![];
-        for (index, mut list) in partition.divide_into_groups(columns).into_iter().enumerate() {
-            if first_match.is_some() {
-                list.retain(|filter| columns.ranks[*filter as usize] < COUNTS_ONLY_RANK_FLAG);
-            }
-            if list.is_empty() {
-                continue;
-            }
-            let search = self.builder.build_search_within(
-                &list,
-                first_match,
-                bytes_left,
-                LISTED_FILTERS_PER_BYTE,
-            )?;
-            let Some(search) = search else { return Ok(None) };
-            bytes_left -= search.memory_bytes(self.builder.bucket_block_bytes);
-            partition.add_search_of_group(index);
-            groups.push(GroupStructure::Search(search));
-        }
-        Ok(Some(groups))
+        best
     }
 
     /// About how many instructions a look-up takes.
@@ -150,6 +132,33 @@ impl<'a> GroupChooser<'a> {
         };
         groups.iter().map(cost).sum()
     }
+}
+
+/// A search for each group; `None` if they exceed what all groups of a set may take, or a limit.
+fn build_searches(
+    builder: &GroupBuilder<'_>,
+    partition: &mut FilterPartition,
+    first_match: Option<FirstMatchTests<'_>>,
+) -> Option<Vec<GroupStructure>> {
+    let columns = builder.columns;
+    let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = builder.budget;
+    let mut bytes_left = 4 * memory_bytes_base + memory_bytes_per_filter * columns.ranks.len();
+    let mut groups = vec![];
+    for (index, mut list) in partition.divide_into_groups(columns).into_iter().enumerate() {
+        if first_match.is_some() {
+            list.retain(|filter| columns.ranks[*filter as usize] < COUNTS_ONLY_RANK_FLAG);
+        }
+        if list.is_empty() {
+            continue;
+        }
+        let search =
+            builder.build_search_within(&list, first_match, bytes_left, LISTED_FILTERS_PER_BYTE);
+        let search = search.ok().flatten()?;
+        bytes_left -= search.memory_bytes(builder.bucket_block_bytes);
+        partition.add_search_of_group(index);
+        groups.push(GroupStructure::Search(search));
+    }
+    Some(groups)
 }
 
 /// Keys of filters all over the set: at the start of some intervals and the end of others.
@@ -222,6 +231,30 @@ mod tests {
             keys.push(&filter.tests.iter().map(word).collect::<Vec<u32>>());
         }
         keys
+    }
+
+    #[test]
+    fn trials_beyond_a_limit_are_given_up_not_the_construction() {
+        let filters = layered_filters(&mut Rng::new(1), 400, false);
+        let build = |steps_max| {
+            let limits = BuildLimits { steps_max, ..BuildLimits::default() };
+            IntervalDagClassifier::build(&filters, &limits)
+        };
+        // Steps of the construction without trials.
+        let (mut too_few, mut sufficient) = (0, 1 << 20);
+        while too_few + 1 < sufficient {
+            let middle = (too_few + sufficient) / 2;
+            match build(middle) {
+                Ok(_) => sufficient = middle,
+                Err(_) => too_few = middle,
+            }
+        }
+        let size = |steps_max| build(steps_max).expect("sufficient steps").memory_bytes();
+        assert!(too_few > 0, "a construction takes steps");
+        assert_ne!(size(sufficient), size(1 << 30), "trials are made with more steps");
+        for steps in (sufficient..4 * sufficient).step_by(sufficient as usize / 64 + 1) {
+            assert!(build(steps).is_ok(), "{steps} steps, where {sufficient} are sufficient");
+        }
     }
 
     #[test]

@@ -42,9 +42,8 @@ impl<'f> ComparedPair<'f> {
         changed_rules: &[ChangedRuleOnPath<'f>],
         statistics: &mut DiagramSizeAndSteps,
     ) -> Option<ComparedExamplePacket> {
-        let mut context =
-            DiagramContext::new(self.make_packet_space(VariableOrder::default()).ok()?);
-        context.space.ipset_elements_max = SET_ELEMENTS_MAX;
+        let space = self.make_packet_space(VariableOrder::default()).ok()?;
+        let mut context = DiagramContext::new(space.with_sampled_ipsets(SET_ELEMENTS_MAX));
         context.space.store.steps = statistics.steps;
         context.space.store.steps_max = (statistics.steps + STEPS_MAX).min(self.steps_max);
         let found = self.try_packets_of_changed_rules(&mut context, changed_rules);

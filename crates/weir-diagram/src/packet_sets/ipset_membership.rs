@@ -167,11 +167,12 @@ impl PacketSpace<'_> {
         at: HookContext,
     ) -> Result<DiagramRef, LimitReached> {
         let sample;
-        let set = if set.elements.len() > self.ipset_elements_max {
-            sample = sample_elements(set, self.ipset_elements_max);
-            &sample
-        } else {
-            set
+        let set = match self.ipset_sample_size() {
+            Some(size) if set.elements.len() > size => {
+                sample = sample_elements(set, size);
+                &sample
+            }
+            _ => set,
         };
         // Parts are read in order: one that is missing ends it, also before one that is unknown.
         let mut readable = DiagramRef::ONE;

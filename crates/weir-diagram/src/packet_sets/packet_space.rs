@@ -86,9 +86,8 @@ pub struct PacketSpace<'f> {
     /// All firewalls have the same sets.
     firewalls_have_same_ipsets: bool,
     pub(crate) ipset_memberships: HashMap<IpsetMembershipKey, DiagramRef>,
-    /// How many elements of a set are members here. Below all of them, a set of packets is only a
-    /// guess, which an interpreter checks.
-    pub(crate) ipset_elements_max: usize,
+    /// Of an ipset with more elements, so many are its members here.
+    ipset_sample_size: Option<usize>,
 }
 
 /// What the spaces of some firewalls have in common, for several of them.
@@ -160,12 +159,23 @@ impl<'f> PacketSpaceBasis<'f> {
             changing_ipsets: self.changing_ipsets.clone(),
             firewalls_have_same_ipsets: self.firewalls_have_same_ipsets,
             ipset_memberships: HashMap::new(),
-            ipset_elements_max: usize::MAX,
+            ipset_sample_size: None,
         })
     }
 }
 
 impl<'f> PacketSpace<'f> {
+    /// The space where ipsets with more than so many elements have only a sample of them. Its sets
+    /// of packets are guesses: good to pick packets that an interpreter then checks.
+    pub(crate) fn with_sampled_ipsets(self, sample_size: usize) -> PacketSpace<'f> {
+        PacketSpace { ipset_sample_size: Some(sample_size), ..self }
+    }
+
+    /// What the members of ipsets are sampled to, if they are.
+    pub(crate) fn ipset_sample_size(&self) -> Option<usize> {
+        self.ipset_sample_size
+    }
+
     /// A space for the rules of a firewall.
     pub fn new(family: Family, firewall: &'f Firewall) -> PacketSpace<'f> {
         PacketSpace::for_firewalls(family, &[firewall], PacketSpaceOptions::default())
