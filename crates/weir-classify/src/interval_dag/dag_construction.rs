@@ -272,7 +272,9 @@ impl<'a> DagBuilder<'a> {
         let (bucket_max, scratch) =
             (self.limits.bucket_filters_max, &mut self.active_index_of_filter);
         let Some(FirstMatchTests { tested_words_of_filters }) = self.first_match else {
-            return Some(cut_into_pieces(column, list, bucket_max, scratch));
+            let DagLimits { listed_filters_max, .. } = self.limits;
+            let listed_left = listed_filters_max.saturating_sub(self.listed_filter_count);
+            return cut_into_pieces(column, list, bucket_max, scratch, listed_left);
         };
         // Words that were searched before are those that neither remain nor are masked.
         let searchable = self.columns.interval_words_bitmask();

@@ -57,30 +57,38 @@ pub(super) struct PieceWithCandidates {
 
 /// Cuts a word into pieces from 0 up. Neighbouring elementary intervals become one piece while
 /// their filters together are at most `bucket_max`. `active_index_of_filter` is scratch space: one
-/// place for each filter of the set.
+/// place for each filter of the set. `None` as soon as all pieces have more than `listed_max`
+/// filters together.
 pub(super) fn cut_into_pieces(
     column: &IntervalColumn,
     list: &[u32],
     bucket_max: usize,
     active_index_of_filter: &mut [u32],
-) -> Vec<PieceWithCandidates> {
+    listed_max: usize,
+) -> Option<Vec<PieceWithCandidates>> {
     let mut pieces: Vec<PieceWithCandidates> = Vec::new();
     let mut is_open = false;
-    visit_elementary_intervals(column, list, active_index_of_filter, |start, active, new| {
+    let mut listed_left = listed_max;
+    let swept = visit_elementary_intervals(column, list, active_index_of_filter, |at| {
         match pieces.last_mut() {
-            Some(piece) if is_open && piece.candidates.len() + new.len() <= bucket_max => {
-                piece.candidates.extend(new.iter().map(|new| new.1));
+            Some(piece) if is_open && piece.candidates.len() + at.new.len() <= bucket_max => {
+                listed_left = listed_left.checked_sub(at.new.len())?;
+                piece.candidates.extend(at.new.iter().map(|new| new.1));
             }
             _ => {
-                pieces.push(PieceWithCandidates { start, candidates: active.to_vec() });
-                is_open = active.len() <= bucket_max;
+                listed_left = listed_left.checked_sub(at.active.len())?;
+                let candidates = at.active.to_vec();
+                pieces.push(PieceWithCandidates { start: at.start, candidates });
+                is_open = at.active.len() <= bucket_max;
             }
         }
+        Some(())
     });
+    swept?;
     for piece in &mut pieces {
         piece.candidates.sort_unstable();
     }
-    pieces
+    Some(pieces)
 }
 
 /// As [`cut_into_pieces`], but only with what may be the first match: within an elementary
@@ -97,13 +105,9 @@ pub(super) fn cut_into_first_match_pieces(
 ) -> Option<Vec<PieceWithCandidates>> {
     let mut pieces: Vec<PieceWithCandidates> = Vec::new();
     let mut is_open = false;
-    let mut is_within = true;
-    visit_elementary_intervals(column, list, active_index_of_filter, |start, active, _| {
-        is_within &= active.len() <= *visits_left;
-        if !is_within {
-            return;
-        }
-        *visits_left -= active.len();
+    let swept = visit_elementary_intervals(column, list, active_index_of_filter, |at| {
+        let ElementaryInterval { start, active, .. } = at;
+        *visits_left = visits_left.checked_sub(active.len())?;
         let decided_by = active.iter().copied().filter(|filter| covers(*filter)).min();
         let may_be_first = |filter: &u32| decided_by.is_none_or(|decided_by| *filter <= decided_by);
         let mut candidates = active.to_vec();
@@ -115,28 +119,39 @@ pub(super) fn cut_into_first_match_pieces(
             candidates.retain(|filter| !piece.candidates.contains(filter));
             if before + candidates.len() <= bucket_max {
                 piece.candidates.append(&mut candidates);
-                return;
+                return Some(());
             }
             candidates = active.to_vec();
             candidates.retain(may_be_first);
         }
         is_open = candidates.len() <= bucket_max;
         pieces.push(PieceWithCandidates { start, candidates });
+        Some(())
     });
+    swept?;
     for piece in &mut pieces {
         piece.candidates.sort_unstable();
     }
-    is_within.then_some(pieces)
+    Some(pieces)
 }
 
-/// Calls `visit` for each elementary interval from 0 up: with its first value, the filters that
-/// contain it, and those of them that begin with it.
+/// Values of a word that the same filters of a list contain.
+struct ElementaryInterval<'a> {
+    /// The first value.
+    start: u32,
+    /// The filters that contain it.
+    active: &'a [u32],
+    /// Those of them that begin with it, after their lowest values.
+    new: &'a [(u32, u32)],
+}
+
+/// Calls `visit` for each elementary interval from 0 up, until it returns `None`.
 fn visit_elementary_intervals(
     column: &IntervalColumn,
     list: &[u32],
     active_index_of_filter: &mut [u32],
-    mut visit: impl FnMut(u32, &[u32], &[(u32, u32)]),
-) {
+    mut visit: impl FnMut(ElementaryInterval<'_>) -> Option<()>,
+) -> Option<()> {
     let SortedEnds { starts, ends } = sort_ends(column, list);
     let (mut started, mut ended) = (0, 0);
     let mut active: Vec<u32> = Vec::new();
@@ -150,11 +165,11 @@ fn visit_elementary_intervals(
             active.push(filter);
             started += 1;
         }
-        visit(at, &active, &starts[first_new..started]);
+        visit(ElementaryInterval { start: at, active: &active, new: &starts[first_new..started] })?;
         let next_start = starts.get(started).map_or(u32::MAX, |start| start.0);
         let next_end = ends.get(ended).map_or(u32::MAX, |end| end.0);
         if next_end == u32::MAX && started == starts.len() {
-            break;
+            return Some(());
         }
         at = if next_end < next_start { next_end + 1 } else { next_start };
         while let Some(&(end, filter)) = ends.get(ended)
@@ -188,7 +203,9 @@ mod tests {
         let column = IntervalColumn { lo, hi, bits: Some(32), is_masked: false };
         let list: Vec<u32> = (0..bounds.len() as u32).collect();
         let mut active_index_of_filter = vec![0; list.len()];
-        let pieces = cut_into_pieces(&column, &list, bucket_max, &mut active_index_of_filter);
+        let scratch = &mut active_index_of_filter;
+        let pieces = cut_into_pieces(&column, &list, bucket_max, scratch, usize::MAX);
+        let pieces = pieces.expect("no limit");
         pieces.into_iter().map(|piece| (piece.start, piece.candidates)).collect()
     }
 
@@ -205,6 +222,22 @@ mod tests {
         ];
         assert_eq!(pieces(&bounds, 0), apart);
         assert_eq!(pieces(&bounds, 2), [(0, vec![0, 1]), (20, vec![1, 2])]);
+    }
+
+    #[test]
+    fn a_cut_that_lists_more_filters_than_allowed_is_given_up() {
+        // Filter i contains the values from i up: 1 + 2 + ... + 100 candidates.
+        let count = 100;
+        let column = IntervalColumn {
+            lo: (0..count).collect(),
+            hi: vec![u32::MAX; count as usize],
+            bits: Some(32),
+            is_masked: false,
+        };
+        let list: Vec<u32> = (0..count).collect();
+        let cut = |listed_max| cut_into_pieces(&column, &list, 0, &mut [0; 100], listed_max);
+        assert_eq!(cut(5050).map(|pieces| pieces.len()), Some(100));
+        assert_eq!(cut(5049), None);
     }
 
     #[test]
