@@ -29,6 +29,7 @@
 
 pub(crate) mod cell_ipsets;
 pub(crate) mod cell_tests;
+pub(crate) mod guarded_chains;
 pub(crate) mod lockstep_proof;
 pub(crate) mod lockstep_rules;
 pub(crate) mod lockstep_section_diagrams;
@@ -39,6 +40,7 @@ pub(crate) mod remaining_rules;
 use weir_model::{Family, Match, Rule, Target, Test};
 
 use crate::lockstep::cell_ipsets::CellIpsets;
+use crate::lockstep::guarded_chains::GuardedChains;
 use crate::lockstep::lockstep_rules::{LockstepRule, LockstepTable};
 use crate::lockstep::packet_cell::{
     AxisDivision, CELL_AXIS_COUNT, CellTestResult, CellTestResults, PacketCell,
@@ -362,8 +364,16 @@ impl LockstepTables<'_, '_> {
                 return Ok(Some(axis));
             }
             if let Some(to) = rule.leads_to {
-                if rule.tests.has_other_tests || self.proven_pairs[side][to].is_some() {
+                if self.proven_pairs[side][to].is_some() {
                     return Err(LockstepFailure::StepsDiffer);
+                }
+                if rule.tests.has_other_tests {
+                    GuardedChains { proof: self, cell, side, list }.append_called_by(
+                        number,
+                        &[],
+                        0,
+                    )?;
+                    continue;
                 }
                 let is_goto = matches!(rule.rule.target, Target::Goto(_));
                 self.enter_chain(side, progress, (to, is_goto), is_last);

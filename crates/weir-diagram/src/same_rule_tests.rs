@@ -59,7 +59,9 @@ impl SameTestCriteria {
             tests
         });
         if self.headers_are_whole {
-            lowered.iter_mut().for_each(drop_implied_first_fragment_test);
+            lowered
+                .iter_mut()
+                .for_each(|tests| drop_implied_first_fragment_test(tests, |(_, test)| test));
         }
         let is_multiport = |rule: &Rule, from: Option<usize>| {
             from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }))
@@ -88,7 +90,10 @@ impl SameTestCriteria {
 
 /// Removes the test that a packet is no later fragment if another one reads its header, which a
 /// later fragment does not have: nft needs both.
-pub(crate) fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, Test)>) {
+pub(crate) fn drop_implied_first_fragment_test<T>(
+    tests: &mut Vec<T>,
+    test_of: impl Fn(&T) -> &Test,
+) {
     let reads_header = |test: &Test| match test {
         Test::Field { field, .. } => {
             matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode)
@@ -96,9 +101,10 @@ pub(crate) fn drop_implied_first_fragment_test(tests: &mut Vec<(Option<usize>, T
         Test::EitherPort { .. } => true,
         _ => false,
     };
-    if tests.iter().any(|(_, test)| reads_header(test)) {
-        tests.retain(|(_, test)| {
-            let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } = test
+    if tests.iter().any(|test| reads_header(test_of(test))) {
+        tests.retain(|test| {
+            let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } =
+                test_of(test)
             else {
                 return true;
             };

@@ -6,9 +6,9 @@
 //! members with every address of the cell.
 //!
 //! Two lists are equal if they are identical after normalisation: rules after one that matches
-//! everything and repeated rules are removed, and rules for different protocols, of which a packet
-//! matches at most one, are sorted by protocol. If they still differ, small diagrams decide
-//! ([`ProofDiagrams`]).
+//! everything and repeated rules are removed, a rule for either port is a rule for each, and rules
+//! for different protocols or destination ports, of which a packet matches at most one, are sorted.
+//! If they still differ, small diagrams decide ([`ProofDiagrams`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use weir_model::{
     Field, Match, Predicate, Rule, TableName, Target, Test, lower_to_tests_with_match_index,
     match_effects,
 };
-use weir_partition::is_transport_header_test;
+use weir_partition::{IntervalSet, is_transport_header_test};
 use weir_semantics::Verdict;
 
 use crate::bdd::node_store::DiagramRef;
@@ -39,8 +39,9 @@ pub(crate) struct RemainingRule {
     target: RemainingTarget,
 }
 
+/// A stateless test of such a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct RemainingTest {
+pub(crate) struct RemainingTest {
     test: Test,
     /// Whether it is from multiport, which treats truncated headers differently.
     is_multiport: bool,
@@ -76,26 +77,8 @@ impl RemainingRule {
             Target::Reject(word) => RemainingTarget::Reject(word),
             _ => return None,
         };
-        let is_stateless = |m: &Match| {
-            let effects = match_effects(m, criteria.family);
-            matches!(m, Match::Set(_)) || !effects.is_stateful() && effects.writes.is_empty()
-        };
-        if !rule.rule.matches.iter().all(is_stateless) {
-            return None;
-        }
-        let mut lowered = lower_to_tests_with_match_index(rule.rule, criteria.family);
-        lowered.retain(|(from, test)| !rule.tests.decided_tests.is_decided_by_cell(*from, test));
+        let (mut tests, has_ports) = collect_stateless_tests(rule, criteria)?;
         let address_port_test = rule.tests.address_port_test.as_ref();
-        let has_ports = address_port_test.is_some_and(|ports| {
-            lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
-        });
-        if criteria.headers_are_whole {
-            drop_implied_first_fragment_test(&mut lowered);
-        }
-        let tests = lowered
-            .into_iter()
-            .map(|(from, test)| RemainingTest::new(rule.rule, from, test, criteria));
-        let mut tests = tests.collect::<Option<Vec<RemainingTest>>>()?;
         let Some(ports) = address_port_test.filter(|_| has_ports) else {
             merge_presence_tests(&mut tests);
             push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
@@ -128,6 +111,34 @@ impl RemainingRule {
         Some(())
     }
 
+    /// The tests of a jump as they apply to packets of a cell, all of which pass its tests of axes;
+    /// `None` if they depend on state or a set.
+    pub fn tests_of_jump(
+        rule: &LockstepRule<'_>,
+        criteria: SameTestCriteria,
+    ) -> Option<Vec<RemainingTest>> {
+        let (tests, has_ports) = collect_stateless_tests(rule, criteria)?;
+        (!has_ports).then_some(tests)
+    }
+
+    /// The rule for packets that pass other tests before.
+    pub fn guard_with(&mut self, guard: &[RemainingTest], criteria: SameTestCriteria) {
+        self.tests.splice(0..0, guard.iter().cloned());
+        // The same test gives the same answer, and drops no packet that it has not dropped before.
+        let mut seen = HashSet::new();
+        self.tests.retain(|test| seen.insert(test.clone()));
+        if criteria.headers_are_whole {
+            drop_implied_first_fragment_test(&mut self.tests, |test| &test.test);
+        }
+        merge_presence_tests(&mut self.tests);
+    }
+
+    /// What evaluating tests does, if no rule of a called chain follows them.
+    pub fn tests_alone(tests: Vec<RemainingTest>) -> Option<RemainingRule> {
+        let rule = RemainingRule { tests, target: RemainingTarget::None };
+        rule.can_drop_truncated().then_some(rule)
+    }
+
     /// Whether no packet reaches the rules after it.
     pub fn is_always_last(&self) -> bool {
         self.tests.is_empty() && self.target != RemainingTarget::None
@@ -136,6 +147,26 @@ impl RemainingRule {
     /// The only protocol whose packets it affects.
     fn exact_protocol(&self) -> Option<u128> {
         find_exact_protocol(&self.tests).map(u128::from)
+    }
+
+    /// The only destination port whose packets it accepts, or drops with a complete header.
+    fn exact_destination_port(&self) -> Option<u128> {
+        self.tests.iter().find_map(|test| match &test.test {
+            Test::Field {
+                field: Field::Dport,
+                predicate: Predicate::InSpans(spans),
+                negated: false,
+            } if test.is_port_test_of_complete_header() => match spans[..] {
+                [(lo, hi)] if lo == hi => Some(lo),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// The only protocol and destination port.
+    fn exact_service(&self) -> Option<(u128, u128)> {
+        self.exact_protocol().zip(self.exact_destination_port())
     }
 
     fn can_drop_truncated(&self) -> bool {
@@ -177,6 +208,32 @@ impl RemainingTest {
     }
 }
 
+/// The tests of a rule that a cell does not decide, and whether a test of an address with a port is
+/// omitted at their end; `None` if they depend on state or are not known.
+fn collect_stateless_tests(
+    rule: &LockstepRule<'_>,
+    criteria: SameTestCriteria,
+) -> Option<(Vec<RemainingTest>, bool)> {
+    let is_stateless = |m: &Match| {
+        let effects = match_effects(m, criteria.family);
+        matches!(m, Match::Set(_)) || !effects.is_stateful() && effects.writes.is_empty()
+    };
+    if !rule.rule.matches.iter().all(is_stateless) {
+        return None;
+    }
+    let mut lowered = lower_to_tests_with_match_index(rule.rule, criteria.family);
+    lowered.retain(|(from, test)| !rule.tests.decided_tests.is_decided_by_cell(*from, test));
+    let has_ports = rule.tests.address_port_test.as_ref().is_some_and(|ports| {
+        lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
+    });
+    if criteria.headers_are_whole {
+        drop_implied_first_fragment_test(&mut lowered, |(_, test)| test);
+    }
+    let tests =
+        lowered.into_iter().map(|(from, test)| RemainingTest::new(rule.rule, from, test, criteria));
+    Some((tests.collect::<Option<_>>()?, has_ports))
+}
+
 fn push_rule_if_it_has_an_effect(rule: RemainingRule, list: &mut Vec<RemainingRule>) {
     if rule.target != RemainingTarget::None || rule.can_drop_truncated() {
         list.push(rule);
@@ -199,9 +256,17 @@ fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
     })
 }
 
-/// Replaces a test that the header is present, if followed by a test of a port, by the latter,
-/// which drops the same packets. Tests between them have no effect.
+/// Removes a test that the header is present after a test of a port, which needs the same header.
+/// Replaces one that is followed by a test of a port by the latter, which drops the same packets:
+/// tests between them have no effect.
 fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
+    if let Some(first) = tests.iter().position(RemainingTest::is_port_test_of_complete_header) {
+        let mut at = 0;
+        tests.retain(|test| {
+            at += 1;
+            at <= first + 1 || !test.is_port_presence_test()
+        });
+    }
     let Some(presence) = tests.iter().position(RemainingTest::is_port_presence_test) else {
         return;
     };
@@ -258,7 +323,8 @@ impl<'f> RemainingRules<'f> {
     }
 }
 
-fn normalize_remaining_rules(mut list: Vec<RemainingRule>) -> Vec<RemainingRule> {
+fn normalize_remaining_rules(list: Vec<RemainingRule>) -> Vec<RemainingRule> {
+    let mut list: Vec<RemainingRule> = list.into_iter().flat_map(split_either_port).collect();
     if let Some(last) = list.iter().position(RemainingRule::is_always_last) {
         list.truncate(last + 1);
     }
@@ -268,8 +334,28 @@ fn normalize_remaining_rules(mut list: Vec<RemainingRule>) -> Vec<RemainingRule>
         for run in list.chunk_by_mut(|a, b| a.exact_protocol().and(b.exact_protocol()).is_some()) {
             run.sort_by_key(RemainingRule::exact_protocol);
         }
+        // A packet with a truncated header matches none of a run: those that read it drop it.
+        for run in list.chunk_by_mut(|a, b| a.exact_service().and(b.exact_service()).is_some()) {
+            run.sort_by_key(RemainingRule::exact_service);
+        }
     }
     list
+}
+
+/// A rule of packets with a port as source or destination, as a rule for each.
+fn split_either_port(rule: RemainingRule) -> Vec<RemainingRule> {
+    let is_either =
+        |test: &RemainingTest| matches!(test.test, Test::EitherPort { negated, .. } if !negated);
+    let Some(at) = rule.tests.iter().position(is_either) else { return vec![rule] };
+    let Test::EitherPort { spans, .. } = &rule.tests[at].test else { return vec![rule] };
+    let spans = IntervalSet::from_intervals(spans.clone()).intervals().to_vec();
+    let of_field = |field| {
+        let mut rule = rule.clone();
+        let predicate = Predicate::InSpans(spans.clone());
+        rule.tests[at].test = Test::Field { field, predicate, negated: false };
+        rule
+    };
+    vec![of_field(Field::Sport), of_field(Field::Dport)]
 }
 
 /// As [`DiagramContext::build_rule`] does for a rule with these tests.
