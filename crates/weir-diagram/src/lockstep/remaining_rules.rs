@@ -188,7 +188,7 @@ impl RemainingTest {
             && from.is_some_and(|index| matches!(rule.matches[index], Match::Multiport { .. }));
         let test = match field_tested_for_presence_only(&test, criteria.family) {
             Some(field) => Test::Field { field, predicate: Predicate::Present, negated: false },
-            None => test,
+            None => negate_test_of_one_bit(test),
         };
         Some(RemainingTest { test, is_multiport })
     }
@@ -232,6 +232,19 @@ fn collect_stateless_tests(
     let tests =
         lowered.into_iter().map(|(from, test)| RemainingTest::new(rule.rule, from, test, criteria));
     Some((tests.collect::<Option<_>>()?, has_ports))
+}
+
+/// A negated test of one bit, as a test for its other value.
+fn negate_test_of_one_bit(test: Test) -> Test {
+    match test {
+        Test::Field { field, predicate: Predicate::Masked { value, mask }, negated: true }
+            if mask.is_power_of_two() && value & !mask == 0 =>
+        {
+            let predicate = Predicate::Masked { value: value ^ mask, mask };
+            Test::Field { field, predicate, negated: false }
+        }
+        other => other,
+    }
 }
 
 fn push_rule_if_it_has_an_effect(rule: RemainingRule, list: &mut Vec<RemainingRule>) {
