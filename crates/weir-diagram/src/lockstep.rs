@@ -368,11 +368,15 @@ impl LockstepTables<'_, '_> {
                     return Err(LockstepFailure::StepsDiffer);
                 }
                 if rule.tests.has_other_tests {
-                    GuardedChains { proof: self, cell, side, list }.append_called_by(
-                        number,
-                        &[],
-                        0,
-                    )?;
+                    let mut chains = GuardedChains {
+                        table: &self.tables[side],
+                        criteria: self.criteria,
+                        cell,
+                        list: &mut *list,
+                        list_max: REMAINING_RULES_MAX,
+                        visits_left: &mut self.visits_left,
+                    };
+                    chains.append_called_by(number, &[], 0).ok_or(LockstepFailure::StepsDiffer)?;
                     continue;
                 }
                 let is_goto = matches!(rule.rule.target, Target::Goto(_));

@@ -7,43 +7,47 @@
 
 use weir_model::Target;
 
+use crate::lockstep::lockstep_rules::LockstepTable;
 use crate::lockstep::packet_cell::{CellTestResult, PacketCell};
 use crate::lockstep::remaining_rules::{RemainingRule, RemainingTest};
-use crate::lockstep::{LockstepFailure, LockstepTables, REMAINING_RULES_MAX};
+use crate::same_rule_tests::SameTestCriteria;
 
 /// How deep chains call each other, at most.
 const DEPTH_MAX: usize = 8;
 
 /// Appends rules of one side of a cell to a list.
-pub(crate) struct GuardedChains<'p, 'm, 'f> {
-    pub proof: &'p mut LockstepTables<'m, 'f>,
+pub(crate) struct GuardedChains<'p, 'f> {
+    pub table: &'p LockstepTable<'f>,
+    pub criteria: SameTestCriteria,
     pub cell: &'p PacketCell,
-    pub side: usize,
     pub list: &'p mut Vec<RemainingRule>,
+    /// The most rules of the list.
+    pub list_max: usize,
+    /// Visits of rules that are left.
+    pub visits_left: &'p mut u64,
 }
 
-impl GuardedChains<'_, '_, '_> {
+impl GuardedChains<'_, '_> {
     /// Appends what a jump or goto leads to, for packets that pass `guard` and its own tests. All
-    /// packets of the cell pass its tests of axes. Whether all that pass `guard` end there.
+    /// packets of the cell pass its tests of axes. Whether all that pass `guard` end there; `None`
+    /// if the list does not describe it, or a limit is reached.
     pub fn append_called_by(
         &mut self,
         number: u32,
         guard: &[RemainingTest],
         depth: usize,
-    ) -> Result<bool, LockstepFailure> {
-        let rule = &self.proof.tables[self.side].rules[number as usize];
-        let own = RemainingRule::tests_of_jump(rule, self.proof.criteria);
-        let (Some(own), Some(to), true) = (own, rule.leads_to, depth < DEPTH_MAX) else {
-            return Err(LockstepFailure::StepsDiffer);
-        };
+    ) -> Option<bool> {
+        let rule = &self.table.rules[number as usize];
+        let own = RemainingRule::tests_of_jump(rule, self.criteria)?;
+        let to = rule.leads_to.filter(|_| depth < DEPTH_MAX)?;
         let is_goto = matches!(rule.rule.target, Target::Goto(_));
         let is_unconditional = own.is_empty();
         let guard = [guard, &own].concat();
         let is_end = self.append_chain(to, &guard, depth)?;
         if is_goto && !is_end {
-            return Err(LockstepFailure::StepsDiffer);
+            return None;
         }
-        Ok(is_end && is_unconditional)
+        Some(is_end && is_unconditional)
     }
 
     /// Whether all packets that enter the chain end there.
@@ -52,30 +56,29 @@ impl GuardedChains<'_, '_, '_> {
         chain: usize,
         guard: &[RemainingTest],
         depth: usize,
-    ) -> Result<bool, LockstepFailure> {
+    ) -> Option<bool> {
         let first = self.list.len();
         let mut is_end = false;
-        for number in self.proof.tables[self.side].rule_numbers_of_chain(chain) {
-            self.proof.count_visits(1)?;
-            let rule = &self.proof.tables[self.side].rules[number as usize];
+        for number in self.table.rule_numbers_of_chain(chain) {
+            *self.visits_left = self.visits_left.checked_sub(1)?;
+            let rule = &self.table.rules[number as usize];
             let results = self.cell.test_spans(&rule.tests.spans);
             if results.contains(&CellTestResult::Never) {
                 continue;
             }
             if results.contains(&CellTestResult::Sometimes) || rule.rule.target == Target::Return {
-                return Err(LockstepFailure::StepsDiffer);
+                return None;
             }
             if rule.leads_to.is_some() {
                 is_end = self.append_called_by(number, guard, depth + 1)?;
             } else {
-                let (criteria, own) = (self.proof.criteria, self.list.len());
-                RemainingRule::append_rules_of_cell(rule, self.cell, criteria, self.list)
-                    .ok_or(LockstepFailure::StepsDiffer)?;
+                let own = self.list.len();
+                RemainingRule::append_rules_of_cell(rule, self.cell, self.criteria, self.list)?;
                 is_end = self.list[own..].last().is_some_and(RemainingRule::is_always_last);
-                self.list[own..].iter_mut().for_each(|rule| rule.guard_with(guard, criteria));
+                self.list[own..].iter_mut().for_each(|rule| rule.guard_with(guard, self.criteria));
             }
-            if self.list.len() > REMAINING_RULES_MAX {
-                return Err(LockstepFailure::StepsDiffer);
+            if self.list.len() > self.list_max {
+                return None;
             }
             if is_end {
                 break;
@@ -84,6 +87,6 @@ impl GuardedChains<'_, '_, '_> {
         if self.list.len() == first {
             self.list.extend(RemainingRule::tests_alone(guard.to_vec()));
         }
-        Ok(is_end)
+        Some(is_end)
     }
 }
