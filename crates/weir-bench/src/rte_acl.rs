@@ -112,7 +112,8 @@ struct RteAclPacket {
 
 /// Packets, as the library is given them: by their addresses.
 struct RteAclBatch {
-    /// Not read here: what `addresses` refers to. It is not changed nor moved to other memory.
+    /// Not read here: what `addresses` points to. Not a `Box`: moving one would invalidate these
+    /// pointers under Rust's aliasing model.
     _packets: Vec<RteAclPacket>,
     addresses: Vec<*const u8>,
 }

@@ -90,7 +90,7 @@ use self::group_builder::GroupBuilder;
 pub use self::group_builder::SearchMemoryBudget;
 use self::instruction_dispatch::walk_keys_with_instructions;
 use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
-use self::structure_choice::{GroupChoice, GroupChooser};
+use self::structure_choice::{GroupChoice, GroupChooser, TRIAL_FILTERS_MAX};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleLists};
 use crate::filter_set::FilterSet;
@@ -135,19 +135,30 @@ impl IntervalDagClassifier {
     ) -> Result<IntervalDagClassifier, ClassifierBuildError> {
         check_rule_numbers(filters)?;
         let columns = FilterColumns::new(filters);
-        let builder = GroupBuilder {
-            columns: &columns,
-            bucket_block_bytes: bucket_block_bytes_of_schema(filters),
-            bucket_filters_max: LANES,
-            budget,
-            meter: BuildMeter::new(limits),
-            is_parallel: true,
+        let build = |makes_trials: bool| {
+            let builder = GroupBuilder {
+                columns: &columns,
+                bucket_block_bytes: bucket_block_bytes_of_schema(filters),
+                bucket_filters_max: LANES,
+                budget,
+                meter: BuildMeter::new(limits),
+                is_parallel: true,
+            };
+            let chooser = match makes_trials {
+                true => GroupChooser::new(&builder),
+                false => GroupChooser::without_trials(&builder),
+            };
+            let choice = chooser.choose_groups()?;
+            let first_match = chooser.choose_first_match_groups(filters, &choice);
+            let groups = BlockGroups { all_matches: choice.groups, first_match };
+            assemble_block(filters, &columns, &groups, 0, limits)
         };
-        let chooser = GroupChooser::new(&builder);
-        let choice = chooser.choose_groups()?;
-        let first_match = chooser.choose_first_match_groups(filters, &choice);
-        let groups = BlockGroups { all_matches: choice.groups, first_match };
-        let block = assemble_block(filters, &columns, &groups, 0, limits)?;
+        // What trials choose may be faster and larger.
+        let may_have_trials = filters.filter_count() <= TRIAL_FILTERS_MAX;
+        let block = build(true).or_else(|error| match error {
+            ClassifierBuildError::TooLarge { .. } if may_have_trials => build(false),
+            other => Err(other),
+        })?;
         Ok(IntervalDagClassifier::new(block))
     }
 
@@ -190,7 +201,7 @@ impl IntervalDagClassifier {
     /// # Panics
     /// If the processor does not have them.
     pub fn with_instructions(self, instructions: InstructionSet) -> IntervalDagClassifier {
-        assert!(InstructionSet::available().contains(&instructions), "{instructions:?}");
+        assert!(instructions.is_available(), "{instructions:?}");
         IntervalDagClassifier { instructions, ..self }
     }
 

@@ -1,6 +1,7 @@
 //! Diagrams against the interpreter: the same outcome for every packet, whatever the oracle
 //! answers.
 
+mod guarded_chain_agreement_tests;
 pub(crate) mod lockstep_agreement_tests;
 pub(crate) mod lockstep_ipset_agreement_tests;
 pub(crate) mod sequence_agreement_tests;

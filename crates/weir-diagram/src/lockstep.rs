@@ -11,7 +11,9 @@
 //! sides are the same step if their other tests, their targets and the identity of their stateful
 //! tests are the same, and their tests of addresses and devices hold for the same packets of the
 //! cell. A chain that both tables have and that is proven to be the same is a step of both. Other
-//! chains are entered, if all packets of the cell enter them. The addresses of a packet are not
+//! chains are entered, if all packets of the cell enter them. Where other tests decide which packets
+//! enter a chain, its rules are compared each behind the tests of the jump
+//! ([`guarded_chains`](crate::lockstep::guarded_chains)). The addresses of a packet are not
 //! written in the table, or the address is not used.
 //!
 //! **If steps differ**, the cell is divided, so that tests of addresses or devices hold for all or

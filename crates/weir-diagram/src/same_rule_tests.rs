@@ -61,7 +61,7 @@ impl SameTestCriteria {
         if self.headers_are_whole {
             lowered
                 .iter_mut()
-                .for_each(|tests| drop_implied_first_fragment_test(tests, |(_, test)| test));
+                .for_each(|tests| remove_implied_first_fragment_test(tests, |(_, test)| test));
         }
         let is_multiport = |rule: &Rule, from: Option<usize>| {
             from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }))
@@ -89,8 +89,8 @@ impl SameTestCriteria {
 }
 
 /// Removes the test that a packet is no later fragment if another one reads its header, which a
-/// later fragment does not have: nft needs both.
-pub(crate) fn drop_implied_first_fragment_test<T>(
+/// later fragment does not have: the nft form writes both tests.
+pub(crate) fn remove_implied_first_fragment_test<T>(
     tests: &mut Vec<T>,
     test_of: impl Fn(&T) -> &Test,
 ) {

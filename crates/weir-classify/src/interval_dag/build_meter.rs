@@ -27,6 +27,13 @@ impl BuildMeter {
         })
     }
 
+    /// Counts the steps of another meter, as far as the limit allows.
+    pub(super) fn spend_steps_of_trials(&self, trials: &BuildMeter) {
+        let left = self.limits.steps_max.saturating_sub(self.steps.load(Ordering::Relaxed));
+        let steps = trials.steps.load(Ordering::Relaxed).min(left);
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
     /// Counts steps, and refuses those beyond the limit.
     pub(super) fn take_steps(&self, steps: usize) -> Result<(), ClassifierBuildError> {
         let before = self.steps.fetch_add(steps as u64, Ordering::Relaxed);

@@ -39,7 +39,7 @@ pub(super) struct GroupBuilder<'a> {
 const PARALLEL_FILTERS_MIN: usize = 16_384;
 
 impl GroupBuilder<'_> {
-    /// The structures of each group; none for an empty one.
+    /// One list of structures for each group; an empty list for an empty group.
     pub(super) fn build_groups(
         &self,
         lists: &[Vec<u32>],

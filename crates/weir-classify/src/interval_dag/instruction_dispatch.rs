@@ -65,9 +65,7 @@ pub(super) fn walk_keys_with_instructions<S: MatchSink>(
         // SAFETY: as above.
         InstructionSet::Avx512 => unsafe { walk_with_avx512(block, keys, sink) },
         #[cfg(not(target_arch = "x86_64"))]
-        InstructionSet::Avx2 | InstructionSet::Avx512 => {
-            walk_with_lanes::<PortableLanes, S>(block, keys, sink)
-        }
+        InstructionSet::Avx2 | InstructionSet::Avx512 => unreachable!("not available"),
     }
 }
 

@@ -57,8 +57,8 @@ pub(super) struct PieceWithCandidates {
 
 /// Cuts a word into pieces from 0 up. Neighbouring elementary intervals become one piece while
 /// their filters together are at most `bucket_max`. `active_index_of_filter` is scratch space: one
-/// place for each filter of the set. `None` as soon as all pieces have more than `listed_max`
-/// filters together.
+/// place for each filter of the set. `None` if the pieces have more than `listed_max` filters in
+/// total; the sweep stops there.
 pub(super) fn cut_into_pieces(
     column: &IntervalColumn,
     list: &[u32],

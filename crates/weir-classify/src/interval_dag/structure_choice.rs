@@ -39,16 +39,25 @@ pub(super) struct GroupChoice {
 /// Builds divisions, and keeps the best.
 pub(super) struct GroupChooser<'a> {
     builder: &'a GroupBuilder<'a>,
+    /// Whether other divisions than by two words are built.
+    makes_trials: bool,
     sample_keys: Vec<Vec<u32>>,
 }
 
 impl<'a> GroupChooser<'a> {
+    /// Chooses among several divisions, if filters are few.
     pub(super) fn new(builder: &'a GroupBuilder<'a>) -> GroupChooser<'a> {
-        GroupChooser { builder, sample_keys: sample_keys(builder.columns) }
+        let makes_trials = builder.columns.ranks.len() <= TRIAL_FILTERS_MAX;
+        GroupChooser { builder, makes_trials, sample_keys: sample_keys(builder.columns) }
     }
 
-    /// The groups for all matches. Only those of the division by two words may exceed a limit:
-    /// other divisions that do are not considered.
+    /// Divides by two words, as all large sets are.
+    pub(super) fn without_trials(builder: &'a GroupBuilder<'a>) -> GroupChooser<'a> {
+        GroupChooser { builder, makes_trials: false, sample_keys: vec![] }
+    }
+
+    /// The groups for all matches. Only the division by two words may take too many steps: other
+    /// divisions that do are not considered.
     pub(super) fn choose_groups(&self) -> Result<GroupChoice, ClassifierBuildError> {
         let mut partition = FilterPartition::by_two_words(self.builder.columns);
         let lists = partition.divide_into_groups(self.builder.columns);
@@ -62,7 +71,7 @@ impl<'a> GroupChooser<'a> {
         }
         let coarser_partitions = partition.coarser_partitions();
         let two_words = GroupChoice { cost: self.average_cost(&groups), partition, groups };
-        if self.is_beyond_trials() {
+        if !self.makes_trials {
             return Ok(two_words);
         }
         let coarser = self.best_trial(coarser_partitions, None);
@@ -76,7 +85,7 @@ impl<'a> GroupChooser<'a> {
         filters: &FilterSet,
         all_matches: &GroupChoice,
     ) -> Vec<GroupStructure> {
-        if self.is_beyond_trials() {
+        if !self.makes_trials {
             return vec![];
         }
         let two_words = FilterPartition::by_two_words(self.builder.columns);
@@ -91,10 +100,6 @@ impl<'a> GroupChooser<'a> {
             Ok(()) => groups,
             Err(_) => vec![],
         }
-    }
-
-    fn is_beyond_trials(&self) -> bool {
-        self.builder.columns.ranks.len() > TRIAL_FILTERS_MAX
     }
 
     /// The best of the divisions whose searches are within the limits. The steps of trials are
@@ -115,6 +120,7 @@ impl<'a> GroupChooser<'a> {
                 best = Some(GroupChoice { partition, groups, cost });
             }
         }
+        self.builder.meter.spend_steps_of_trials(&builder.meter);
         best
     }
 
@@ -233,28 +239,39 @@ mod tests {
         keys
     }
 
+    /// The least limit with which a construction succeeds, and that those above are sufficient.
+    fn least_sufficient_limit(is_built: impl Fn(u64) -> bool) -> u64 {
+        let (mut too_low, mut sufficient) = (0, 1 << 24);
+        while too_low + 1 < sufficient {
+            let middle = (too_low + sufficient) / 2;
+            if is_built(middle) {
+                sufficient = middle;
+            } else {
+                too_low = middle;
+            }
+        }
+        assert!(sufficient > 1, "a construction needs something");
+        for limit in (sufficient..8 * sufficient).step_by(sufficient as usize / 32 + 1) {
+            assert!(is_built(limit), "{limit}, where {sufficient} is sufficient");
+        }
+        sufficient
+    }
+
     #[test]
     fn trials_beyond_a_limit_are_given_up_not_the_construction() {
         let filters = layered_filters(&mut Rng::new(1), 400, false);
-        let build = |steps_max| {
-            let limits = BuildLimits { steps_max, ..BuildLimits::default() };
-            IntervalDagClassifier::build(&filters, &limits)
+        let build = |limits: &BuildLimits| IntervalDagClassifier::build(&filters, limits);
+        let of_steps = |steps_max| BuildLimits { steps_max, ..BuildLimits::default() };
+        let of_memory = |memory_bytes_max: u64| BuildLimits {
+            memory_bytes_max: memory_bytes_max as usize,
+            ..BuildLimits::default()
         };
-        // Steps of the construction without trials.
-        let (mut too_few, mut sufficient) = (0, 1 << 20);
-        while too_few + 1 < sufficient {
-            let middle = (too_few + sufficient) / 2;
-            match build(middle) {
-                Ok(_) => sufficient = middle,
-                Err(_) => too_few = middle,
-            }
-        }
-        let size = |steps_max| build(steps_max).expect("sufficient steps").memory_bytes();
-        assert!(too_few > 0, "a construction takes steps");
-        assert_ne!(size(sufficient), size(1 << 30), "trials are made with more steps");
-        for steps in (sufficient..4 * sufficient).step_by(sufficient as usize / 64 + 1) {
-            assert!(build(steps).is_ok(), "{steps} steps, where {sufficient} are sufficient");
-        }
+        let size = |limits: &BuildLimits| build(limits).expect("sufficient").memory_bytes();
+        let with_trials = size(&BuildLimits::default());
+        let steps = least_sufficient_limit(|steps| build(&of_steps(steps)).is_ok());
+        assert_ne!(size(&of_steps(steps)), with_trials, "trials are made with more steps");
+        let bytes = least_sufficient_limit(|bytes| build(&of_memory(bytes)).is_ok());
+        assert!((bytes as usize) < with_trials, "trials are made with more memory");
     }
 
     #[test]

@@ -71,66 +71,6 @@ fn rewrite_chain_as_tree(ruleset: &mut Ruleset, rng: &mut TestRng) {
     };
 }
 
-/// Makes a chain of a rule, or of it and of one with a further test before it, to which packets
-/// jump that pass its tests. `before` gets the rule with the further test, too.
-fn rewrite_rule_as_guarded_chain(
-    [before, after]: [&mut Ruleset; 2],
-    rng: &mut TestRng,
-) -> Option<()> {
-    let places: Vec<[usize; 3]> = (0..after.tables.len())
-        .flat_map(|table| (0..after.tables[table].chains.len()).map(move |chain| [table, chain]))
-        .flat_map(|[table, chain]| {
-            let rules = &after.tables[table].chains[chain].rules;
-            (0..rules.len()).map(move |number| [table, chain, number])
-        })
-        .collect();
-    if places.is_empty() {
-        return None;
-    }
-    let [table, chain, number] = rng.pick(&places);
-    let name = |rng: &mut TestRng| SharedName::from(format!("g{}", rng.next_u64() % 1_000_000));
-    let rule = after.tables[table].chains[chain].rules[number].clone();
-    let callee = name(rng);
-    let jump = match rng.chance_percent(20) {
-        true => Target::Goto(callee.clone()),
-        false => Target::Jump(callee.clone()),
-    };
-    let jump = Rule { target: jump, ..rule.clone() };
-    let mut called = Vec::new();
-    if rng.chance_percent(50) {
-        let text = rng.pick(&["-m ttl --ttl-lt 5", "-m length --length 40:60", "-s 10.0.1.0/24"]);
-        let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD {text} -j DROP\nCOMMIT\n");
-        let further = parse_firewall_if_valid(&text)?.v4?;
-        let further = further.tables[0].chain("FORWARD")?.rules[0].clone();
-        let mut first = rule.clone();
-        first.base.saddr = first.base.saddr.or(further.base.saddr);
-        first.matches.extend(further.matches.clone());
-        first.target = [Target::Accept, Target::Drop, Target::Return][rng.number_below(3)].clone();
-        called.push(match rng.chance_percent(50) {
-            true => first.clone(),
-            false => Rule { base: further.base.clone(), matches: further.matches, ..first.clone() },
-        });
-        before.tables[table].chains[chain].rules.insert(number, first);
-    }
-    let last = match rng.chance_percent(50) {
-        true => rule.clone(),
-        false => Rule::unconditional(rule.target.clone()),
-    };
-    let chains = &mut after.tables[table].chains;
-    match rng.chance_percent(40) {
-        true => {
-            let ending = name(rng);
-            called.push(Rule { target: Target::Goto(ending.clone()), ..last.clone() });
-            let rules = vec![Rule::unconditional(last.target)];
-            chains.push(Chain { rules, ..Chain::new(ending, None) });
-        }
-        false => called.push(last),
-    }
-    chains.push(Chain { rules: called, ..Chain::new(callee, None) });
-    chains[chain].rules[number] = jump;
-    Some(())
-}
-
 fn address_test(rule: &Rule, axis: usize) -> Option<AddrMatch> {
     [rule.base.saddr, rule.base.daddr][axis]
 }
@@ -262,51 +202,6 @@ fn lockstep_proofs_agree_with_whole_diagrams() {
     // A test of an unknown module before and after a mark is restored, which seldom changes it.
     let counts = compare_lockstep_with_diagrams(15_879..15_880);
     assert!(counts.differing > 0, "{counts:?}");
-}
-
-fn compare_guarded_chains_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts {
-    let mut counts = LockstepCounts::default();
-    for seed in seeds {
-        let mut rng = TestRng::new(seed ^ 0x9_0a2d);
-        let text = add_base_tests(&generate_random_ruleset(seed), &mut rng);
-        let Some(mut before) = parse_firewall_if_valid(&text) else { continue };
-        let mut after = before.clone();
-        let (Some(old), Some(new)) = (&mut before.v4, &mut after.v4) else { continue };
-        if rewrite_rule_as_guarded_chain([&mut *old, &mut *new], &mut rng).is_none() {
-            continue;
-        }
-        if rng.chance_percent(50) {
-            change_a_rule(new, &mut rng);
-        }
-        let options = CompareOptions {
-            exclude_unreadable_headers: rng.chance_percent(50),
-            steps_max: 1_000_000,
-            ..CompareOptions::default()
-        };
-        let firewalls = match rng.chance_percent(50) {
-            true => [&before, &after],
-            false => [&after, &before],
-        };
-        let description = format!("seed {seed}\n{before:?}");
-        compare_all_paths(firewalls, &options, &mut counts, &description);
-    }
-    counts
-}
-
-#[test]
-fn proofs_of_guarded_chains_agree_with_whole_diagrams() {
-    let counts = compare_guarded_chains_with_diagrams(0..400);
-    println!("{counts:?}");
-    assert!(counts.proven > 300, "{counts:?}");
-    assert!(counts.differing > 100, "{counts:?}");
-}
-
-#[test]
-#[ignore = "minutes: for changes of the proof"]
-fn proofs_of_guarded_chains_agree_with_whole_diagrams_for_many_seeds() {
-    let counts = compare_guarded_chains_with_diagrams(400..20_000);
-    println!("{counts:?}");
-    assert!(counts.proven > 10_000 && counts.differing > 5_000, "{counts:?}");
 }
 
 #[test]

@@ -34,15 +34,23 @@ fn is_proven(before: &Firewall, after: &Firewall, headers_are_whole: bool) -> bo
         exclude_unreadable_headers: headers_are_whole,
         ..CompareOptions::default()
     };
+    is_proven_with_options(before, after, &options)
+}
+
+pub(crate) fn is_proven_with_options(
+    before: &Firewall,
+    after: &Firewall,
+    options: &CompareOptions,
+) -> bool {
     let family = Family::V4;
-    let sides = make_compared_rulesets([before, after], family, &options);
+    let sides = make_compared_rulesets([before, after], family, options);
     let pair = ComparedPair {
         before,
         after,
         sides: &sides,
         space_basis: &PacketSpaceBasis::of_firewalls(family, &[before, after]),
         interpreters: &OnceCell::new(),
-        options: &options,
+        options,
         steps_max: options.steps_max,
         family,
         path: ComparedPath::WholeJourney(JourneyKind::Forward),

@@ -87,8 +87,8 @@ const RANDOM_TARGETS_BY_TABLE: [&[&str]; 4] = [
     ],
 ];
 
-/// A random ruleset: four tables, each with two user chains, jumps and gotos.
-/// A random ruleset of every kind of test and target.
+/// A random ruleset of every kind of test and target: four tables, each with two user chains, jumps
+/// and gotos.
 pub(crate) fn generate_random_ruleset(seed: u64) -> String {
     let mut rng = TestRng::new(seed);
     let mut text = String::new();

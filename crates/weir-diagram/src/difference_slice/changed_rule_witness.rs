@@ -32,7 +32,7 @@ const TRIED_RULES_MAX: usize = 32;
 const PACKETS_PER_RULE: usize = 16;
 const STEPS_MAX: u64 = 200_000;
 /// Elements of a set that are tried.
-const SET_ELEMENTS_MAX: usize = 64;
+const IPSET_SAMPLE_SIZE: usize = 64;
 
 impl<'f> ComparedPair<'f> {
     /// A packet of this path that a changed rule matches and that the rulesets treat differently:
@@ -43,7 +43,7 @@ impl<'f> ComparedPair<'f> {
         statistics: &mut DiagramSizeAndSteps,
     ) -> Option<ComparedExamplePacket> {
         let space = self.make_packet_space(VariableOrder::default()).ok()?;
-        let mut context = DiagramContext::new(space.with_sampled_ipsets(SET_ELEMENTS_MAX));
+        let mut context = DiagramContext::new(space.with_sampled_ipsets(IPSET_SAMPLE_SIZE));
         context.space.store.steps = statistics.steps;
         context.space.store.steps_max = (statistics.steps + STEPS_MAX).min(self.steps_max);
         let found = self.try_packets_of_changed_rules(&mut context, changed_rules);

@@ -1,9 +1,11 @@
 //! The rules of chains to which only some packets of a cell jump, as rules that test this before.
 //!
 //! A map of ports has a chain for each port; a list has the same rules in sequence. The rules of
-//! such a chain, each with the tests of the jump before its own, do the same as the jump: tests
-//! without state give the same answer each time. A goto is a jump if its chain ends with a verdict
-//! for every packet.
+//! such a chain, each with the tests of the jump before its own (the *guard*), do the same as the
+//! jump: tests without state give the same answer each time. A goto is a jump if every packet that
+//! enters the chain gets a verdict there. Chains with RETURN, and those with tests of addresses that
+//! hold for some packets of the cell, are not described: sections of chains may still be compared
+//! by diagrams ([`lockstep_section_diagrams`](crate::lockstep::lockstep_section_diagrams)).
 
 use weir_model::Target;
 
@@ -12,8 +14,17 @@ use crate::lockstep::packet_cell::{CellTestResult, PacketCell};
 use crate::lockstep::remaining_rules::{RemainingRule, RemainingTest};
 use crate::same_rule_tests::SameTestCriteria;
 
-/// How deep chains call each other, at most.
+/// How deep chains call each other, at most: compiled forms need two. It bounds the recursion.
 const DEPTH_MAX: usize = 8;
+
+/// What happens to the packets that enter a chain and that no test of the cell excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChainEnd {
+    /// All of them get a verdict in it.
+    AlwaysVerdict,
+    /// Some may come back.
+    MayReturn,
+}
 
 /// Appends rules of one side of a cell to a list.
 pub(crate) struct GuardedChains<'p, 'f> {
@@ -29,36 +40,35 @@ pub(crate) struct GuardedChains<'p, 'f> {
 
 impl GuardedChains<'_, '_> {
     /// Appends what a jump or goto leads to, for packets that pass `guard` and its own tests. All
-    /// packets of the cell pass its tests of axes. Whether all that pass `guard` end there; `None`
-    /// if the list does not describe it, or a limit is reached.
+    /// packets of the cell pass its tests of addresses and devices. What happens to those that pass
+    /// `guard`; `None` if a list cannot describe it, or a limit is reached.
     pub fn append_called_by(
         &mut self,
         number: u32,
         guard: &[RemainingTest],
         depth: usize,
-    ) -> Option<bool> {
+    ) -> Option<ChainEnd> {
         let rule = &self.table.rules[number as usize];
         let own = RemainingRule::tests_of_jump(rule, self.criteria)?;
         let to = rule.leads_to.filter(|_| depth < DEPTH_MAX)?;
         let is_goto = matches!(rule.rule.target, Target::Goto(_));
         let is_unconditional = own.is_empty();
         let guard = [guard, &own].concat();
-        let is_end = self.append_chain(to, &guard, depth)?;
-        if is_goto && !is_end {
-            return None;
+        match self.append_chain(to, &guard, depth)? {
+            ChainEnd::AlwaysVerdict if is_unconditional => Some(ChainEnd::AlwaysVerdict),
+            ChainEnd::MayReturn if is_goto => None,
+            _ => Some(ChainEnd::MayReturn),
         }
-        Some(is_end && is_unconditional)
     }
 
-    /// Whether all packets that enter the chain end there.
     fn append_chain(
         &mut self,
         chain: usize,
         guard: &[RemainingTest],
         depth: usize,
-    ) -> Option<bool> {
+    ) -> Option<ChainEnd> {
         let first = self.list.len();
-        let mut is_end = false;
+        let mut end = ChainEnd::MayReturn;
         for number in self.table.rule_numbers_of_chain(chain) {
             *self.visits_left = self.visits_left.checked_sub(1)?;
             let rule = &self.table.rules[number as usize];
@@ -70,23 +80,26 @@ impl GuardedChains<'_, '_> {
                 return None;
             }
             if rule.leads_to.is_some() {
-                is_end = self.append_called_by(number, guard, depth + 1)?;
+                end = self.append_called_by(number, guard, depth + 1)?;
             } else {
                 let own = self.list.len();
                 RemainingRule::append_rules_of_cell(rule, self.cell, self.criteria, self.list)?;
-                is_end = self.list[own..].last().is_some_and(RemainingRule::is_always_last);
-                self.list[own..].iter_mut().for_each(|rule| rule.guard_with(guard, self.criteria));
+                if self.list[own..].last().is_some_and(RemainingRule::is_always_last) {
+                    end = ChainEnd::AlwaysVerdict;
+                }
+                let added = self.list[own..].iter_mut();
+                added.for_each(|rule| rule.prepend_guard(guard, self.criteria));
             }
             if self.list.len() > self.list_max {
                 return None;
             }
-            if is_end {
+            if end == ChainEnd::AlwaysVerdict {
                 break;
             }
         }
         if self.list.len() == first {
-            self.list.extend(RemainingRule::tests_alone(guard.to_vec()));
+            self.list.extend(RemainingRule::without_target(guard.to_vec()));
         }
-        Some(is_end)
+        Some(end)
     }
 }

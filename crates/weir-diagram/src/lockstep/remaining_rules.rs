@@ -5,6 +5,10 @@
 //! [`RemainingRule`]. A test of a set of addresses with ports becomes a test of the ports that are
 //! members with every address of the cell.
 //!
+//! A rule is normalised when it is collected: tests that others imply are removed, and a negated
+//! test of one bit is one of its other value. The extension headers of IPv6 are taken as whole, as
+//! everywhere in proofs (`docs/semantics.md`).
+//!
 //! Two lists are equal if they are identical after normalisation: rules after one that matches
 //! everything and repeated rules are removed, a rule for either port is a rule for each, and rules
 //! for different protocols or destination ports, of which a packet matches at most one, are sorted.
@@ -29,7 +33,7 @@ use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::rule_diagrams::table_evaluation_point::TableHookContext;
 use crate::rule_diagrams::terminal::RuleExit;
 use crate::same_rule_tests::{
-    SameTestCriteria, drop_implied_first_fragment_test, field_tested_for_presence_only,
+    SameTestCriteria, field_tested_for_presence_only, remove_implied_first_fragment_test,
 };
 
 /// A rule as it applies to packets of a cell.
@@ -77,9 +81,10 @@ impl RemainingRule {
             Target::Reject(word) => RemainingTarget::Reject(word),
             _ => return None,
         };
-        let (mut tests, has_ports) = collect_stateless_tests(rule, criteria)?;
+        let UndecidedTests { mut tests, has_address_port_test } =
+            collect_undecided_tests(rule, criteria)?;
         let address_port_test = rule.tests.address_port_test.as_ref();
-        let Some(ports) = address_port_test.filter(|_| has_ports) else {
+        let Some(ports) = address_port_test.filter(|_| has_address_port_test) else {
             merge_presence_tests(&mut tests);
             push_rule_if_it_has_an_effect(RemainingRule { tests, target }, list);
             return Some(());
@@ -117,24 +122,25 @@ impl RemainingRule {
         rule: &LockstepRule<'_>,
         criteria: SameTestCriteria,
     ) -> Option<Vec<RemainingTest>> {
-        let (tests, has_ports) = collect_stateless_tests(rule, criteria)?;
-        (!has_ports).then_some(tests)
+        let UndecidedTests { tests, has_address_port_test } =
+            collect_undecided_tests(rule, criteria)?;
+        (!has_address_port_test).then_some(tests)
     }
 
     /// The rule for packets that pass other tests before.
-    pub fn guard_with(&mut self, guard: &[RemainingTest], criteria: SameTestCriteria) {
+    pub fn prepend_guard(&mut self, guard: &[RemainingTest], criteria: SameTestCriteria) {
         self.tests.splice(0..0, guard.iter().cloned());
         // The same test gives the same answer, and drops no packet that it has not dropped before.
         let mut seen = HashSet::new();
         self.tests.retain(|test| seen.insert(test.clone()));
         if criteria.headers_are_whole {
-            drop_implied_first_fragment_test(&mut self.tests, |test| &test.test);
+            remove_implied_first_fragment_test(&mut self.tests, |test| &test.test);
         }
         merge_presence_tests(&mut self.tests);
     }
 
-    /// What evaluating tests does, if no rule of a called chain follows them.
-    pub fn tests_alone(tests: Vec<RemainingTest>) -> Option<RemainingRule> {
+    /// The rule that only evaluates tests; `None` if that has no effect.
+    pub fn without_target(tests: Vec<RemainingTest>) -> Option<RemainingRule> {
         let rule = RemainingRule { tests, target: RemainingTarget::None };
         rule.can_drop_truncated().then_some(rule)
     }
@@ -149,7 +155,8 @@ impl RemainingRule {
         find_exact_protocol(&self.tests).map(u128::from)
     }
 
-    /// The only destination port whose packets it accepts, or drops with a complete header.
+    /// The destination port of every packet that matches, by a test that no packet with a truncated
+    /// header passes.
     fn exact_destination_port(&self) -> Option<u128> {
         self.tests.iter().find_map(|test| match &test.test {
             Test::Field {
@@ -164,7 +171,7 @@ impl RemainingRule {
         })
     }
 
-    /// The only protocol and destination port.
+    /// The protocol and destination port of every packet that matches.
     fn exact_service(&self) -> Option<(u128, u128)> {
         self.exact_protocol().zip(self.exact_destination_port())
     }
@@ -188,7 +195,7 @@ impl RemainingTest {
             && from.is_some_and(|index| matches!(rule.matches[index], Match::Multiport { .. }));
         let test = match field_tested_for_presence_only(&test, criteria.family) {
             Some(field) => Test::Field { field, predicate: Predicate::Present, negated: false },
-            None => negate_test_of_one_bit(test),
+            None => remove_negation_of_single_bit_test(test),
         };
         Some(RemainingTest { test, is_multiport })
     }
@@ -208,12 +215,18 @@ impl RemainingTest {
     }
 }
 
-/// The tests of a rule that a cell does not decide, and whether a test of an address with a port is
-/// omitted at their end; `None` if they depend on state or are not known.
-fn collect_stateless_tests(
+/// The tests of a rule that a cell does not decide.
+struct UndecidedTests {
+    tests: Vec<RemainingTest>,
+    /// Whether a test of an address with a port follows, which is not among them.
+    has_address_port_test: bool,
+}
+
+/// `None` if tests depend on state or are not known.
+fn collect_undecided_tests(
     rule: &LockstepRule<'_>,
     criteria: SameTestCriteria,
-) -> Option<(Vec<RemainingTest>, bool)> {
+) -> Option<UndecidedTests> {
     let is_stateless = |m: &Match| {
         let effects = match_effects(m, criteria.family);
         matches!(m, Match::Set(_)) || !effects.is_stateful() && effects.writes.is_empty()
@@ -223,19 +236,19 @@ fn collect_stateless_tests(
     }
     let mut lowered = lower_to_tests_with_match_index(rule.rule, criteria.family);
     lowered.retain(|(from, test)| !rule.tests.decided_tests.is_decided_by_cell(*from, test));
-    let has_ports = rule.tests.address_port_test.as_ref().is_some_and(|ports| {
+    let has_address_port_test = rule.tests.address_port_test.as_ref().is_some_and(|ports| {
         lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
     });
     if criteria.headers_are_whole {
-        drop_implied_first_fragment_test(&mut lowered, |(_, test)| test);
+        remove_implied_first_fragment_test(&mut lowered, |(_, test)| test);
     }
     let tests =
         lowered.into_iter().map(|(from, test)| RemainingTest::new(rule.rule, from, test, criteria));
-    Some((tests.collect::<Option<_>>()?, has_ports))
+    Some(UndecidedTests { tests: tests.collect::<Option<_>>()?, has_address_port_test })
 }
 
-/// A negated test of one bit, as a test for its other value.
-fn negate_test_of_one_bit(test: Test) -> Test {
+/// A negated test of one bit, as a test of its other value.
+fn remove_negation_of_single_bit_test(test: Test) -> Test {
     match test {
         Test::Field { field, predicate: Predicate::Masked { value, mask }, negated: true }
             if mask.is_power_of_two() && value & !mask == 0 =>
@@ -269,17 +282,18 @@ fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
     })
 }
 
-/// Removes a test that the header is present after a test of a port, which needs the same header.
-/// Replaces one that is followed by a test of a port by the latter, which drops the same packets:
-/// tests between them have no effect.
-fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
-    if let Some(first) = tests.iter().position(RemainingTest::is_port_test_of_complete_header) {
-        let mut at = 0;
-        tests.retain(|test| {
-            at += 1;
-            at <= first + 1 || !test.is_port_presence_test()
-        });
-    }
+/// Removes tests that the header with the ports is present after a test of a port, which only a
+/// packet with that header passes.
+fn remove_implied_presence_tests(tests: &mut Vec<RemainingTest>) {
+    let first = tests.iter().position(RemainingTest::is_port_test_of_complete_header);
+    let Some(first) = first else { return };
+    let later = tests.split_off(first + 1);
+    tests.extend(later.into_iter().filter(|test| !test.is_port_presence_test()));
+}
+
+/// Replaces a test that the header is present, if followed by a test of a port, by the latter,
+/// which drops the same packets. Tests between them have no effect.
+fn replace_presence_by_next_port_test(tests: &mut Vec<RemainingTest>) {
     let Some(presence) = tests.iter().position(RemainingTest::is_port_presence_test) else {
         return;
     };
@@ -288,6 +302,11 @@ fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
     if let Some(next) = next.filter(|next| tests[later + next].is_port_test_of_complete_header()) {
         tests[presence] = tests.remove(later + next);
     }
+}
+
+fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
+    remove_implied_presence_tests(tests);
+    replace_presence_by_next_port_test(tests);
 }
 
 /// Compares lists of remaining rules, and caches their diagrams.
@@ -347,7 +366,8 @@ fn normalize_remaining_rules(list: Vec<RemainingRule>) -> Vec<RemainingRule> {
         for run in list.chunk_by_mut(|a, b| a.exact_protocol().and(b.exact_protocol()).is_some()) {
             run.sort_by_key(RemainingRule::exact_protocol);
         }
-        // A packet with a truncated header matches none of a run: those that read it drop it.
+        // The rules of a run commute: a packet matches rules of one service only. With a truncated
+        // header it matches none, and whichever rule drops it, it is dropped.
         for run in list.chunk_by_mut(|a, b| a.exact_service().and(b.exact_service()).is_some()) {
             run.sort_by_key(RemainingRule::exact_service);
         }
@@ -357,10 +377,11 @@ fn normalize_remaining_rules(list: Vec<RemainingRule>) -> Vec<RemainingRule> {
 
 /// A rule of packets with a port as source or destination, as a rule for each.
 fn split_either_port(rule: RemainingRule) -> Vec<RemainingRule> {
-    let is_either =
-        |test: &RemainingTest| matches!(test.test, Test::EitherPort { negated, .. } if !negated);
-    let Some(at) = rule.tests.iter().position(is_either) else { return vec![rule] };
-    let Test::EitherPort { spans, .. } = &rule.tests[at].test else { return vec![rule] };
+    let either_port = rule.tests.iter().enumerate().find_map(|(at, test)| match &test.test {
+        Test::EitherPort { spans, negated: false } => Some((at, spans)),
+        _ => None,
+    });
+    let Some((at, spans)) = either_port else { return vec![rule] };
     let spans = IntervalSet::from_intervals(spans.clone()).intervals().to_vec();
     let of_field = |field| {
         let mut rule = rule.clone();

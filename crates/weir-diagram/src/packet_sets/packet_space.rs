@@ -86,7 +86,8 @@ pub struct PacketSpace<'f> {
     /// All firewalls have the same sets.
     firewalls_have_same_ipsets: bool,
     pub(crate) ipset_memberships: HashMap<IpsetMembershipKey, DiagramRef>,
-    /// Of an ipset with more elements, so many are its members here.
+    /// Ipsets with more elements are replaced by a sample of this size; `None`: all elements are
+    /// members.
     ipset_sample_size: Option<usize>,
 }
 
