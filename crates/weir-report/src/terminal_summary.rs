@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use weir_stats::{RunRecord, RunSubject, TrialState};
 
-use crate::headline_and_trust::{assess_trust, build_headline};
+use crate::headline_and_trust::{TrustLevel, assess_trust, build_headline};
 use crate::number_format::{
     format_interval, format_rate_without_unit, format_ratio, format_ratio_without_times_sign,
 };
@@ -59,7 +59,13 @@ pub fn render_summary(record: &RunRecord) -> String {
         }
     }
     let (trust, reasons) = assess_trust(&model);
-    let _ = writeln!(text, "\n{}{}", trust.badge_text(), if reasons.is_empty() { "" } else { ":" });
+    let badge = trust.badge_text();
+    let _ = match (trust, reasons.is_empty()) {
+        (_, true) => writeln!(text, "\n{badge}"),
+        // What follows lowers nothing.
+        (TrustLevel::Ok, false) => writeln!(text, "\n{badge}; notes:"),
+        (_, false) => writeln!(text, "\n{badge}, because:"),
+    };
     for reason in reasons {
         let _ = writeln!(text, "  {}", sanitize_for_terminal(&reason));
     }
@@ -159,6 +165,18 @@ mod tests {
         }
         let text = render_summary(&record);
         assert!(text.contains("[2Jnft") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn the_trust_level_is_followed_by_notes_or_by_its_reasons() {
+        let mut busy = sample_records::sample_record();
+        assert!(render_summary(&busy).ends_with("\ntrustworthy\n"), "{}", render_summary(&busy));
+        busy.trials.iter_mut().for_each(|trial| trial.noise.psi = 0.9);
+        let text = render_summary(&busy);
+        assert!(text.contains("\ntrustworthy; notes:\n  Other tasks waited"), "{text}");
+        busy.run.complete = false;
+        let text = render_summary(&busy);
+        assert!(text.contains("\ninvalid, because:\n  The run was interrupted"), "{text}");
     }
 
     #[test]
