@@ -1,15 +1,20 @@
 //! Progress of a run: a line per subject with its last measurement, and a progress bar.
 //!
-//! Everything is written to standard error, and nothing if that is not a terminal. A line is
-//! recomputed only after a trial of its subject, between two trials: nothing is drawn during a
-//! measurement.
+//! Everything is written to standard error. If that is not a terminal, a plain line is written from
+//! time to time instead. A line is recomputed only after a trial of its subject, between two trials:
+//! nothing is drawn during a measurement.
+
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_report::format_estimate_with_unit;
 use weir_stats::trial_selection::TrialSelection;
 use weir_stats::{Quantity, Trial, TrialState};
 
-use crate::terminal::TerminalProgress;
+use crate::terminal::{self, TerminalProgress};
+
+/// How often a plain line is written at most.
+const PLAIN_LINE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The lines of a run.
 pub struct RunProgressDisplay {
@@ -17,6 +22,7 @@ pub struct RunProgressDisplay {
     bar: TerminalProgress,
     subject_lines: Vec<(String, ProgressBar)>,
     seen_trial_count: usize,
+    plain_line_timer: PlainLineTimer,
 }
 
 impl RunProgressDisplay {
@@ -24,7 +30,13 @@ impl RunProgressDisplay {
     pub fn new() -> RunProgressDisplay {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
         let bar = TerminalProgress::new_below_lines(&lines);
-        RunProgressDisplay { lines, bar, subject_lines: Vec::new(), seen_trial_count: 0 }
+        RunProgressDisplay {
+            lines,
+            bar,
+            subject_lines: Vec::new(),
+            seen_trial_count: 0,
+            plain_line_timer: PlainLineTimer::default(),
+        }
     }
 
     /// Shows how far a run is.
@@ -36,6 +48,9 @@ impl RunProgressDisplay {
             progress.estimated_remaining_time,
         );
         if self.lines.is_hidden() {
+            if self.plain_line_timer.is_due(Instant::now()) {
+                terminal::print_escaped_to_stderr(&format_plain_progress_line(progress));
+            }
             return;
         }
         for (subject, text) in
@@ -66,6 +81,33 @@ impl Drop for RunProgressDisplay {
     }
 }
 
+/// When a plain line was written last.
+#[derive(Debug, Default)]
+struct PlainLineTimer {
+    last_line: Option<Instant>,
+}
+
+impl PlainLineTimer {
+    /// Whether a line is due now: the first one, and others at intervals.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self
+            .last_line
+            .is_none_or(|last| now.saturating_duration_since(last) >= PLAIN_LINE_INTERVAL);
+        if is_due {
+            self.last_line = Some(now);
+        }
+        is_due
+    }
+}
+
+/// How far a run is, in a line.
+fn format_plain_progress_line(progress: &weir_lab::RunProgress<'_>) -> String {
+    let (done, total) = (progress.steps_done, progress.total_steps);
+    let left = progress.estimated_remaining_time;
+    let left = left.map(|left| format!(", {} s left", left.as_secs())).unwrap_or_default();
+    format!("weir: step {done} of {total}{left}: {}\n", progress.message)
+}
+
 /// What the trials since number `seen` say: of each subject the last one that counts, with the
 /// median and the interval of its point so far.
 fn format_estimate_of_updated_subjects(trials: &[Trial], seen: usize) -> Vec<(&str, String)> {
@@ -92,6 +134,26 @@ fn format_estimate_of_updated_subjects(trials: &[Trial], seen: usize) -> Vec<(&s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_lines_are_written_at_the_start_and_at_intervals() {
+        let (mut timer, start) = (PlainLineTimer::default(), Instant::now());
+        let due: Vec<u64> = (0..100)
+            .filter(|seconds| timer.is_due(start + Duration::from_secs(*seconds)))
+            .collect();
+        assert_eq!(due, [0, 30, 60, 90]);
+        let progress = weir_lab::RunProgress {
+            steps_done: 3,
+            total_steps: 96,
+            message: "nft at 16 rules",
+            estimated_remaining_time: Some(Duration::from_secs(120)),
+            trials: &[],
+        };
+        assert_eq!(
+            format_plain_progress_line(&progress),
+            "weir: step 3 of 96, 120 s left: nft at 16 rules\n"
+        );
+    }
 
     #[test]
     fn each_updated_subject_has_its_current_estimate_with_interval() {
