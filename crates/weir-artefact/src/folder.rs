@@ -99,6 +99,15 @@ pub enum ReadError {
         /// Which folder.
         dir: PathBuf,
     },
+    /// The path is not a folder.
+    #[error(
+        "{} is a file, and an artefact is a directory: give the directory that weir compile -o wrote",
+        path.display()
+    )]
+    NotADirectory {
+        /// Which path.
+        path: PathBuf,
+    },
     /// The file is not a text.
     #[error("{} is not UTF-8", path.display())]
     NotUtf8 {
@@ -296,6 +305,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
     let path = dir.join(MANIFEST_FILE_NAME);
     let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => ReadError::NoManifest { dir: dir.to_owned() },
+        io::ErrorKind::NotADirectory => ReadError::NotADirectory { path: dir.to_owned() },
         _ => ReadError::Io { path: path.clone(), source },
     })?;
     let manifest: Manifest = serde_json::from_str(&text)

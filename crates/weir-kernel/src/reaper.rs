@@ -79,6 +79,19 @@ pub fn reap_dead_sessions() -> ReapReport {
     reaped
 }
 
+/// Removes the sessions of this process while it still runs, for an end that cannot wait until they
+/// are dropped.
+pub fn remove_sessions_of_this_process() {
+    let Some(_lock) = wait_for_reaper_lock() else { return };
+    let Ok(here) = PidNamespace::of_this_process() else { return };
+    let own = PidWithStartTime::of_this_process();
+    for record in find_sessions_by_file_or_name().into_values().flatten() {
+        if here.local_process_id(record.qualify_process_id(record.owner)) == Some(own) {
+            remove_session(&record, &here);
+        }
+    }
+}
+
 /// What to do about a session file that is not used.
 const UNUSABLE_SESSION_FILE_CURE: &str =
     "remove the file; the next `weir reap` finds the leftovers by name";

@@ -257,7 +257,7 @@ impl VerifyRun<'_> {
     fn bisect_guessed_round(&mut self, round: PacketRound) -> Result<(), VerifyError> {
         let mut open = vec![round];
         while let Some(round) = open.pop() {
-            if round.packet_count() == 0 || stop_signal::is_stop_requested() {
+            if round.packet_count() == 0 {
                 continue;
             }
             if round.packet_count() > SINGLY_TRIED_ROUND_PACKETS_MAX

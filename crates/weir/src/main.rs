@@ -6,7 +6,8 @@
 //!   names;
 //! - `terminal`, `run_progress`, `source_locations`, `unified_diff`, `json_output` and
 //!   `metrics_text` print, `http_server` answers requests;
-//! - `atomic_file_replacement` writes files as a whole, `process_timeout` ends a command in time.
+//! - `atomic_file_replacement` writes files as a whole, `process_timeout` ends a command in time,
+//!   `forced_stop` after Ctrl-C.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -15,6 +16,7 @@ mod atomic_file_replacement;
 mod cli;
 mod command;
 mod diff_operand;
+mod forced_stop;
 mod http_server;
 mod json_output;
 mod live_ruleset;

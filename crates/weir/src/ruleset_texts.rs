@@ -30,6 +30,18 @@ pub fn run_and_capture_stdout(words: &[&str]) -> Result<String> {
     String::from_utf8(out.stdout).with_context(|| format!("{name} is not UTF-8"))
 }
 
+/// Why a directory is not read as a file, and the cure.
+fn describe_directory_in_place_of_file(path: &Path) -> String {
+    let name = path.display();
+    match path.join(weir_artefact::MANIFEST_FILE_NAME).exists() {
+        true => format!(
+            "{name} is a directory that weir compile wrote, and a file is expected here: give the \
+             file that it was compiled from"
+        ),
+        false => format!("{name} is a directory: give a file in it"),
+    }
+}
+
 /// Name and text of a file; `-` is standard input.
 pub fn read_file_or_stdin(path: &Path) -> Result<(String, String)> {
     let (name, bytes) = if path.as_os_str() == "-" {
@@ -38,6 +50,9 @@ pub fn read_file_or_stdin(path: &Path) -> Result<(String, String)> {
         ("<stdin>".to_owned(), bytes)
     } else {
         let name = path.display().to_string();
+        if path.is_dir() {
+            bail!("{}", describe_directory_in_place_of_file(path));
+        }
         let bytes = fs::read(path).with_context(|| format!("read {name}"))?;
         (name, bytes)
     };

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_testkit::live_network::describe_live_network;
-use weir_testkit::{skip_test, skip_without_root, testdata};
+use weir_testkit::{TempFolder, skip_test, skip_without_root, testdata};
 
 /// One test looks at limits that the other one raises.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -54,6 +54,66 @@ fn a_killed_lab_is_cleaned_up_by_the_next_start() {
         assert_eq!(describe_live_network(), before, "killed with {namespaces} namespaces");
     }
     let _ = std::fs::remove_dir_all(&out);
+}
+
+#[test]
+fn an_interrupted_verify_ends_and_removes_everything_whatever_it_waits_for() {
+    if skip_without_root() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let folder = TempFolder::new("verify-interrupted");
+    let rules = folder.write_file(
+        "a.rules",
+        "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -m limit --limit 1/sec -j DROP\nCOMMIT\n",
+    );
+    let form = folder.path().join("form");
+    let mut compile = Command::new(weir);
+    compile.arg("compile").arg(&rules).args(["--to", "linear", "-o"]);
+    assert!(compile.arg(&form).output().expect("weir runs").status.success());
+    for (script, packets) in
+        [(Some("echo > \"$0.started\"\nexec sleep 1000\n"), "100"), (None, "1000000")]
+    {
+        if let Some(script) = script {
+            std::fs::rename(form.join("load.sh"), form.join("load.sh.kept")).expect("rename");
+            std::fs::write(form.join("load.sh"), script).expect("write");
+        }
+        let mut child = Command::new(weir)
+            .arg("verify")
+            .args([&rules, &form])
+            .args(["--packets", packets])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("weir runs");
+        let own = format!("weir-{:x}.", child.id());
+        let is_far_enough = || match script {
+            Some(_) => form.join("load.sh.started").exists(),
+            // Packets pass the firewall of the form.
+            None => output("ip", &["netns"]).matches(&own).count() > 3,
+        };
+        let limit = Instant::now() + Duration::from_secs(120);
+        while !is_far_enough() {
+            assert!(Instant::now() < limit, "{script:?}: {}", output("ip", &["netns"]));
+        }
+        output("kill", &["-INT", &child.id().to_string()]);
+        // Far less than what it waits for.
+        let limit = Instant::now() + Duration::from_secs(120);
+        while child.try_wait().expect("wait").is_none() {
+            assert!(Instant::now() < limit, "{script:?}: it goes on");
+        }
+        let ended = child.wait_with_output().expect("wait");
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), &*errors), (Some(2), "weir: interrupted\n"), "{script:?}");
+        assert!(!output("ip", &["netns"]).contains(&own), "{script:?}: namespaces are removed");
+        let sessions = output("ls", &["/run/weir/sessions"]);
+        assert!(!sessions.contains(&own["weir-".len()..]), "{script:?}: {sessions}");
+        assert!(!output("ps", &["-eo", "args"]).contains("sleep 1000"), "{script:?}");
+        if script.is_some() {
+            std::fs::rename(form.join("load.sh.kept"), form.join("load.sh")).expect("rename");
+        }
+    }
 }
 
 /// The limits of connection tracking, which are one for the whole machine: entries and buckets.

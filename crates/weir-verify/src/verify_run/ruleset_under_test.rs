@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_artefact::{ArtefactFileKind, Deviation, Manifest, StoredArtefact};
 use weir_kernel::xtables_counters::PacketByteCount;
-use weir_kernel::{KernelError, Namespace, Session};
+use weir_kernel::{KernelError, Namespace, Session, stop_signal};
 use weir_model::{Family, Firewall};
 use weir_semantics::{Interpreter, JourneyKind};
 
@@ -289,6 +289,10 @@ impl<'f> RulesetUnderTest<'f> {
         let mut families: Vec<Family> = items.iter().map(|i| i.batch.path.family).collect();
         families.dedup();
         for attempt in 1.. {
+            // Every packet that is compared comes here, in rounds, in halves or alone.
+            if stop_signal::is_stop_requested() {
+                return Err(VerifyError::Interrupted);
+            }
             let (mut left, mut lost) = (Vec::with_capacity(items.len()), 0);
             for same in items.chunk_by(|a, b| std::ptr::eq(a.batch, b.batch)) {
                 let batch = same[0].batch.select_packets(same.iter().map(|i| i.position));
