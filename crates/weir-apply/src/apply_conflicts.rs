@@ -7,6 +7,7 @@ use weir_kernel::kernel_feature::KernelFeature;
 use weir_model::iptables_tool_name;
 use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 
+use crate::ApplyOperationError;
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus, TableStatus};
 use crate::kernel_ruleset::{
@@ -29,19 +30,20 @@ impl ApplyConflict {
     }
 }
 
-/// Lists the conflicts. `has_current_generation`: the ruleset in force is a generation of weir.
+/// Lists the conflicts. `recorded` is the ruleset of the current generation, empty if there is none.
 pub fn list_apply_conflicts(
     artefact: &Artefact,
     present: &KernelRuleset,
     status: &FirewallStatus,
-    has_current_generation: bool,
+    recorded: &KernelRuleset,
 ) -> Vec<ApplyConflict> {
     let tables = list_artefact_tables(artefact);
     let mut conflicts = Vec::new();
     conflicts.extend(tables.iter().filter_map(|table| find_iptables_nft_rules(*table, status)));
-    if !has_current_generation {
-        conflicts.extend(find_artefact_loaded_by_script(present));
-    }
+    conflicts.extend(find_artefact_loaded_by_script(recorded, present).map(|artefact| {
+        let message = ApplyOperationError::LoadedByScript { artefact }.to_string();
+        ApplyConflict { message, is_forceable: true }
+    }));
     for table in &tables {
         if let Some(text) = present.legacy_tables.get(table) {
             conflicts.extend(find_lost_program_chains(*table, text, artefact));
@@ -92,21 +94,27 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
     })
 }
 
-/// An artefact loaded by `load.sh`: the previous ruleset is in the state of the script.
-fn find_artefact_loaded_by_script(present: &KernelRuleset) -> Option<ApplyConflict> {
-    let mark = present.legacy_tables.values().find_map(|text| find_artefact_mark(text));
-    let what = match (mark, present.nft_tables.keys().next()) {
-        (Some(id), _) => format!("artefact {id}"),
-        (None, Some(table)) => format!("nft table {} weir_{}", table.nft_family(), table.table),
-        (None, None) => return None,
+/// An artefact in force that is not part of the recorded ruleset: `load.sh` loaded it, and the ruleset
+/// from before it is in the state of the script.
+pub(crate) fn find_artefact_loaded_by_script(
+    recorded: &KernelRuleset,
+    present: &KernelRuleset,
+) -> Option<String> {
+    let mark = |ruleset: &KernelRuleset, table: &FamilyTable| {
+        find_artefact_mark(ruleset.legacy_tables.get(table)?).map(str::to_owned)
     };
-    Some(ApplyConflict {
-        message: format!(
-            "{what} is in force and was not loaded by weir apply: run unload.sh of its folder first; \
-             without that folder, use --force to save the ruleset in force as generation 0"
-        ),
-        is_forceable: true,
-    })
+    let marked = present.legacy_tables.keys().find_map(|table| {
+        mark(present, table).filter(|id| mark(recorded, table).as_ref() != Some(id))
+    });
+    let mut nft_tables = present.nft_tables.keys();
+    let nft_table = nft_tables.find(|table| !recorded.nft_tables.contains_key(table));
+    match (marked, nft_table) {
+        (Some(id), _) => Some(format!("artefact {id}")),
+        (None, Some(table)) => {
+            Some(format!("nft table {} weir_{}", table.nft_family(), table.table))
+        }
+        (None, None) => None,
+    }
 }
 
 /// Chains of a program that are in force and not in the ruleset.
@@ -199,20 +207,30 @@ mod tests {
     fn chains_of_a_program_that_would_be_lost_are_a_conflict() {
         let docker = present("*filter\n:DOCKER - [0:0]\n[1:2] -A DOCKER -j ACCEPT\nCOMMIT\n");
         let none = FirewallStatus::default();
-        let with = list_apply_conflicts(&artefact(&["DOCKER"]), &docker, &none, true);
+        let with = list_apply_conflicts(&artefact(&["DOCKER"]), &docker, &none, &docker);
         assert_eq!(with, []);
-        let without = list_apply_conflicts(&artefact(&["DOCKER-USER"]), &docker, &none, true);
+        let without = list_apply_conflicts(&artefact(&["DOCKER-USER"]), &docker, &none, &docker);
         assert!(
             matches!(&without[..], [one] if one.is_forceable && one.message.contains("docker"))
         );
     }
 
     #[test]
-    fn an_artefact_that_a_script_loaded_is_a_conflict() {
-        let marked = present("*filter\n:INPUT ACCEPT [0:0]\n:weir:0a1b2c3d - [0:0]\nCOMMIT\n");
-        let none = FirewallStatus::default();
-        assert_eq!(list_apply_conflicts(&artefact(&[]), &marked, &none, true), []);
-        let found = list_apply_conflicts(&artefact(&[]), &marked, &none, false);
-        assert!(matches!(&found[..], [one] if one.message.contains("unload.sh")), "{found:?}");
+    fn an_artefact_that_is_not_of_the_current_generation_is_a_conflict() {
+        let marked = |id: &str| {
+            present(&format!("*filter\n:INPUT ACCEPT [0:0]\n:weir:{id} - [0:0]\nCOMMIT\n"))
+        };
+        let (in_force, none) = (marked("0a1b2c3d"), FirewallStatus::default());
+        let list = |recorded| list_apply_conflicts(&artefact(&[]), &in_force, &none, &recorded);
+        assert_eq!(list(marked("0a1b2c3d")), [], "it is that of the generation");
+        for recorded in [KernelRuleset::default(), marked("00000000"), present("*filter\nCOMMIT\n")]
+        {
+            let found = list(recorded);
+            assert!(
+                matches!(&found[..], [one] if one.message.contains("artefact 0a1b2c3d")
+                    && one.message.contains("unload.sh") && one.is_forceable),
+                "{found:?}"
+            );
+        }
     }
 }

@@ -108,8 +108,12 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
         let changed = check_unchanged_by_others(&recorded, &present.ruleset, generation);
         conflicts.extend(changed.err().map(|error| error.to_string()));
     }
-    let found = list_apply_conflicts(artefact, &present.ruleset, &status, current.is_some());
-    conflicts.extend(found.into_iter().map(|conflict| conflict.message));
+    for found in list_apply_conflicts(artefact, &present.ruleset, &status, &recorded) {
+        // An artefact that load.sh loaded is also a change of the generation.
+        if !conflicts.contains(&found.message) {
+            conflicts.push(found.message);
+        }
+    }
     let (kept_state, lost_state) = list_kernel_state(&present.ruleset, &wanted, &steps);
     Ok(ApplyPlan {
         form: artefact.manifest.form,
@@ -325,15 +329,13 @@ fn list_option_values<'t>(
 impl ApplyPlan {
     /// The plan as text.
     pub fn render_text(&self) -> String {
-        let mut out = format!("{} form, artefact {}\n", self.form, self.artefact_id);
+        let mut out = self.render_result();
+        out.push_str(&format!("form        {}, artefact {}\n", self.form, self.artefact_id));
         let in_force = match self.generation_in_force {
             Some(generation) => format!("generation {generation}"),
             None => "the ruleset from before weir; it is saved as a generation".to_owned(),
         };
         out.push_str(&format!("in force    {in_force}\n"));
-        if self.steps.is_empty() {
-            out.push_str("steps       none: the ruleset is already in force\n");
-        }
         for (number, planned) in self.steps.iter().enumerate() {
             let by = planned.tool.map(|tool| format!(" ({tool})")).unwrap_or_default();
             let why = planned.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
@@ -350,10 +352,31 @@ impl ApplyPlan {
                 out.push_str(&format!("{what:<11} {line}\n"));
             }
         };
-        list("unchanged", &self.unchanged);
-        list("kept", &self.kept_state);
         list("lost", &self.lost_state);
-        list("conflict", &self.conflicts);
+        list("kept", &self.kept_state);
+        list("unchanged", &self.unchanged);
+        out
+    }
+
+    /// Whether weir apply would go ahead, and what it would change or what prevents it.
+    fn render_result(&self) -> String {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (steps, tables) = (self.steps.len(), self.tables.len());
+        let mut out = match (self.conflicts.len(), steps) {
+            (0, 0) => "result      no change: the ruleset is already in force\n".to_owned(),
+            (0, _) => format!(
+                "result      ready to apply: {}, {} changed\n",
+                count(steps, "step"),
+                count(tables, "table")
+            ),
+            (conflicts, _) => format!(
+                "result      weir apply would refuse: {} to resolve\n",
+                count(conflicts, "conflict")
+            ),
+        };
+        for conflict in &self.conflicts {
+            out.push_str(&format!("conflict    {conflict}\n"));
+        }
         out
     }
 }

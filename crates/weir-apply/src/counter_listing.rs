@@ -122,7 +122,7 @@ impl OriginalCounterReader {
             if read_record_in_force(&store)? != parsed.record {
                 continue;
             }
-            rules_differ?;
+            rules_differ.map_err(|error| name_cure_of_counters(error, parsed.record.generation))?;
             let listed = parsed.originals.rules.iter().zip(counts).map(|(rule, count)| {
                 let (Counters { packets, bytes }, rule_id) = (count, rule.id.clone());
                 let content_key = rule.content_key.clone();
@@ -192,6 +192,25 @@ fn read_record_in_force(store: &StateStore) -> Result<GenerationRecord, ApplyOpe
         return Err(being_changed());
     }
     store.read_generation(generation)
+}
+
+/// The error with what can be done about it here: counters are only read.
+fn name_cure_of_counters(error: ApplyOperationError, generation: u32) -> ApplyOperationError {
+    let (change, cure, difference) = match error {
+        ApplyOperationError::ChangedByOthers { unit, since, difference } => (
+            format!("{unit} was changed by another program since {since}"),
+            "undo the change, or add it to the ruleset and apply that with weir apply --force",
+            format!("; the difference:{difference}"),
+        ),
+        ApplyOperationError::LoadedByScript { artefact } => (
+            format!("{artefact} is in force and was not loaded by weir apply"),
+            "run unload.sh of its folder",
+            String::new(),
+        ),
+        other => return other,
+    };
+    let cure = cure.to_owned();
+    ApplyOperationError::CountersOfOtherRuleset { change, generation, cure, difference }
 }
 
 fn being_changed() -> ApplyOperationError {

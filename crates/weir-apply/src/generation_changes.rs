@@ -30,6 +30,7 @@ use weir_kernel::process::PidWithStartTime;
 use weir_model::{Family, iptables_tool_name};
 
 use crate::ApplyOperationError;
+use crate::apply_conflicts::find_artefact_loaded_by_script;
 use crate::kernel_ruleset::{
     FamilyTable, KernelRuleset, RulesetInForce, SetSelection, empty_table_text,
     find_text_difference, read_ruleset_in_force,
@@ -181,6 +182,9 @@ pub(crate) fn check_unchanged_by_others(
     present: &KernelRuleset,
     generation: u32,
 ) -> Result<(), ApplyOperationError> {
+    if let Some(artefact) = find_artefact_loaded_by_script(recorded, present) {
+        return Err(ApplyOperationError::LoadedByScript { artefact });
+    }
     for (table, text) in &recorded.legacy_tables {
         let unit = format!("table {table}");
         check_unit_unchanged(unit, text, present.legacy_tables.get(table), generation)?;

@@ -91,7 +91,10 @@ fn is_changed_by_others(store: &StateStore, generation: u32) -> Option<bool> {
     let present = read_tables_and_sets_in_force(&recorded.tables(), &[&recorded]).ok()?.ruleset;
     match check_unchanged_by_others(&recorded, &present, generation) {
         Ok(()) => Some(false),
-        Err(ApplyOperationError::ChangedByOthers { .. }) => Some(true),
+        Err(
+            ApplyOperationError::ChangedByOthers { .. }
+            | ApplyOperationError::LoadedByScript { .. },
+        ) => Some(true),
         Err(_) => None,
     }
 }

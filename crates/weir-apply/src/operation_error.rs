@@ -103,6 +103,30 @@ pub enum ApplyOperationError {
         /// The difference.
         difference: TextDifference,
     },
+    /// An artefact that `load.sh` loaded.
+    #[error(
+        "{artefact} is in force and was not loaded by weir apply: run unload.sh of its folder first; \
+         without that folder, use --force, which saves the ruleset in force as a generation"
+    )]
+    LoadedByScript {
+        /// The artefact, or its nft table.
+        artefact: String,
+    },
+    /// The counters of a ruleset that is not the one of the current generation.
+    #[error(
+        "{change}, so that counters cannot be attributed to the rules of generation {generation}: \
+         {cure}; iptables-save -c prints the counters in force{difference}"
+    )]
+    CountersOfOtherRuleset {
+        /// What differs.
+        change: String,
+        /// The current generation.
+        generation: u32,
+        /// What to do.
+        cure: String,
+        /// The difference, if it is not a whole artefact.
+        difference: String,
+    },
     /// A table changed between the last comparison and the replacement.
     #[error("{table} was changed by another program in the meantime: try again")]
     TableChangedMeanwhile {

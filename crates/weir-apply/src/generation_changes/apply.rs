@@ -95,7 +95,7 @@ impl LockedGenerations {
             None => KernelRuleset::default(),
         };
         let present = read_affected_ruleset_in_force(request.artefact, &recorded)?;
-        refuse_conflicts(request, &present, current.generation.is_some())?;
+        refuse_conflicts(request, &present, &recorded)?;
         let mut wanted = plan_wanted_ruleset(request.artefact, &recorded, &present.ruleset)?;
         let old_originals = match current.generation {
             // If another program added or removed rules, numbers no longer identify the original
@@ -359,11 +359,10 @@ pub(crate) fn plan_wanted_ruleset(
 fn refuse_conflicts(
     request: &ApplyRequest<'_>,
     present: &RulesetInForce,
-    has_current_generation: bool,
+    recorded: &KernelRuleset,
 ) -> Result<(), ApplyOperationError> {
     let status = read_firewall_status();
-    let conflicts =
-        list_apply_conflicts(request.artefact, &present.ruleset, &status, has_current_generation);
+    let conflicts = list_apply_conflicts(request.artefact, &present.ruleset, &status, recorded);
     let serious = |forceable: bool| !(forceable && request.ignores_foreign_changes);
     let messages: Vec<String> = conflicts
         .into_iter()

@@ -10,14 +10,16 @@ use super::{
     LockedGenerations, read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
 };
 use crate::ApplyOperationError;
-use crate::state_store::{GenerationOutcome, Journal, JournalOperation, JournalStage};
+use crate::state_store::{
+    GenerationKind, GenerationOutcome, Journal, JournalOperation, JournalStage,
+};
 
 impl LockedGenerations {
     pub(super) fn recover_interrupted_change(&mut self) -> Result<(), ApplyOperationError> {
         let Some(journal) = self.store.read_journal()? else { return Ok(()) };
         if journal.boot_id != weir_kernel::boot_clock::read_boot_id()? {
             if journal.operation == JournalOperation::Rollback {
-                self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
+                self.record_rolled_back([journal.from, journal.to], &journal.reason)?;
                 self.record_restored(journal.to)?;
                 return self.store.remove_journal();
             }
@@ -40,7 +42,7 @@ impl LockedGenerations {
             (JournalStage::InForce, operation) => {
                 self.store.write_current(journal.to, journal.baseline)?;
                 if operation == JournalOperation::Rollback {
-                    self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
+                    self.record_rolled_back([journal.from, journal.to], &journal.reason)?;
                     self.record_restored(journal.to)?;
                 } else if self.is_unconfirmed(&journal)? {
                     return Ok(());
@@ -69,7 +71,7 @@ impl LockedGenerations {
                      is in force",
                     journal.to
                 ));
-                self.record_outcome(journal.from, &rolled_back_outcome(&journal.reason))?;
+                self.record_rolled_back([journal.from, journal.to], &journal.reason)?;
                 self.store.write_current(in_force, journal.baseline)?;
                 self.record_restored(in_force)?;
                 self.store.remove_journal()
@@ -127,6 +129,22 @@ impl LockedGenerations {
         let mut in_force = read_tables_and_sets_in_force(&tables, &[&wanted_ruleset])?.ruleset;
         in_force.sets.retain(|set, _| wanted_ruleset.sets.contains_key(set));
         self.save_changes_by_others(wanted, in_force, &command)
+    }
+
+    /// Records that a rollback from one generation to another ended the first. If another program
+    /// had changed its ruleset, `from` is the snapshot of the changed ruleset, and the generation that
+    /// was changed has ended, too.
+    pub(super) fn record_rolled_back(
+        &self,
+        [from, to]: [u32; 2],
+        reason: &str,
+    ) -> Result<(), ApplyOperationError> {
+        let record = self.store.read_generation(from)?;
+        let changed = record.previous.filter(|_| record.kind == GenerationKind::Snapshot);
+        if let Some(changed) = changed.filter(|changed| *changed != to) {
+            self.record_outcome(changed, &rolled_back_outcome(reason))?;
+        }
+        self.record_outcome(from, &rolled_back_outcome(reason))
     }
 
     pub(super) fn record_outcome(

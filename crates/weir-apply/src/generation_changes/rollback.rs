@@ -1,7 +1,6 @@
 //! Restoring an earlier generation.
 
 use super::foreign_changes::add_foreign_sets;
-use super::interrupted::rolled_back_outcome;
 use super::{
     LockedGenerations, StartSupervisor, check_unchanged_by_others, read_original_rules,
     read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
@@ -152,9 +151,7 @@ impl LockedGenerations {
         journal.stage = JournalStage::InForce;
         self.store.write_journal(&journal)?;
         self.store.write_current(to, baseline)?;
-        if current == from {
-            self.record_outcome(from, &rolled_back_outcome(reason))?;
-        }
+        self.record_rolled_back([from, to], reason)?;
         self.record_restored(to)?;
         self.store.remove_journal()?;
         self.check_restored_tables(&wanted)

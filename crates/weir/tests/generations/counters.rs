@@ -148,6 +148,9 @@ fn a_foreign_rule_does_not_shift_counters_to_other_rules() {
     host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
     let said = host.run_refused_weir(&["counters"]);
     assert!(said.contains("table iptables filter was changed by another program"), "{said}");
+    // The command itself has no such option.
+    assert!(said.contains("apply that with weir apply --force"), "{said}");
+    assert!(said.contains("undo the change") && !said.contains("use --force"), "{said}");
     host.run_weir(&["apply", &file, "--to", "nft", "--packets", "50", "--force"]);
     let count =
         |number: u32| read_rule_counter(&host, &format!("iptables/filter/INPUT/{number}")).0;

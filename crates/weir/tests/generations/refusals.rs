@@ -28,8 +28,14 @@ fn what_somebody_else_changed_is_refused_and_kept_as_a_generation_by_force() {
     }
     let plan = host.weir_json(&["plan", "--artefact", &two, "--json"]);
     assert!(plan["conflicts"][0].as_str().expect("one").contains("5003"), "{plan}");
+    let text = host.weir(&["plan", "--artefact", &two]).1;
+    let first: Vec<&str> = text.lines().take(2).collect();
+    assert_eq!(first[0], "result      weir apply would refuse: 1 conflict to resolve", "{text}");
+    assert!(first[1].starts_with("conflict    table iptables filter was changed"), "{text}");
     host.run_weir(&["apply", "--artefact", &two, "--force"]);
     assert!(!host.is_delivered(5002) && host.is_delivered(5003));
+    let text = host.weir(&["plan", "--artefact", &one]).1;
+    assert!(text.starts_with("result      ready to apply: "), "{text}");
     host.run_weir(&["rollback"]);
     assert_eq!(host.saved_rulesets(), foreign, "what others changed was kept");
     host.run_weir(&["rollback", "1"]);
@@ -178,6 +184,109 @@ fn rules_of_iptables_nft_and_of_load_sh_and_of_docker_are_not_evaluated_twice_or
     assert!(loaded.expect("it runs").success());
     let said = script.run_refused_weir(&["apply", "--artefact", &folder]);
     assert!(said.contains("run unload.sh of its folder first"), "{said}");
+}
+
+#[test]
+fn an_artefact_of_load_sh_is_named_whatever_was_applied_before() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("load-after-rollback");
+    let one = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    let two = host.compile("b", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT, 5001]), "tree");
+    host.run_weir(&["apply", "--artefact", &two]);
+    host.run_weir(&["rollback", "0"]);
+    let script = |name: &str| {
+        let mut command = host.command("sh");
+        command.arg(format!("{one}/{name}")).env("WEIR_STATE", host.path("run"));
+        assert!(command.status().expect("sh runs").success(), "{name}");
+    };
+    script("load.sh");
+    for words in [&["apply", "--artefact", &two][..], &["rollback", "1"]] {
+        let said = host.run_refused_weir(words);
+        assert!(said.contains("run unload.sh of its folder first"), "{said}");
+        assert!(!said.contains("add the changes to the ruleset"), "{said}");
+    }
+    let plan = host.weir_json(&["plan", "--artefact", &two, "--json"]);
+    assert_eq!(plan["conflicts"].as_array().map(Vec::len), Some(1), "{plan}");
+    script("unload.sh");
+    host.run_weir(&["apply", "--artefact", &two]);
+    assert!(!host.is_delivered(5001));
+}
+
+#[test]
+fn a_generation_that_was_left_by_force_is_listed_as_rolled_back() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("forced-rollback");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir(&["apply", "--artefact", &folder]);
+    let outcomes = || {
+        let listing = host.weir_json(&["history", "--json"]);
+        let generations = listing["generations"].as_array().expect("generations").clone();
+        let outcome = |of: serde_json::Value| of["outcome"].as_str().expect("one").to_owned();
+        generations.into_iter().map(outcome).collect::<Vec<_>>()
+    };
+    host.tool(&["iptables-legacy", "-I", "INPUT", "1", "-p", "udp", "-j", "ACCEPT"], "");
+    assert_eq!(outcomes(), ["applied", "applied"]);
+    host.run_weir(&["rollback", "--force"]);
+    assert_eq!(outcomes()[1], "rolled_back");
+    let text = host.run_weir(&["history"]);
+    let line = text.lines().find(|line| line.starts_with("    1 ")).expect("generation 1");
+    assert!(line.contains("rolled back: weir rollback"), "{text}");
+    // The changed ruleset can be restored, and the generation that was changed as well.
+    host.run_weir(&["rollback", "2"]);
+    host.run_weir(&["rollback", "1", "--force"]);
+    assert_eq!(outcomes()[1], "applied");
+}
+
+#[test]
+fn an_edited_artefact_is_refused_with_a_cure_that_keeps_the_edit() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("edited");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    let rules = format!("{folder}/iptables.rules");
+    let text = fs::read_to_string(&rules).expect("the rules");
+    fs::write(&rules, text.replace("COMMIT", "-A INPUT -p udp --dport 5004 -j DROP\nCOMMIT"))
+        .expect("it is edited");
+    let said = host.run_refused_weir(&["apply", "--artefact", &folder]);
+    let load = format!("sh {folder}/load.sh --allow-edited");
+    assert!(said.contains("was edited") && said.contains(&load), "{said}");
+    assert!(said.contains("make the change in the ruleset"), "{said}");
+    let words: Vec<&str> = load.split(' ').collect();
+    assert!(host.is_delivered(5004));
+    host.tool(&words, "");
+    assert!(!host.is_delivered(5004), "the advice works");
+}
+
+#[test]
+fn a_path_of_the_wrong_kind_is_named_with_the_cure() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("paths");
+    let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]);
+    let (file, folder) = (host.write("a.rules", &rules), host.compile("b", &rules, "tree"));
+    let empty = host.path("empty");
+    fs::create_dir(&empty).expect("a folder");
+    let empty = empty.to_str().expect("UTF-8");
+    for (words, expected) in [
+        (&["apply", "--artefact", &file][..], "an artefact is a directory"),
+        (&["apply", "--artefact", empty], "is no artefact"),
+        (&["apply", &folder, "--to", "tree"], "give the file that it was compiled from"),
+        (&["check", empty], "is a directory: give a file in it"),
+        (&["verify", &folder, &file], "the ruleset is the first argument"),
+        (&["verify", &file, &file], "not a directory that weir compile wrote"),
+        (&["verify", &folder], "give the file that it was compiled from"),
+    ] {
+        let said = host.run_refused_weir(words);
+        assert!(said.contains(expected) && !said.contains("os error"), "{words:?}: {said}");
+    }
+    assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
+    host.run_weir(&["apply", "--artefact", &folder]);
 }
 
 #[test]
