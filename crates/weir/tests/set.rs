@@ -73,6 +73,31 @@ impl Sets {
 }
 
 #[test]
+fn invalid_addresses_and_swapped_operands_are_refused_with_the_reason() {
+    if skip_without_root() {
+        return;
+    }
+    let sets = Sets::new("setinvalid");
+    sets.load(&["ipset", "restore"], "create a hash:net family inet\n");
+    for (word, reason) in [
+        ("300.1.1.1", "300.1.1.1 is not an IPv4 address"),
+        ("192.0.2.1/33", "does not have a prefix length from 0 to 32"),
+        ("192.0.2.1/24", "write 192.0.2.0/24 for the prefix, or 192.0.2.1 for the address"),
+        ("192.0.2.9-192.0.2.1", "ends before it starts"),
+        ("2001:db8::1", "the set is for IPv4"),
+        ("no-such-file.txt", "there is no such file"),
+    ] {
+        let errors = sets.refused(&["add", "a", "192.0.2.7", word]);
+        assert!(errors.contains(reason) && errors.contains("nothing was changed"), "{errors}");
+        assert!(sets.elements("a").is_empty(), "{word}");
+    }
+    let list = sets.file("list.txt", "192.0.2.0/24\n");
+    let errors = sets.refused(&["sync", &list, "a"]);
+    assert!(errors.contains("is a file: give the set first"), "{errors}");
+    assert_eq!(sets.done(&["sync", "a", &list]), "a: +1 -0 =0\n");
+}
+
+#[test]
 fn a_set_of_prefixes_is_synced_to_a_merged_list() {
     if skip_without_root() {
         return;

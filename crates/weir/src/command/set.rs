@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
+use weir_apply::ApplyError;
 use weir_apply::address_sets::element_diff::AddressListOperation;
 use weir_apply::address_sets::{AddressSetName, OpenAddressSet, SetLock};
 use weir_kernel::call_inside_named_namespace;
@@ -64,7 +65,15 @@ fn change_set<'a>(
     change: AddressListOperation,
     color: bool,
 ) -> Result<SetChangeMembers<'a>> {
-    let before_reading = OpenAddressSet::open(name.clone())?.set;
+    let before_reading = match OpenAddressSet::open(name.clone()) {
+        Err(ApplyError::NoSuchSet { set, cure }) if Path::new(&set).is_file() => {
+            bail!(
+                "set {set} does not exist, and {set} is a file: give the set first, then the files; \
+                 or {cure}"
+            )
+        }
+        open => open?.set,
+    };
     let list = read_lists(&args.lists, before_reading.family, color)?;
     if list.is_empty() && change == AddressListOperation::Sync {
         bail!(
@@ -98,17 +107,16 @@ fn change_set<'a>(
 
 /// Reads files, and the entries on the command line.
 fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<AddressRange>> {
+    // A word that is neither an entry nor the name of a file is refused as an entry, with the reason.
+    let is_entry = |word: &str| is_address_range(word) || word != "-" && !Path::new(word).exists();
     let (entries, files): (Vec<&String>, Vec<&String>) =
-        lists.iter().partition(|word| is_address_range(word));
+        lists.iter().partition(|word| is_entry(word));
     if files.iter().filter(|file| **file == "-").count() > 1 {
         bail!("standard input can be read only once");
     }
     let mut texts = Vec::new();
     for file in files {
-        let text = read_file_or_stdin(Path::new(file)).with_context(|| {
-            format!("{file} is not an address, prefix or range, so it is read as a file")
-        });
-        texts.push(text?);
+        texts.push(read_file_or_stdin(Path::new(file))?);
     }
     if !entries.is_empty() {
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
@@ -125,6 +133,14 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
                 rejected += errors.len();
             }
         }
+    }
+    let missing: Vec<&str> =
+        entries.iter().map(|word| word.as_str()).filter(|word| !is_address_range(word)).collect();
+    if let Some(first) = missing.first() {
+        bail!(
+            "{first} is not an address, prefix or range, and there is no such file: nothing was \
+             changed"
+        );
     }
     match rejected {
         0 => Ok(ranges),
