@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use weir_model::{Family, Firewall, TableName};
+use weir_model::{Family, Firewall, Match, TableName};
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_syntax::{Diagnostic, ipset};
 
@@ -160,6 +160,21 @@ pub fn parse_ruleset_texts(
         1 => bail!("1 error in the ruleset: nothing was done"),
         n => bail!("{n} errors in the ruleset: nothing was done"),
     }
+}
+
+/// Names of the sets that rules match and that are not given, in the order of the rules.
+pub fn list_missing_sets(firewall: &Firewall) -> Vec<&str> {
+    let mut missing: Vec<&str> = Vec::new();
+    for (_, _, rule) in firewall.rulesets().flat_map(|r| r.rules_with_table_and_chain()) {
+        for m in &rule.matches {
+            let Match::Set(set) = m else { continue };
+            let is_given = firewall.sets.iter().any(|given| *given.name == *set.name);
+            if !is_given && !missing.contains(&&*set.name) {
+                missing.push(&set.name);
+            }
+        }
+    }
+    missing
 }
 
 /// Draws the first diagnostics of a text on standard error; `word` is what one of them is.

@@ -56,6 +56,25 @@ fn the_exit_status_says_whether_all_tests_hold() {
 }
 
 #[test]
+fn sets_that_are_not_given_are_named_with_the_option() {
+    let folder = TempFolder::new("policy-test-sets");
+    let policy = folder.write_file("a.policy", HOLDS);
+    let rule = "-A INPUT -m set --match-set blocked src -j DROP\n-A INPUT -i lan0";
+    let rules = folder.write_file("a.rules", &RULES.replacen("-A INPUT -i lan0", rule, 1));
+    let sets = folder.write_file("a.ipset", "create blocked hash:ip family inet\n");
+    let run = |words: &[&Path]| {
+        let mut command = Command::new(WEIR);
+        let output = command.arg("test").args([&policy, &rules]).args(words).output();
+        let output = output.expect("weir runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, errors) = run(&[]);
+    assert_eq!(status, Some(2), "{errors}");
+    assert!(errors.contains("(blocked)") && errors.contains("--ipset FILE"), "{errors}");
+    assert_eq!(run(&[Path::new("--ipset"), &sets]).0, Some(0), "an empty set matches nothing");
+}
+
+#[test]
 fn both_families_are_decided_and_the_family_that_fails_is_named() {
     let output = test("drop all via input iif lan0 tcp dport 23 ip ttl any\n", &["--json"]);
     assert_eq!(output.status.code(), Some(2), "ip is a word of IPv4, where a limit decides");

@@ -215,8 +215,13 @@ fn render_form_coverage(form: CompiledForm, share: &FormRuleCoverage) -> String 
         _ if *rules == 0 => return String::new(),
         CompiledForm::Nft => {
             let stay = if *left == 0 { "none" } else { &left.to_string() };
+            // A rule of a chain that hooks of both kinds enter.
+            let in_both = match (in_form + left).saturating_sub(*rules) {
+                0 => String::new(),
+                both => format!(" ({both} of them in both)"),
+            };
             (
-                format!("nft evaluates {in_form} of {rules} rules, iptables {stay}"),
+                format!("nft evaluates {in_form} of {rules} rules, iptables {stay}{in_both}"),
                 "left in iptables",
             )
         }
@@ -265,8 +270,6 @@ fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) 
         );
     }
     out.push_str(&render_assumed_policy_warning(&loaded.firewall));
-    let sets = &loaded.firewall.sets;
-    let mut missing: Vec<&str> = Vec::new();
     let mut unknown: Vec<&str> = Vec::new();
     for (_, _, rule) in loaded.firewall.rulesets().flat_map(|r| r.rules_with_table_and_chain()) {
         for m in &rule.matches {
@@ -274,10 +277,6 @@ fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) 
                 && !unknown.contains(&&*other.name)
             {
                 unknown.push(&other.name);
-            }
-            let Match::Set(set) = m else { continue };
-            if !sets.iter().any(|s| *s.name == *set.name) && !missing.contains(&&*set.name) {
-                missing.push(&set.name);
             }
         }
     }
@@ -290,6 +289,7 @@ fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) 
             ));
         }
     }
+    let missing = operand::list_missing_sets(&loaded.firewall);
     if !missing.is_empty() {
         out.push_str(&format!(
             "weir: warning: rules match sets that are not given ({}): their rules are not rewritten; \

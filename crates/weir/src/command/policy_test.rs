@@ -49,7 +49,7 @@ pub fn check_and_print_policy(args: &PolicyTestArgs, color: bool) -> Result<YesN
     let invalid = diagnose_invalid_tests(&policy, &report);
     terminal::print_colored_to_stderr(&render_diagnostics(&invalid, &name, &text, color));
     print_report(args, &report, &name)?;
-    exit_status_of_report(&report)
+    exit_status_of_report(&report, &operand::list_missing_sets(&loaded.firewall))
 }
 
 fn print_report(args: &PolicyTestArgs, report: &PolicyReport, policy: &str) -> Result<()> {
@@ -81,12 +81,19 @@ fn diagnose_invalid_tests(policy: &FirewallPolicy, report: &PolicyReport) -> Vec
     .collect()
 }
 
-fn exit_status_of_report(report: &PolicyReport) -> Result<YesNoExitStatus> {
+fn exit_status_of_report(report: &PolicyReport, missing_sets: &[&str]) -> Result<YesNoExitStatus> {
     if report.invalid_tests > 0 {
         bail!("{}", report.summary());
     }
     if report.failing_tests > 0 {
         return Ok(YesNoExitStatus::No);
+    }
+    if report.undecided_tests > 0 && !missing_sets.is_empty() {
+        bail!(
+            "{}; rules match sets that are not given ({}): give `ipset save` output with --ipset FILE",
+            report.summary(),
+            missing_sets.join(", ")
+        );
     }
     if report.undecided_tests > 0 {
         bail!("{}", report.summary());
