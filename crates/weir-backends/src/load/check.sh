@@ -23,8 +23,8 @@ check_files() {
         die "$manifest does not name all files: compile again"
     result=$(cd -P -- "$source" && printf '%s\n' "$digests" | sha256sum -c 2>/dev/null) && return
     edited=$(printf '%s\n' "$result" | sed -n 's/: FAILED.*//p' | head -n 1)
-    die "$here/$edited was edited after it was compiled:" \
-        "compile again, or load it as it is by --allow-edited"
+    die "$here/$edited was edited after it was compiled: load it as it is by --allow-edited," \
+        "or make the change in the ruleset and compile that (the edit here is then lost)"
 }
 
 # Edited files, too, hold the tables and sets that this script saves, the chains that say which

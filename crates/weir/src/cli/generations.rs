@@ -1,7 +1,7 @@
 //! Arguments of the commands that change the ruleset in force, or report on it: `plan`, `apply`,
 //! `confirm`, `rollback`, `boot`, `history`, `counters`, `serve`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,7 +81,8 @@ pub struct ApplyArgs {
     /// Namespace and state.
     #[command(flatten)]
     pub place: NamespaceAndStateArgs,
-    /// Roll back after this time unless `weir confirm` is run before: 60s, 5min.
+    /// Roll back after this time unless `weir confirm` is run before: 60s, 5min; 90 is
+    /// 90 seconds.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub confirm: Option<Duration>,
     /// Print the plan and change nothing.
@@ -205,7 +206,12 @@ pub enum RuleLabelArg {
 #[group(id = "output", required = true, multiple = true)]
 pub struct ServeArgs {
     /// Answer GET /metrics on this address: 127.0.0.1:9640, `[::]:9640`.
-    #[arg(long, value_name = "ADDRESS:PORT", group = "output")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        group = "output",
+        value_parser = parse_listen_address
+    )]
     pub metrics: Option<SocketAddr>,
     /// Write the metrics to this file at each --interval, for the textfile collector of node_exporter.
     #[arg(long, value_name = "FILE.prom", group = "output")]
@@ -235,6 +241,24 @@ pub struct SuperviseArgs {
     pub owner_start_ticks: u64,
 }
 
+/// Parses an address with a port. `localhost` is 127.0.0.1; other names are not resolved.
+fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
+    const EXAMPLES: &str = "127.0.0.1:9640, or [::1]:9640 for IPv6";
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric.parse().map_err(|_| {
+        let is_without_port = text == "localhost"
+            || text.parse::<IpAddr>().is_ok()
+            || text.starts_with('[') && text.ends_with(']');
+        match is_without_port {
+            true => format!("the port is missing: write it after a colon, e.g. {EXAMPLES}"),
+            false => format!("expected an IP address and a port, e.g. {EXAMPLES}"),
+        }
+    })
+}
+
 /// Parses a time: a number with `s`, `min` or `h`; without a unit, seconds.
 fn parse_time(text: &str) -> Result<Duration, String> {
     const MAX_SECONDS: u64 = 7 * 86_400;
@@ -255,6 +279,28 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn listen_addresses_have_a_port_and_errors_an_example() {
+        for (text, address) in [
+            ("127.0.0.1:9640", "127.0.0.1:9640"),
+            ("[::]:1", "[::]:1"),
+            ("localhost:9640", "127.0.0.1:9640"),
+        ] {
+            assert_eq!(parse_listen_address(text).unwrap().to_string(), address, "{text}");
+        }
+        for text in ["localhost", "127.0.0.1", "::1", "[::1]"] {
+            let error = parse_listen_address(text).unwrap_err();
+            assert!(
+                error.contains("port is missing") && error.contains(":9640"),
+                "{text}: {error}"
+            );
+        }
+        for text in ["", "9640", ":9640", "example.org:9640", "localhost:", "127.0.0.1:99999"] {
+            let error = parse_listen_address(text).unwrap_err();
+            assert!(error.contains("IP address and a port, e.g. 127"), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

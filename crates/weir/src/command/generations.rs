@@ -60,8 +60,12 @@ fn prepare_artefact(
         let stored = weir_artefact::read_artefact(folder)?;
         if let Some(edited) = stored.edited_files.first() {
             bail!(
-                "{} was edited after it was compiled: recompile the ruleset",
-                folder.join(edited).display()
+                "{} was edited after it was compiled, and weir apply cannot attribute its counters \
+                 any more: make the change in the ruleset and compile that (weir compile writes the \
+                 directory anew, without the edit), or load the edited directory with sh \
+                 {}/load.sh --allow-edited",
+                folder.join(edited).display(),
+                folder.display()
             );
         }
         return Ok(CompiledRuleset { artefact: stored.artefact, loaded: None });
