@@ -5,7 +5,7 @@
 //! looks at the signal. After a short time, a second thread removes the namespaces with the processes
 //! in them, and ends the process.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -23,28 +23,41 @@ pub const INTERRUPTED_MESSAGE: &str = "interrupted";
 /// Catches Ctrl-C and ends the process after it, until it is dropped.
 #[derive(Debug)]
 pub struct ForcedStop {
-    _command: mpsc::Sender<()>,
+    is_command_over: Arc<Mutex<bool>>,
 }
 
 impl ForcedStop {
     /// Catches SIGINT, SIGTERM and SIGHUP from now on.
     pub fn arm() -> Result<ForcedStop> {
         stop_signal::install_stop_signal_handlers().context("catch Ctrl-C")?;
-        let (command, end_of_command) = mpsc::channel::<()>();
+        let is_command_over = Arc::new(Mutex::new(false));
+        let shared = Arc::clone(&is_command_over);
         std::thread::spawn(move || {
-            let is_over =
-                |time| end_of_command.recv_timeout(time) == Err(RecvTimeoutError::Disconnected);
             while !stop_signal::is_stop_requested() {
-                if is_over(SIGNAL_CHECK_INTERVAL) {
+                if *lock_ignoring_poison(&shared) {
                     return;
                 }
+                std::thread::sleep(SIGNAL_CHECK_INTERVAL);
             }
-            if !is_over(ORDERLY_END_TIME) {
+            std::thread::sleep(ORDERLY_END_TIME);
+            // Locked until the end: the command, whose tools end now, does not report that.
+            let is_command_over = lock_ignoring_poison(&shared);
+            if !*is_command_over {
                 reaper::remove_sessions_of_this_process();
                 terminal::print_escaped_to_stderr(&format!("weir: {INTERRUPTED_MESSAGE}\n"));
                 std::process::exit(2);
             }
         });
-        Ok(ForcedStop { _command: command })
+        Ok(ForcedStop { is_command_over })
     }
+}
+
+impl Drop for ForcedStop {
+    fn drop(&mut self) {
+        *lock_ignoring_poison(&self.is_command_over) = true;
+    }
+}
+
+fn lock_ignoring_poison(mutex: &Mutex<bool>) -> MutexGuard<'_, bool> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

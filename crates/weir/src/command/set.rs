@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use weir_apply::ApplyError;
 use weir_apply::address_sets::element_diff::AddressListOperation;
 use weir_apply::address_sets::{AddressSetName, OpenAddressSet, SetLock};
 use weir_kernel::call_inside_named_namespace;
@@ -66,11 +65,8 @@ fn change_set<'a>(
     color: bool,
 ) -> Result<SetChangeMembers<'a>> {
     let before_reading = match OpenAddressSet::open(name.clone()) {
-        Err(ApplyError::NoSuchSet { set, cure }) if Path::new(&set).is_file() => {
-            bail!(
-                "set {set} does not exist, and {set} is a file: give the set first, then the files; \
-                 or {cure}"
-            )
+        Err(error) if Path::new(&args.name).is_file() => {
+            bail!("{} is a file: give the set first, then the files ({error})", args.name)
         }
         open => open?.set,
     };
