@@ -136,7 +136,10 @@ fn after_loss_of_the_state_force_saves_the_ruleset_in_force_as_generation_0() {
     fs::remove_dir_all(host.path("state")).expect("it is removed");
     let said = host.run_refused_weir(&["apply", "--artefact", &second]);
     assert!(said.contains("was not loaded by weir apply"), "{said}");
-    assert!(said.contains("use --force, which saves the ruleset in force as a generation"), "{said}");
+    assert!(
+        said.contains("use --force, which saves the ruleset in force as a generation"),
+        "{said}"
+    );
     host.run_weir(&["apply", "--artefact", &second, "--force"]);
     assert!(host.is_delivered(5001) && !host.is_delivered(5002));
     host.run_weir(&["rollback"]);
