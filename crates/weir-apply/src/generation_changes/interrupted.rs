@@ -139,12 +139,15 @@ impl LockedGenerations {
         [from, to]: [u32; 2],
         reason: &str,
     ) -> Result<(), ApplyOperationError> {
+        let outcome = rolled_back_outcome(reason);
+        self.record_outcome(from, &outcome)?;
         let record = self.store.read_generation(from)?;
         let changed = record.previous.filter(|_| record.kind == GenerationKind::Snapshot);
         if let Some(changed) = changed.filter(|changed| *changed != to) {
-            self.record_outcome(changed, &rolled_back_outcome(reason))?;
+            // The rollback does not need this generation: if its record is lost, nothing fails.
+            let _ = self.record_outcome(changed, &outcome);
         }
-        self.record_outcome(from, &rolled_back_outcome(reason))
+        Ok(())
     }
 
     pub(super) fn record_outcome(
