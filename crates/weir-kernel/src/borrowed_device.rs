@@ -15,6 +15,7 @@ use crate::borrowed_device_return::starting_netns_mount_path;
 use crate::device_name::check_batch_safe_device_name;
 use crate::ethtool::has_gro;
 use crate::rtnetlink::{InterfaceAddress, LinkInfo, LinkSocket};
+use crate::session_changes::begin_session_change;
 use crate::session_record::BorrowedDevice;
 use crate::{KernelError, Namespace, Session};
 
@@ -122,6 +123,7 @@ impl Session {
         check_batch_safe_device_name(name)?;
         let seen = self.read_unaddressed_unbridged_device(device)?;
         let has_gro = has_gro(device).map_err(KernelError::io("read feature of", device))?;
+        let _change = begin_session_change();
         self.bind_mount_starting_netns()?;
         let borrowed = BorrowedDevice {
             device: device.to_owned(),

@@ -21,6 +21,7 @@
 //!
 //! - `session`, `live_session`, `session_journal`, `session_record`: all that one run creates:
 //!   while its process lives, and as recorded on disk;
+//! - `session_changes`: the end of all sessions of a process that still runs;
 //! - `reaper`, `process`, `recorded_process_liveness`: leftovers of dead sessions, and which
 //!   processes still live;
 //! - `namespace`, `veth`, `borrowed_device`, `borrowed_device_return`, `device_name`: network
@@ -77,6 +78,7 @@ mod recorded_process_liveness;
 mod rtnetlink;
 mod sending_sockets;
 mod session;
+mod session_changes;
 mod session_journal;
 mod session_record;
 mod socket_option;

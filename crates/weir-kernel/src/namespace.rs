@@ -17,6 +17,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::KernelError;
 use crate::ethtool::{OffloadFeature, has_gro, set_offload_feature};
 use crate::rtnetlink::LinkSocket;
+use crate::session_changes::refuse_process_if_forbidden;
 
 /// A network namespace that a [`Session`](crate::Session) made and will remove.
 #[derive(Clone, Debug)]
@@ -326,6 +327,7 @@ impl Namespace {
 
 /// Makes the calling process end with its parent. Called between fork and exec.
 pub(crate) fn set_parent_death_signal(parent: Pid) -> io::Result<()> {
+    refuse_process_if_forbidden()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died before the call above.
     if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }

@@ -25,11 +25,15 @@ use crate::paths::{
 };
 use crate::process::{self, PidWithStartTime};
 use crate::recorded_process_liveness::{PidNamespace, ProcessLiveness};
+use crate::session_changes::forbid_session_changes;
 use crate::session_record::{self, SessionRecord};
 use crate::symlink_safe_paths;
 
 /// How long a killed process may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often the processes of a namespace are searched for.
+const KILL_ROUNDS_MAX: usize = 10;
 
 /// The result of reaping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,10 +83,13 @@ pub fn reap_dead_sessions() -> ReapReport {
     reaped
 }
 
-/// Removes the sessions of this process while it still runs, for an end that cannot wait until they
-/// are dropped.
+/// Removes the sessions of this process while its threads still use them, for an end that cannot wait
+/// until they are dropped.
+///
+/// Threads that create or drop a session, or a namespace of one, afterwards wait forever: end the
+/// process next. Other reapers leave its sessions alone, so that their lock is not needed.
 pub fn remove_sessions_of_this_process() {
-    let Some(_lock) = wait_for_reaper_lock() else { return };
+    forbid_session_changes();
     let Ok(here) = PidNamespace::of_this_process() else { return };
     let own = PidWithStartTime::of_this_process();
     for record in find_sessions_by_file_or_name().into_values().flatten() {
@@ -142,18 +149,21 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
             removed.push(format!("process {}", child.pid));
         }
     }
+    let mut namespaces = list_directory(NETNS_DIRECTORY);
+    namespaces.retain(|name| session_record::parse_namespace_run(name) == Some(&record.run));
+    // They may still be loading programs and pinning them.
+    for name in &namespaces {
+        removed.append(&mut kill_processes_in_namespace(name));
+    }
     let pins = SessionRecord::pin_directory_path(&record.run);
     for pin in record.pins_outside_own_directory.iter().chain([&pins]) {
         if symlink_safe_paths::remove_below(Path::new(BPFFS_MOUNT), pin).is_ok() {
             removed.push(format!("pins {}", pin.display()));
         }
     }
-    let namespaces = list_directory(NETNS_DIRECTORY);
     removed.append(&mut return_borrowed_devices_listing_returned(record, &namespaces));
     for name in namespaces {
-        if session_record::parse_namespace_run(&name) == Some(&record.run) {
-            removed.append(&mut remove_namespace_listing_removed(&name));
-        }
+        removed.append(&mut remove_namespace_listing_removed(&name));
     }
     for sysctl in &record.sysctls {
         let file = symlink_safe_paths::open_below(
@@ -174,19 +184,33 @@ pub(crate) fn remove_session(record: &SessionRecord, here: &PidNamespace) -> Vec
 
 /// Kills what runs in a namespace, then removes its name; the kernel removes the rest.
 pub(crate) fn remove_namespace_listing_removed(name: &str) -> Vec<String> {
-    let mut removed = Vec::new();
+    let mut removed = kill_processes_in_namespace(name);
     let path = Path::new(NETNS_DIRECTORY).join(name);
-    for id in find_other_processes_in_namespace(&path) {
-        if id.kill_and_wait(KILL_TIMEOUT).is_ok() {
-            removed.push(format!("process {}", id.pid));
-        }
-    }
     // Not a mount point if the owner died between creating the file and mounting.
     let _ = unmount(&path, UnmountFlags::DETACH);
     if fs::remove_file(&path).is_ok() {
         removed.push(format!("namespace {name}"));
     }
     removed
+}
+
+/// Kills what runs in a namespace, until nothing does: a process may start another one before it is
+/// killed. Returns a line for each.
+fn kill_processes_in_namespace(name: &str) -> Vec<String> {
+    let path = Path::new(NETNS_DIRECTORY).join(name);
+    let mut killed = Vec::new();
+    for _ in 0..KILL_ROUNDS_MAX {
+        let killed_before = killed.len();
+        for id in find_other_processes_in_namespace(&path) {
+            if id.kill_and_wait(KILL_TIMEOUT).is_ok() {
+                killed.push(format!("process {}", id.pid));
+            }
+        }
+        if killed.len() == killed_before {
+            break;
+        }
+    }
+    killed
 }
 
 /// Processes whose network namespace is the one at `path`, this process omitted.

@@ -16,6 +16,7 @@ use crate::namespace::{run_to_completion, set_parent_death_signal, sysctl_path, 
 use crate::paths;
 use crate::process::PidWithStartTime;
 use crate::recorded_process_liveness::PidNamespace;
+use crate::session_changes::begin_session_change;
 use crate::session_journal::SessionJournal;
 use crate::session_record::{self, SavedSysctl, SessionOwner, SessionRecord};
 use crate::{KernelError, Namespace, reaper};
@@ -71,6 +72,7 @@ impl Session {
         let unclear = |message| KernelError::ForeignProcMount { message };
         let here = PidNamespace::of_this_process().map_err(unclear)?;
         reaper::reap_dead_sessions();
+        let _change = begin_session_change();
         let owner = PidWithStartTime::of_this_process();
         let run = session_record::encode_run_name(
             owner,
@@ -104,6 +106,7 @@ impl Session {
             let why = "letters, digits, `-` and `_` are allowed";
             return Err(KernelError::InvalidNamespaceOrDeviceName { what: "namespace", name, why });
         }
+        let _change = begin_session_change();
         self.journal.update_record(|record| record.namespaces.push(name.clone()))?;
         let mut add = Command::new("ip");
         add.args(["netns", "add", &name]);
@@ -124,6 +127,7 @@ impl Session {
     /// # Errors
     /// If the session file cannot be written.
     pub fn remove_namespace(&self, namespace: Namespace) -> Result<(), KernelError> {
+        let _change = begin_session_change();
         self.live_session.release_namespace(namespace.name());
         reaper::remove_namespace_listing_removed(namespace.name());
         self.journal.update_record(|record| record.namespaces.retain(|n| n != namespace.name()))
@@ -141,6 +145,7 @@ impl Session {
     /// # Errors
     /// If the session file cannot be written.
     pub fn adopt_process(&self, child: &Child) -> Result<(), KernelError> {
+        let _change = begin_session_change();
         let Some(id) = PidWithStartTime::from_pid(child.id()) else { return Ok(()) };
         self.journal.update_record(|record| {
             record.children.retain(|c| c.is_alive());
@@ -153,6 +158,7 @@ impl Session {
     /// # Errors
     /// If no BPF file system is mounted on `/sys/fs/bpf`.
     pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
+        let _change = begin_session_change();
         let path = SessionRecord::pin_directory_path(self.run_name());
         fs::create_dir_all(&path).map_err(KernelError::io_at_path("create", &path))?;
         Ok(path)
@@ -163,6 +169,7 @@ impl Session {
     /// # Errors
     /// If there is no such sysctl, or it refuses the value.
     pub fn set_global_sysctl(&self, key: &str, value: &str) -> Result<(), KernelError> {
+        let _change = begin_session_change();
         let path = sysctl_path(key);
         let before =
             fs::read_to_string(&path).map_err(KernelError::io_at_path("read sysctl", &path))?;
@@ -183,6 +190,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        let _change = begin_session_change();
         self.live_session.release_all_namespaces();
         reaper::remove_session(
             &self.journal.current_record(),

@@ -1,9 +1,9 @@
 //! Ends a command soon after Ctrl-C, whatever it is doing.
 //!
-//! A command that has namespaces catches Ctrl-C and ends in order ([`weir_kernel::stop_signal`]). But
-//! it may be waiting for a tool that loads a large ruleset, or be building a diagram, and neither
-//! looks at the signal. After a short time, a second thread removes the namespaces with the processes
-//! in them, and ends the process.
+//! A command that has namespaces catches Ctrl-C, ends in order and removes them
+//! ([`weir_kernel::stop_signal`]). But it may be waiting for a tool that loads a large ruleset, or be
+//! building a diagram, and neither of these checks the flag. After a short time, a second thread
+//! removes the namespaces with the processes in them, and ends the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use weir_kernel::{reaper, stop_signal};
 
 use crate::terminal;
 
-/// How often the signal is looked for.
+/// How often the flag is checked.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a command may take to end in order.
 const ORDERLY_END_TIME: Duration = Duration::from_millis(400);
@@ -40,11 +40,11 @@ impl ForcedStop {
                 std::thread::sleep(SIGNAL_CHECK_INTERVAL);
             }
             std::thread::sleep(ORDERLY_END_TIME);
-            // Locked until the end: the command, whose tools end now, does not report that.
+            // Locked until the process ends: the command does not report that its tools were killed.
             let is_command_over = lock_ignoring_poison(&shared);
             if !*is_command_over {
                 reaper::remove_sessions_of_this_process();
-                terminal::print_escaped_to_stderr(&format!("weir: {INTERRUPTED_MESSAGE}\n"));
+                terminal::print_below_progress(&format!("weir: {INTERRUPTED_MESSAGE}\n"));
                 std::process::exit(2);
             }
         });

@@ -60,6 +60,12 @@ pub fn print_escaped_to_stderr(text: &str) {
     print_colored_to_stderr(&escape_control_chars(text));
 }
 
+/// Writes words for people to standard error while a progress bar may be drawn there.
+pub fn print_below_progress(text: &str) {
+    let line_end = if io::stderr().is_terminal() { "\n" } else { "" };
+    print_colored_to_stderr(&format!("{line_end}{}", escape_control_chars(text)));
+}
+
 /// Writes coloured text to standard error, as [`print_colored_to_stdout`]: diagnostics, for
 /// example, whose renderer writes control characters out.
 ///

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use weir_testkit::live_network::describe_live_network;
@@ -72,14 +72,15 @@ fn an_interrupted_verify_ends_and_removes_everything_whatever_it_waits_for() {
     let mut compile = Command::new(weir);
     compile.arg("compile").arg(&rules).args(["--to", "linear", "-o"]);
     assert!(compile.arg(&form).output().expect("weir runs").status.success());
-    for (script, packets) in
-        [(Some("echo > \"$0.started\"\nexec sleep 1000\n"), "100"), (None, "1000000")]
-    {
+    // The process that weir started, and one that this process started.
+    let sleep = format!("sleep 1000.{}", std::process::id());
+    let hanging = format!("{sleep} &\necho > \"$0.started\"\nexec {sleep}\n");
+    for (script, packets) in [(Some(&hanging), "100"), (None, "1000000")] {
         if let Some(script) = script {
             std::fs::rename(form.join("load.sh"), form.join("load.sh.kept")).expect("rename");
             std::fs::write(form.join("load.sh"), script).expect("write");
         }
-        let mut child = Command::new(weir)
+        let child = Command::new(weir)
             .arg("verify")
             .args([&rules, &form])
             .args(["--packets", packets])
@@ -98,18 +99,17 @@ fn an_interrupted_verify_ends_and_removes_everything_whatever_it_waits_for() {
             assert!(Instant::now() < limit, "{script:?}: {}", output("ip", &["netns"]));
         }
         output("kill", &["-INT", &child.id().to_string()]);
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || send.send(child.wait_with_output()));
         // Far less than what it waits for.
-        let limit = Instant::now() + Duration::from_secs(120);
-        while child.try_wait().expect("wait").is_none() {
-            assert!(Instant::now() < limit, "{script:?}: it goes on");
-        }
-        let ended = child.wait_with_output().expect("wait");
+        let ended = receive.recv_timeout(Duration::from_secs(120));
+        let ended = ended.unwrap_or_else(|_| panic!("{script:?}: it goes on")).expect("wait");
         let errors = String::from_utf8_lossy(&ended.stderr);
         assert_eq!((ended.status.code(), &*errors), (Some(2), "weir: interrupted\n"), "{script:?}");
         assert!(!output("ip", &["netns"]).contains(&own), "{script:?}: namespaces are removed");
         let sessions = output("ls", &["/run/weir/sessions"]);
         assert!(!sessions.contains(&own["weir-".len()..]), "{script:?}: {sessions}");
-        assert!(!output("ps", &["-eo", "args"]).contains("sleep 1000"), "{script:?}");
+        assert!(!output("ps", &["-eo", "args"]).contains(&sleep), "{script:?}");
         if script.is_some() {
             std::fs::rename(form.join("load.sh.kept"), form.join("load.sh")).expect("rename");
         }
