@@ -1,9 +1,9 @@
 //! Changes of sessions, and their end while other threads are still working.
 //!
 //! Who creates something that outlives the process holds the guard of [`begin_session_change`]. The
-//! thread that removes all sessions before it ends the process ([`forbid_session_changes`]) waits for
-//! these guards. After that, other threads wait in `begin_session_change` until the process ends, and
-//! processes of sessions no longer start: what is removed is not created again.
+//! thread that removes all sessions before it ends the process ([`forbid_session_changes`]) waits
+//! for these guards. After that, other threads wait in `begin_session_change` until the process
+//! ends, and processes of sessions no longer start: what is removed is not created again.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 static CHANGES: RwLock<()> = RwLock::new(());
 static ARE_PROCESSES_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Allows the calling thread to change a session until the guard is dropped. One thread must not have
-/// two guards: the second would wait for a thread that waits for the first.
+/// Allows the calling thread to change a session until the guard is dropped. One thread must not
+/// have two guards: the second would wait for a thread that waits for the first.
 pub(crate) fn begin_session_change() -> RwLockReadGuard<'static, ()> {
     CHANGES.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! Ends a command soon after Ctrl-C, whatever it is doing.
 //!
 //! A command that has namespaces catches Ctrl-C, ends in order and removes them
-//! ([`weir_kernel::stop_signal`]). But it may be waiting for a tool that loads a large ruleset, or be
-//! building a diagram, and neither of these checks the flag. After a short time, a second thread
+//! ([`weir_kernel::stop_signal`]). But it may be waiting for a tool that loads a large ruleset, or
+//! be building a diagram, and neither of these checks the flag. After a short time, a second thread
 //! removes the namespaces with the processes in them, and ends the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,8 @@ impl ForcedStop {
                 std::thread::sleep(SIGNAL_CHECK_INTERVAL);
             }
             std::thread::sleep(ORDERLY_END_TIME);
-            // Locked until the process ends: the command does not report that its tools were killed.
+            // Locked until the process ends: the command does not report that its tools were
+            // killed.
             let is_command_over = lock_ignoring_poison(&shared);
             if !*is_command_over {
                 reaper::remove_sessions_of_this_process();

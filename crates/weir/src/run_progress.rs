@@ -1,8 +1,8 @@
 //! Progress of a run: a line per subject with its last measurement, and a progress bar.
 //!
 //! Everything is written to standard error. If that is not a terminal, a plain line is written from
-//! time to time instead. A line is recomputed only after a trial of its subject, between two trials:
-//! nothing is drawn during a measurement.
+//! time to time instead. A line is recomputed only after a trial of its subject, between two
+//! trials: nothing is drawn during a measurement.
 
 use std::time::{Duration, Instant};
 
