@@ -6,6 +6,8 @@
 //! table.
 
 mod overlay_axis;
+mod primary_quantity;
+mod quantity_comparison;
 mod trial_readings;
 
 use serde::{Deserialize, Serialize};
@@ -18,24 +20,7 @@ use crate::endpoint_counts;
 use crate::trial::{Trial, TrialKind};
 
 pub use self::overlay_axis::{QuantityUnit, RunOverlayYAxis};
-
-/// Which direction of a quantity is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BetterDirection {
-    /// Rates.
-    More,
-    /// Times and memory.
-    Less,
-}
-
-/// How runs are compared by a quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuantityComparison {
-    /// The quantity's name in a comparison.
-    pub name: &'static str,
-    /// Which change is an improvement.
-    pub better: BetterDirection,
-}
+pub use self::quantity_comparison::{BetterDirection, QuantityComparison};
 
 /// A row of the table.
 struct QuantityRow {
@@ -423,6 +408,38 @@ define_quantities! {
         kind: Stream, title: "segments retransmitted",
         read_value: |t| Some(t.bulk_tcp_stream_result()?.retransmits as f64),
     }
+    /// Packets per second of processor time whose first deciding rule a classifier found.
+    LookupsPerSecond {
+        kind: Lookups, title: "look-ups/s, first match",
+        read_value: |t| t.lookup_measurement()?.first_match_pps,
+        compared_as: "look-ups", More,
+        run_overlay: Count("look-ups/s, first match"),
+    }
+    /// Nanoseconds of one core per such look-up.
+    NsPerLookup {
+        kind: Lookups, title: "time per look-up, ns",
+        read_value: |t| t.lookup_measurement()?.first_match_pps.filter(|rate| *rate > 0.0).map(|rate| 1e9 / rate),
+    }
+    /// Packets per second of processor time all of whose matching rules it found and counted.
+    AllMatchesPerSecond {
+        kind: Lookups, title: "look-ups/s, all matches",
+        read_value: |t| t.lookup_measurement()?.count_all_pps,
+    }
+    /// Rules per second of processor time that it removed or inserted.
+    UpdatesPerSecond {
+        kind: Lookups, title: "updates/s",
+        read_value: |t| t.lookup_measurement()?.updates_per_second,
+    }
+    /// Seconds to build its structure.
+    BuildSeconds {
+        kind: Lookups, title: "time to build",
+        read_value: |t| t.lookup_measurement()?.build_seconds,
+    }
+    /// Size of its structure, bytes per rule.
+    BytesPerRule {
+        kind: Lookups, title: "bytes per rule",
+        read_value: |t| t.lookup_measurement()?.bytes_per_rule,
+    }
 }
 
 impl Quantity {
@@ -460,26 +477,6 @@ impl Quantity {
     pub fn value_in_trial(self, trial: &Trial) -> Option<f64> {
         let row = self.table_row();
         if trial.kind == row.kind { (row.read_value)(trial) } else { None }
-    }
-
-    /// What trials of a kind are compared by first, and two copies of a subject; `None` if the
-    /// study sets the rate of packets.
-    pub fn primary_of_trial_kind(kind: TrialKind) -> Option<Quantity> {
-        Some(match kind {
-            TrialKind::Rate => Quantity::Pps,
-            TrialKind::Paced => return None,
-            TrialKind::Load => Quantity::LoadSeconds,
-            TrialKind::Add => Quantity::AddSeconds,
-            TrialKind::Connections => Quantity::ConnectionsPerSecond,
-            TrialKind::ConnectionsReset => Quantity::ConnectionsResetPerSecond,
-            TrialKind::Handshakes => Quantity::HandshakesPerSecond,
-            TrialKind::Concurrent => Quantity::BytesPerConnection,
-            // Their rate is the plan's.
-            TrialKind::Sockets => Quantity::ReplyNsP50,
-            TrialKind::RoundTrip => Quantity::RoundTripNsP50,
-            TrialKind::FirewallProcessResponse => Quantity::ResponseNsP50,
-            TrialKind::Stream => Quantity::StreamBytesPerSecond,
-        })
     }
 }
 

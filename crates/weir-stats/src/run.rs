@@ -205,7 +205,7 @@ pub struct RunSubject {
     pub loads_no_rules: bool,
     /// Made by weir.
     pub weir: bool,
-    /// The command that loads a ruleset.
+    /// The command that loads a ruleset, or measures look-ups in it.
     pub load: String,
     /// Packets per second that its limit accepts although they must be dropped; 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]

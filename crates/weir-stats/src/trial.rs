@@ -9,6 +9,7 @@ mod trial_state;
 use serde::{Deserialize, Serialize};
 
 use crate::connection_counts::ConnectionCounts;
+use crate::lookup_measurement::LookupMeasurement;
 use crate::machine_observations::MachineObservations;
 use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
@@ -92,6 +93,8 @@ pub enum TrialResults {
     Probe(Box<ProbeResult>),
     /// What a bulk stream carried.
     BulkTcpStream(BulkTcpStreamResult),
+    /// What a program measured of its classifier.
+    Lookups(Box<LookupMeasurement>),
 }
 
 impl Trial {
@@ -115,6 +118,14 @@ impl Trial {
     pub fn bulk_tcp_stream_result(&self) -> Option<&BulkTcpStreamResult> {
         match &self.results {
             TrialResults::BulkTcpStream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// What a program measured of its classifier, in a trial of look-ups.
+    pub fn lookup_measurement(&self) -> Option<&LookupMeasurement> {
+        match &self.results {
+            TrialResults::Lookups(lookups) => Some(lookups),
             _ => None,
         }
     }
@@ -175,12 +186,15 @@ impl Trial {
 
 impl From<SerializedTrial> for Trial {
     fn from(text: SerializedTrial) -> Trial {
-        let measured = match (text.connections, text.probe, text.stream) {
+        let measured = match (text.connections, text.probe, text.stream, text.lookups) {
             (Some(connections), ..) => TrialResults::Connections(Box::new(connections)),
-            (None, Some(probe), _) => TrialResults::Probe(Box::new(probe)),
-            (None, None, Some(stream)) => TrialResults::BulkTcpStream(stream),
-            (None, None, None) if text.additions > 0 => TrialResults::AddedRules(text.additions),
-            (None, None, None) => TrialResults::PacketSumsOrLoadTime,
+            (None, Some(probe), ..) => TrialResults::Probe(Box::new(probe)),
+            (None, None, Some(stream), _) => TrialResults::BulkTcpStream(stream),
+            (None, None, None, Some(lookups)) => TrialResults::Lookups(Box::new(lookups)),
+            (None, None, None, None) if text.additions > 0 => {
+                TrialResults::AddedRules(text.additions)
+            }
+            (None, None, None, None) => TrialResults::PacketSumsOrLoadTime,
         };
         Trial {
             number: text.number,
@@ -239,6 +253,7 @@ impl From<Trial> for SerializedTrial {
             connections: None,
             probe: None,
             stream: None,
+            lookups: None,
         };
         match trial.results {
             TrialResults::PacketSumsOrLoadTime => {}
@@ -246,6 +261,7 @@ impl From<Trial> for SerializedTrial {
             TrialResults::Connections(connections) => text.connections = Some(*connections),
             TrialResults::Probe(probe) => text.probe = Some(*probe),
             TrialResults::BulkTcpStream(stream) => text.stream = Some(stream),
+            TrialResults::Lookups(lookups) => text.lookups = Some(*lookups),
         }
         text
     }

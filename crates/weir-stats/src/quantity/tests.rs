@@ -3,6 +3,7 @@
 use super::*;
 use crate::connection_counts::{ConnectionClose, ConnectionCounts};
 use crate::endpoint_counts::{ArrivedTraffic, EndpointCounts};
+use crate::lookup_measurement::LookupMeasurement;
 use crate::trial::TrialResults;
 use crate::trial::tests::trial;
 
@@ -18,6 +19,7 @@ fn compared_and_drawn_quantities_are_those_of_the_table() {
         Quantity::ConnectionsResetPerSecond,
         Quantity::HandshakesPerSecond,
         Quantity::BytesPerConnection,
+        Quantity::LookupsPerSecond,
         Quantity::LoadSeconds,
     ];
     assert_eq!(compared, expected);
@@ -32,6 +34,28 @@ fn compared_and_drawn_quantities_are_those_of_the_table() {
     assert!(Quantity::SocketsPerSecond.overlay_axis().is_some());
     let loads = Quantity::LoadSeconds.overlay_axis().map(|axis| axis.unit);
     assert_eq!(loads, Some(QuantityUnit::Seconds));
+}
+
+#[test]
+fn a_refused_set_has_no_values_but_is_a_record() {
+    let of = |measured: LookupMeasurement| {
+        let results = TrialResults::Lookups(Box::new(measured));
+        Trial { kind: TrialKind::Lookups, results, ..trial(0, 0, &[]) }
+    };
+    let measured = of(LookupMeasurement {
+        first_match_pps: Some(5e6),
+        bytes_per_rule: Some(40.0),
+        ..LookupMeasurement::default()
+    });
+    assert_eq!(Quantity::LookupsPerSecond.value_in_trial(&measured), Some(5e6));
+    assert_eq!(Quantity::NsPerLookup.value_in_trial(&measured), Some(200.0));
+    assert_eq!(Quantity::BytesPerRule.value_in_trial(&measured), Some(40.0));
+    assert_eq!(Quantity::AllMatchesPerSecond.value_in_trial(&measured), None);
+    let refused = of(LookupMeasurement::of_refusal("too large"));
+    assert_eq!(Quantity::LookupsPerSecond.value_in_trial(&refused), None);
+    let line = serde_json::to_string(&refused).unwrap();
+    let read: Trial = serde_json::from_str(&line).unwrap();
+    assert_eq!(read.lookup_measurement().unwrap().refusal.as_deref(), Some("too large"));
 }
 
 #[test]

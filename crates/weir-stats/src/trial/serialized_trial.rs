@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::connection_counts::ConnectionCounts;
+use crate::lookup_measurement::LookupMeasurement;
 use crate::machine_observations::MachineObservations;
 use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
@@ -44,6 +45,8 @@ pub(crate) struct SerializedTrial {
     pub(crate) probe: Option<ProbeResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stream: Option<BulkTcpStreamResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lookups: Option<LookupMeasurement>,
     #[serde(default)]
     pub(crate) collected: MachineObservations,
     pub(crate) noise: TrialNoise,

@@ -32,4 +32,6 @@ pub enum TrialKind {
     FirewallProcessResponse,
     /// One bulk TCP stream between sockets of the kernel.
     Stream,
+    /// Packets that a program looked up in its own classifier, in user space.
+    Lookups,
 }
