@@ -95,6 +95,11 @@ impl Study {
         self.traffic.as_ref()?.frames()?.drop_axis.as_deref()
     }
 
+    /// Whether it measures look-ups in user space: there is no firewall, and no load is timed.
+    pub fn measures_lookups(&self) -> bool {
+        self.traffic.as_ref().is_some_and(Traffic::is_lookups)
+    }
+
     /// Its connections, where it opens some.
     pub fn connection_load(&self) -> Option<&ConnectionLoad> {
         self.traffic.as_ref()?.connection_load()

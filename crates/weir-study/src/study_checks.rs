@@ -2,6 +2,7 @@
 
 mod connection_path_checks;
 mod preset_checks;
+mod subject_command_checks;
 
 use weir_stats::probe_result::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
 use weir_stats::{Claim, ClaimTest, Coordinate, Scenario, SubjectPoint};
@@ -20,6 +21,7 @@ impl LoadedStudy {
         for name in &study.subjects {
             self.check_subject_exists(name.get_ref(), name.span().start)?;
             self.check_subject_client(name.get_ref(), name.span().start)?;
+            self.check_subject_commands(name.get_ref(), name.span().start)?;
         }
         for axis in &study.ruleset.axes {
             self.check_axis_exists(axis.get_ref(), axis.span().start)?;

@@ -61,7 +61,12 @@ pub struct Subject {
     #[serde(default)]
     pub setup: String,
     /// Puts the ruleset in force; runs inside the firewall's namespace, and is timed.
+    #[serde(default)]
     pub load: String,
+    /// In a study of look-ups, in place of `load`: builds a classifier of the ruleset, looks packets
+    /// up, and prints what it measured, as `weir bench classify --json` does for one engine.
+    #[serde(default)]
+    pub measure: String,
     /// Puts back what was there.
     #[serde(default)]
     pub unload: String,
@@ -133,6 +138,11 @@ impl Subjects {
 }
 
 impl Subject {
+    /// What runs for each measurement: `load`, or `measure` in a study of look-ups.
+    pub fn measured_command(&self) -> &str {
+        if self.load.is_empty() { &self.measure } else { &self.load }
+    }
+
     /// The first program that it needs and that is not on the `PATH`.
     pub fn missing_program_message(&self, programs: &ProgramSearchPath) -> Option<String> {
         let is_missing = |name: &&String| !programs.has_program(name);

@@ -14,6 +14,7 @@ pub mod concurrent;
 pub(crate) mod connection_load;
 pub mod connections;
 pub mod frames;
+pub mod lookups;
 pub mod loopback;
 mod serde_variant_names;
 pub mod sockets;
@@ -74,6 +75,8 @@ define_traffic_kinds! {
     Sockets(sockets::SocketConnections),
     /// UDP that a host sends to itself.
     Loopback(loopback::LoopbackUdpToClosedPort),
+    /// Packets that a subject's program looks up in its own classifier.
+    Lookups(lookups::UserSpaceLookups),
 }
 
 impl Traffic {
@@ -93,6 +96,11 @@ impl Traffic {
     /// Its connections, where it opens some.
     pub fn connection_load(&self) -> Option<&ConnectionLoad> {
         self.as_traffic_kind().connection_load()
+    }
+
+    /// Whether packets are looked up in user space, and pass no firewall.
+    pub fn is_lookups(&self) -> bool {
+        matches!(self, Traffic::Lookups(_))
     }
 
     /// The axes that it depends on.
@@ -129,8 +137,10 @@ pub(crate) fn nest_traffic_fields_under_kind(
     };
     let own = list_field_names_of_variant::<Traffic>(kind);
     if let Some(other) = fields.keys().find(|field| !own.contains(&field.get_ref().as_ref())) {
-        let (name, own) = (other.get_ref(), own.join("`, `"));
-        let message = format!("kind `{kind}` takes no `{name}`; it takes `{own}`");
+        let name = other.get_ref();
+        let own =
+            if own.is_empty() { "no fields".to_owned() } else { format!("`{}`", own.join("`, `")) };
+        let message = format!("kind `{kind}` takes no `{name}`; it takes {own}");
         return Err(TomlValueError::new(&other.span(), message));
     }
     let fields = Spanned::new(span, DeValue::Table(std::mem::take(fields)));
@@ -212,6 +222,7 @@ pub(crate) mod tests {
             ("kind = \"concurrent\"\nconnections = 9", [false, true, false, true, true]),
             ("kind = \"sockets\"\nrate_axis = \"x\"", [false, false, false, false, true]),
             ("kind = \"loopback\"", [false, false, false, false, false]),
+            ("kind = \"lookups\"", [false, false, false, false, false]),
         ];
         let rows = workloads.iter().map(|(text, _)| read(text).unwrap().workload_features());
         let rows: Vec<&WorkloadFeatures> = rows.collect();

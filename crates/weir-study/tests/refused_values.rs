@@ -400,3 +400,41 @@ fn all_studies_of_the_repository_are_read() {
     }
     assert!(count > 30, "{count}");
 }
+
+const LOOKUPS_STUDY: &str = "title = \"t\"\nquestion = \"q\"\nsubjects = [\"engine\"]\n\
+                             [ruleset]\naxes = []\ncommand = \"true\"\n\
+                             [traffic]\nkind = \"lookups\"\n\
+                             [presets.smoke]\nlabel = \"l\"\ntrial_seconds = 0.01\nblocks = 1\n\
+                             loads = 0\n";
+const LOOKUPS_SUBJECT: &str = "[engine]\ntitle = \"t\"\nabout = \"a\"\nmeasure = \"true\"\n";
+
+#[test]
+fn subjects_have_the_command_that_the_study_runs() {
+    assert_eq!(load_error_text("lookups", LOOKUPS_STUDY, LOOKUPS_SUBJECT), "");
+    for (subject, message) in [
+        ("load = \"true\"", "`engine` has no `measure`"),
+        ("measure = \"true\"\nload = \"true\"", "`engine` has `load`, but a study of kind"),
+    ] {
+        let (subjects, _) = replaced(LOOKUPS_SUBJECT, "measure = \"true\"", subject);
+        let said = load_error_text("lookups-refused", LOOKUPS_STUDY, &subjects);
+        assert!(said.contains(&format!("study.toml:3: subject {message}")), "{said}");
+    }
+    let name = "frames-without-load";
+    for (load, message) in [
+        ("", "`none` has no `load`"),
+        ("load = \"true\"\nmeasure = \"true\"", "`none` has `measure`, which only a study of kind"),
+    ] {
+        let subjects = SUBJECTS.replacen("load = \"true\"", load, 1);
+        let said = load_error_text(name, STUDY, &subjects);
+        assert!(said.contains(&format!("subject {message}")), "{said}");
+    }
+}
+
+#[test]
+fn look_ups_load_no_rules() {
+    let (study, line) = replaced(LOOKUPS_STUDY, "loads = 0", "loads = 3");
+    let said = load_error_text("lookups-loads", &study, LOOKUPS_SUBJECT);
+    let expected =
+        format!("study.toml:{line}: preset `smoke` has `loads`: kind `lookups` puts no rules");
+    assert!(said.contains(&expected), "{said}");
+}

@@ -68,7 +68,7 @@ impl DefinitionAtRun {
             });
             let is_prepared_alike =
                 prepare.is_none_or(|then| is_same_command(then, &today.prepare));
-            if !is_same_command(&then.load, &today.load) || !is_prepared_alike {
+            if !is_same_command(&then.load, today.measured_command()) || !is_prepared_alike {
                 changed.push(format!("subject {name}"));
             }
         }

@@ -37,6 +37,10 @@ impl LoadedStudy {
                 "loads",
                 "the study has no `[traffic]`, so it measures only loads".to_owned(),
             ),
+            () if self.study.measures_lookups() && preset.loads + preset.adds > 0 => refuse(
+                if preset.loads > 0 { "loads" } else { "adds" },
+                format!("{} puts no rules in force", workload.name),
+            ),
             () if preset.adds > 0 && self.study.more.is_none() => {
                 refuse("adds", "the study has no `[more]`".to_owned())
             }
