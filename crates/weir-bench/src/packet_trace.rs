@@ -1,4 +1,5 @@
-//! Packets for a filter set: each is in a filter of a rule, and how rules repeat is chosen.
+//! Packets for a filter set: each is in a filter of a rule, and how rules repeat is chosen; or all
+//! are random.
 
 use weir_classify::{FilterSet, KeyTable, KeyWordTestMethod, WordTest};
 use weir_random::Rng;
@@ -10,6 +11,8 @@ pub enum TracePattern {
     Uniform,
     /// The n-th filter of a random order in proportion to 1/n.
     Zipf,
+    /// Every word with any of its values equally often: most packets are in no filter of hosts.
+    Random,
     /// Flows that repeat: fifteen of sixteen packets are of one of the last 256 flows, recent ones
     /// more often; a new flow is of a filter as in `Zipf`.
     Local,
@@ -29,8 +32,8 @@ pub struct TraceOptions {
 const LIVE_FLOWS_MAX: usize = 256;
 const PACKETS_PER_NEW_FLOW: usize = 16;
 
-/// The keys of packets that are each drawn from the inside of one filter. An earlier rule may match
-/// them as well.
+/// The keys of packets that are each drawn from the inside of one filter, except for
+/// [`TracePattern::Random`]. An earlier rule may match them as well.
 ///
 /// ```
 /// use weir_bench::{TraceOptions, TracePattern, generate_trace};
@@ -47,12 +50,16 @@ pub fn generate_trace(filters: &FilterSet, options: &TraceOptions) -> KeyTable {
     assert!(filters.filter_count() > 0, "packets are drawn from filters");
     let mut random = Rng::for_purpose(options.seed, "trace");
     let picker = match options.pattern {
-        TracePattern::Uniform => None,
+        TracePattern::Uniform | TracePattern::Random => None,
         TracePattern::Zipf | TracePattern::Local => {
             Some(ZipfFilterPicker::new(filters.filter_count(), &mut random))
         }
     };
     let draw_key = |random: &mut Rng| {
+        if options.pattern == TracePattern::Random {
+            let words = filters.schema().words().iter();
+            return words.map(|word| random.between(0, word.max_value().into()) as u32).collect();
+        }
         let filter = match &picker {
             Some(picker) => picker.pick_filter(random),
             None => random.below(filters.filter_count()),

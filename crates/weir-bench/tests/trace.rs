@@ -53,3 +53,14 @@ fn local_traces_repeat_flows() {
     let distinct = distinct_count(&trace(TracePattern::Local, 1));
     assert!((1000..1500).contains(&distinct), "a sixteenth is new: {distinct}");
 }
+
+#[test]
+fn random_packets_are_spread_over_all_values() {
+    let keys = trace(TracePattern::Random, 1);
+    let matched = keys.keys().filter(|key| disjoint_filters().filter(0).matches(key)).count();
+    assert_eq!(matched, 0, "one in 2^32 packets is in the filter");
+    let networks: HashSet<u32> = keys.keys().map(|key| key[0] >> 24).collect();
+    assert_eq!(networks.len(), 256, "every first byte occurs");
+    assert!(keys.keys().all(|key| key[2] <= 0xffff && key[4] <= 0xff), "values fit their words");
+    assert_eq!(keys, trace(TracePattern::Random, 1));
+}

@@ -47,6 +47,16 @@ pub struct BenchClassifyArgs {
     /// Rounds, 1 to 1000; each engine is measured in each.
     #[arg(long, default_value_t = 7, value_name = "N")]
     pub rounds: usize,
+    /// Least duration of an engine's turn in a round, seconds, 0.001 to 60.
+    #[arg(long, default_value_t = 0.05, value_name = "S")]
+    pub turn_seconds: f64,
+    /// Number of packets that linear answers as the reference; as many as 300 million tests of
+    /// filters allow by default.
+    #[arg(long, value_name = "N")]
+    pub linear_packets: Option<usize>,
+    /// Steps after which an engine refuses the rules: filters placed, nodes visited, cells written.
+    #[arg(long, default_value_t = 200_000_000, value_name = "N")]
+    pub build_steps: u64,
     /// Seed of packets and updates.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -64,4 +74,6 @@ pub enum TracePatternArg {
     Zipf,
     /// Flows that repeat.
     Local,
+    /// All values of each field equally often, whatever the filters are.
+    Random,
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use weir_bench::{
     AnswerCheckResult, BenchSubject, MeasurementOptions, MedianWithRange, SubjectRates,
     TraceOptions, TracePattern, WrongAnswer, build_engine_subject, find_wrong_answers,
-    generate_trace, measure_subjects,
+    find_wrong_answers_with_sample, generate_trace, measure_subjects,
 };
 use weir_classify::classbench::{parse_filter_set, parse_trace};
 use weir_classify::{BuildLimits, Engine, FilterSet, KeyTable, NO_RULE};
@@ -20,7 +20,6 @@ use crate::cli::{BenchClassifyArgs, TracePatternArg};
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
 
-const MEASUREMENT_TURN_DURATION: Duration = Duration::from_millis(50);
 /// Progress of a command that is faster is not shown.
 const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 
@@ -32,6 +31,12 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
         args.packets
     );
     ensure!((1..=1000).contains(&args.rounds), "--rounds {}: must be from 1 to 1000", args.rounds);
+    ensure!(
+        (0.001..=60.0).contains(&args.turn_seconds),
+        "--turn-seconds {}: must be from 0.001 to 60",
+        args.turn_seconds
+    );
+    ensure!(args.linear_packets != Some(0), "--linear-packets 0: must be at least 1");
     let engines = parse_engine_names(&args.engine)?;
     let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
@@ -40,7 +45,8 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     let mut subjects: Vec<Box<dyn BenchSubject>> = Vec::new();
     for engine in engines {
         progress.show(&format!("build {}", engine.name()), 0.0);
-        match build_engine_subject(engine, &filters, &BuildLimits::default()) {
+        let limits = BuildLimits { steps_max: args.build_steps, ..BuildLimits::default() };
+        match build_engine_subject(engine, &filters, &limits) {
             Ok(subject) => {
                 rows.push(EngineRow::of_built_subject(&subject, filters.rule_count()));
                 subjects.push(Box::new(subject));
@@ -60,7 +66,10 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     }
     progress.show("compare answers", 0.1);
     let compared: Vec<&dyn BenchSubject> = subjects.iter().map(|subject| &**subject).collect();
-    let check = find_wrong_answers(&compared, &filters, &keys)?;
+    let check = match args.linear_packets {
+        Some(packets) => find_wrong_answers_with_sample(&compared, &filters, &keys, packets)?,
+        None => find_wrong_answers(&compared, &filters, &keys)?,
+    };
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     for wrong in &check.first_wrong_of_each_subject {
         let row = find_engine_row(&mut rows, &names[wrong.subject_index]);
@@ -74,7 +83,7 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     let mut right: Vec<Box<dyn BenchSubject>> = right.map(|(_, subject)| subject).collect();
     let options = MeasurementOptions {
         round_count: args.rounds,
-        min_turn_duration: MEASUREMENT_TURN_DURATION,
+        min_turn_duration: Duration::from_secs_f64(args.turn_seconds),
         update_order_seed: args.seed,
     };
     let rates = measure_subjects(&mut right, &filters, &keys, &options, &mut |name, done| {
@@ -160,6 +169,7 @@ fn read_or_generate_trace(args: &BenchClassifyArgs, filters: &FilterSet) -> Resu
             TracePatternArg::Uniform => TracePattern::Uniform,
             TracePatternArg::Zipf => TracePattern::Zipf,
             TracePatternArg::Local => TracePattern::Local,
+            TracePatternArg::Random => TracePattern::Random,
         };
         let options = TraceOptions { pattern, packet_count: args.packets, seed: args.seed };
         return Ok(generate_trace(filters, &options));
@@ -332,6 +342,7 @@ impl ClassifyReport {
             TracePatternArg::Uniform => "uniform",
             TracePatternArg::Zipf => "zipf",
             TracePatternArg::Local => "local",
+            TracePatternArg::Random => "random",
         };
         let file = args.trace_file.as_ref().map(|path| path.display().to_string());
         ClassifyReport {
