@@ -3,6 +3,8 @@
 
 mod conntrack_limits;
 pub(crate) mod generated_files;
+mod lookup_report;
+mod lookup_trials;
 pub(crate) mod packet_trials;
 pub mod per_kernel_runs;
 pub(crate) mod probe_trials;

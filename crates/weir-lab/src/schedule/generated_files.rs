@@ -63,6 +63,14 @@ impl GeneratedRunFiles {
         self.command_env.run_on_target(target, &self.folder, job, is_timed)
     }
 
+    /// Runs a command that needs no firewall, in the namespace where files are generated.
+    pub(crate) fn run_command_outside_firewalls(
+        &self,
+        job: &StudyCommand<'_>,
+    ) -> Result<(Duration, String), LabError> {
+        self.command_env.run_in_namespace(&self.tool_namespace, job)
+    }
+
     /// File of the ruleset at a point.
     pub(crate) fn ruleset_path(&self, study: &Study, point: &Scenario) -> PathBuf {
         self.generated_path("ruleset", &study.ruleset, point)

@@ -113,7 +113,7 @@ fn build_record_subjects(run: &RunState<'_>) -> Vec<RunSubject> {
             about: subject.about.clone(),
             loads_no_rules: subject.loads_no_rules,
             weir: subject.weir,
-            load: subject.load.trim().to_owned(),
+            load: subject.measured_command().trim().to_owned(),
             lets_through_pps: subject.lets_through_pps,
             lacking: run.unmeasurable_subjects.get(name).cloned(),
             excluded_points_and_reason: describe_points_with_nothing_to_measure(run, name),
@@ -169,7 +169,8 @@ fn collect_doubts(run: &RunState<'_>) -> Vec<String> {
     let mut doubts = run.loaded_study.study.doubts.clone();
     doubts
         .push("One boot of one machine: another boot may differ by more than an interval.".into());
-    if !run.scheduling.starts_with("fifo") {
+    let sends_packets = !run.loaded_study.study.measures_lookups();
+    if sends_packets && !run.scheduling.starts_with("fifo") {
         let why = run.scheduling.trim_start_matches("other: ");
         doubts.push(format!(
             "The generator had no real-time priority ({why}): other processes slow \
@@ -201,7 +202,7 @@ fn collect_doubts(run: &RunState<'_>) -> Vec<String> {
             format_utc(run.started_at)
         ));
     }
-    if !run.runner.resources.topology.firewall_host().can_report_drop_reasons() {
+    if sends_packets && !run.runner.resources.topology.firewall_host().can_report_drop_reasons() {
         doubts.push(
             "This kernel does not report why it frees packets: drops are known from counters only."
                 .into(),

@@ -24,7 +24,9 @@ use crate::schedule::resume::{self, FinishedTrials};
 use crate::schedule::run_progress::{RunProgress, RunProgressTracker};
 use crate::schedule::run_state::RunState;
 use crate::schedule::study_run_options::{AA_TEST_REPETITIONS, StudyRunOptions};
-use crate::schedule::{packet_trials, probe_trials, ruleset_load_timing, subject_rate_search};
+use crate::schedule::{
+    lookup_trials, packet_trials, probe_trials, ruleset_load_timing, subject_rate_search,
+};
 use crate::topology::Topology;
 use crate::trial::runner::TrialRunner;
 use crate::workload::sockets::socket_plan::raise_nofile_and_describe_client_rate_limits;
@@ -160,8 +162,11 @@ impl RunState<'_> {
         rulesets.sort_unstable();
         rulesets.dedup();
         self.estimate_steps_and_time(&points, &rulesets);
-        let validations =
-            points.iter().map(|point| self.subject_copies_at_point(point).len()).sum();
+        let validations = if self.loaded_study.study.measures_lookups() {
+            0
+        } else {
+            points.iter().map(|point| self.subject_copies_at_point(point).len()).sum()
+        };
         self.finished_trials = FinishedTrials::from_records(
             &self.trials,
             validations,
@@ -171,6 +176,9 @@ impl RunState<'_> {
         run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
         self.raise_conntrack_limits(&points)?;
         self.generate_files(&points, &rulesets)?;
+        if self.loaded_study.study.measures_lookups() {
+            return lookup_trials::measure_all_lookup_blocks(self, &points);
+        }
         subject_rate_search::check_search_has_no_drop_only_points(self, &points)?;
         self.runner
             .resources
@@ -266,7 +274,8 @@ impl RunState<'_> {
         let subjects = self.measurable_subjects().count() as u64;
         let sets = rulesets.len() as u64;
         let timed = u64::from(self.preset.loads) * sets * subjects;
-        let trials = variants * (1 + 2 * u64::from(self.preset.blocks));
+        let validations = u64::from(!self.loaded_study.study.measures_lookups());
+        let trials = variants * (validations + 2 * u64::from(self.preset.blocks));
         let steps = trial_plan::plan_abba_block(
             points,
             |point| self.subject_copies_at_point(point),

@@ -46,6 +46,7 @@ fn choose_planner_for_traffic<'a>(
             Box::new(SocketWorkloadPlanner::new(load, subject.client))
         }
         Traffic::Loopback(udp) => Box::new(LoopbackWorkloadPlanner::new(*udp, subject.drops_all)),
+        Traffic::Lookups(_) => unreachable!("a study of look-ups has no firewalls"),
     }
 }
 
