@@ -1,7 +1,7 @@
 //! The first sentence of a page, and whether to trust it.
 
 use weir_stats::{
-    ClaimOutcome, RatioDifference, RunQuality, RunSubject, Trial, TrialKind, TrialState,
+    ClaimOutcome, Quantity, RatioDifference, RunQuality, RunSubject, Trial, TrialKind, TrialState,
     max_packets_accepted_by_limit, trial_selection,
 };
 
@@ -44,7 +44,8 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
         (Some(axis), Some(at)) => format!("At {} {}, ", format_count(at), axis.name),
         _ => String::new(),
     };
-    let name = format!("weir’s {} form", gain.subject.name);
+    let kind = if model.quantity == Quantity::LookupsPerSecond { "classifier" } else { "form" };
+    let name = format!("weir’s {} {kind}", gain.subject.name);
     let reference = subject_label(headline.reference);
     let interval = format_interval(&gain.ratio, format_ratio_without_times_sign);
     if gain.ratio.classify_significant_ratio_above(MIN_REPORTED_RELATIVE_CHANGE)

@@ -167,6 +167,7 @@ pub fn format_estimate_with_unit(quantity: Quantity, estimate: &Estimate) -> Str
             (format_rate_without_unit, " connections/s")
         }
         Q::HandshakesPerSecond => (format_rate_without_unit, " handshakes/s"),
+        Q::LookupsPerSecond => (format_rate_without_unit, " look-ups/s"),
         Q::BytesPerConnection => (format_rate_without_unit, " bytes per connection"),
         Q::LoadSeconds => (format_si_seconds, " to load"),
         Q::AddSeconds => (format_si_seconds, " to add a rule"),

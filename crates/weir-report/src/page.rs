@@ -4,6 +4,7 @@ mod claims_section;
 mod connection_plots;
 mod estimate_tables;
 mod latency_probe_tables;
+mod lookup_plots;
 mod per_core_packet_shares;
 mod per_endpoint_rates;
 mod provenance_section;
@@ -66,6 +67,7 @@ pub fn render_page_with_run_overlay(runs: &[NamedRun<'_>], extras: &[ExtraSectio
                     (rate_and_load_time_plots::render_headline_facet_plot(&model))
                     (rate_and_load_time_plots::render_packet_rate_facet_plots(&model))
                     @if let Some(runs) = &overlay { (run_overlay::render_section(runs)) }
+                    (lookup_plots::render_section(&model))
                     (connection_plots::render_section(&model))
                     (per_endpoint_rates::render_section(&model))
                     (per_core_packet_shares::render_section(&model))

@@ -19,7 +19,7 @@ use crate::series_style::{self, SeriesStyle};
 pub(crate) struct ReportModel<'a> {
     pub(crate) record: &'a RunRecord,
     /// The quantity by which subjects are compared: packets per second, or connections if no frames
-    /// were sent.
+    /// were sent, or look-ups if nothing was.
     pub(crate) quantity: Quantity,
     /// The axis of numbers, if the grid has one with two values or more.
     pub(crate) numeric_axis: Option<&'a ScenarioAxis>,
@@ -107,9 +107,13 @@ impl<'a> ReportModel<'a> {
             .filter(is_finite_estimate)
     }
 
-    /// What a subject does with it: packets are forwarded, connections carried.
+    /// What a subject does with it: packets are forwarded or looked up, connections carried.
     pub(crate) fn main_quantity_verb(&self) -> &'static str {
-        if self.quantity == Quantity::Pps { "forwards" } else { "carries" }
+        match self.quantity {
+            Quantity::Pps => "forwards",
+            Quantity::LookupsPerSecond => "looks up",
+            _ => "carries",
+        }
     }
 
     /// Its unit.
@@ -117,6 +121,7 @@ impl<'a> ReportModel<'a> {
         match self.quantity {
             Quantity::Pps => "packets/s",
             Quantity::HandshakesPerSecond => "handshakes/s",
+            Quantity::LookupsPerSecond => "look-ups/s",
             _ => "connections/s",
         }
     }
@@ -269,11 +274,12 @@ impl<'a> ReportModel<'a> {
 
 /// What the accepted trials measured, packets before anything else.
 fn main_quantity(record: &RunRecord) -> Quantity {
-    const MAIN_QUANTITY_CANDIDATES: [Quantity; 4] = [
+    const MAIN_QUANTITY_CANDIDATES: [Quantity; 5] = [
         Quantity::Pps,
         Quantity::ConnectionsPerSecond,
         Quantity::ConnectionsResetPerSecond,
         Quantity::HandshakesPerSecond,
+        Quantity::LookupsPerSecond,
     ];
     let measured = |quantity: &Quantity| {
         let of_kind = |trial: &Trial| trial.kind == quantity.trial_kind();

@@ -6,9 +6,9 @@ use weir_stats::claim::{ClaimBounds, ClaimSource};
 use weir_stats::{
     Claim, ClaimOutcome, ClaimRecord, ClaimTest, ConnectionClose, ConnectionCounts,
     ConntrackTableObservation, Coordinate, DropCount, Estimate, GeneratedRulesetRecord,
-    HostEnvironment, NoiseFloor, Paper, PaperStatedValue, Preset, Quantity, RemeasuredPaperFigure,
-    Run, RunRecord, RunSubject, Scenario, ScenarioAxis, SubjectPoint, Trial, TrialCounts,
-    TrialKind, TrialNoise, TrialResults,
+    HostEnvironment, LookupMeasurement, NoiseFloor, Paper, PaperStatedValue, Preset, Quantity,
+    RemeasuredPaperFigure, Run, RunRecord, RunSubject, Scenario, ScenarioAxis, SubjectPoint, Trial,
+    TrialCounts, TrialKind, TrialNoise, TrialResults,
 };
 
 /// A subject.
@@ -105,6 +105,30 @@ pub(crate) fn sample_connections_record() -> RunRecord {
             progress: samples.clone(),
             ..ConnectionCounts::empty(ConnectionClose::Fin)
         }));
+    }
+    record
+}
+
+/// A run of look-ups: one classifier that takes all sets, and one that refuses those of 1,024 rules.
+pub(crate) fn sample_lookups_record() -> RunRecord {
+    let subjects = [sample_subject("linear", false, false), sample_subject("dag", true, false)];
+    let mut record = build_record_with_sizes(&[16, 1024], &subjects, 2);
+    record.trials.retain(|trial| trial.kind == TrialKind::Rate);
+    for trial in &mut record.trials {
+        let is_refused = trial.subject == "linear"
+            && trial.scenario.coordinate("rules") == Some(&Coordinate::Number(1024));
+        let measured = if is_refused {
+            LookupMeasurement::of_refusal("needs more than 9 steps")
+        } else {
+            LookupMeasurement {
+                first_match_pps: Some(10.0 * trial.correct_verdict_pps),
+                build_seconds: Some(0.01),
+                bytes_per_rule: Some(40.0),
+                ..LookupMeasurement::default()
+            }
+        };
+        trial.kind = TrialKind::Lookups;
+        trial.results = TrialResults::Lookups(Box::new(measured));
     }
     record
 }

@@ -133,6 +133,13 @@ pub(super) fn render_estimate_cell(
     }
 }
 
+/// What studies of look-ups measure in addition to the rate.
+const CLASSIFIER_QUANTITIES: [(Quantity, fn(f64) -> String); 3] = [
+    (Quantity::AllMatchesPerSecond, format_rate_without_unit),
+    (Quantity::BytesPerRule, format_rate_without_unit),
+    (Quantity::BuildSeconds, format_si_seconds),
+];
+
 /// Every estimate of the run.
 fn render_all_points(model: &ReportModel<'_>) -> Markup {
     let anywhere = Scenario::default();
@@ -143,6 +150,10 @@ fn render_all_points(model: &ReportModel<'_>) -> Markup {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
                 @let caption = format!("{}{gap}{}", capitalize_first(model.main_quantity_unit()), facet.title);
                 (render_estimates_by_axis_value(model, model.quantity, &facet.scenario, format_rate_without_unit, &caption))
+                @for (quantity, print) in CLASSIFIER_QUANTITIES {
+                    @let caption = format!("{}{gap}{}", capitalize_first(quantity.title()), facet.title);
+                    (render_estimates_by_axis_value(model, quantity, &facet.scenario, print, &caption))
+                }
             }
             (render_estimates_by_axis_value(model, Quantity::LoadSeconds, &anywhere, format_si_seconds, "Loading at once"))
             (render_estimates_by_axis_value(model, Quantity::AddSeconds, &anywhere, format_si_seconds, "Adding one rule"))

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use weir_stats::{Quantity, RunSubject, ScenarioAxis};
 
+use super::lookup_plots;
 use crate::chart::log_line_chart::{self, ChartSizeAndStyle};
 use crate::chart::{ChartSeries, ChartSize, ChartTitlesAndUnit, subject_row_chart};
 use crate::number_format::{self, ValueUnit};
@@ -48,6 +49,9 @@ fn has_packet_rates(model: &ReportModel<'_>) -> bool {
 
 /// The plot that the page is about, or why there is none.
 pub(super) fn render_headline_facet_plot(model: &ReportModel<'_>) -> Markup {
+    if lookup_plots::has_lookups(model) {
+        return html! {};
+    }
     if !has_packet_rates(model) {
         return html! {
             p.about { "Packet rates are not drawn: no accepted trial measured them." }
