@@ -25,18 +25,7 @@ const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 
 /// Compares and measures; no if an engine is wrong.
 pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
-    ensure!(
-        (1..=10_000_000).contains(&args.packets),
-        "--packets {}: must be from 1 to 10,000,000",
-        args.packets
-    );
-    ensure!((1..=1000).contains(&args.rounds), "--rounds {}: must be from 1 to 1000", args.rounds);
-    ensure!(
-        (0.001..=60.0).contains(&args.turn_seconds),
-        "--turn-seconds {}: must be from 0.001 to 60",
-        args.turn_seconds
-    );
-    ensure!(args.linear_packets != Some(0), "--linear-packets 0: must be at least 1");
+    check_argument_ranges(args)?;
     let engines = parse_engine_names(&args.engine)?;
     let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
@@ -104,6 +93,22 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     } else {
         YesNoExitStatus::No
     })
+}
+
+fn check_argument_ranges(args: &BenchClassifyArgs) -> Result<()> {
+    ensure!(
+        (1..=10_000_000).contains(&args.packets),
+        "--packets {}: must be from 1 to 10,000,000",
+        args.packets
+    );
+    ensure!((1..=1000).contains(&args.rounds), "--rounds {}: must be from 1 to 1000", args.rounds);
+    ensure!(
+        (0.001..=60.0).contains(&args.turn_seconds),
+        "--turn-seconds {}: must be from 0.001 to 60",
+        args.turn_seconds
+    );
+    ensure!(args.linear_packets != Some(0), "--linear-packets 0: must be at least 1");
+    Ok(())
 }
 
 fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
