@@ -11,7 +11,7 @@ struct LookupReport {
 
 #[derive(Deserialize)]
 struct EngineReport {
-    state: EngineState,
+    state: ReportedEngineState,
     reason: Option<String>,
     first_match_pps: Option<TurnMedian>,
     count_all_pps: Option<TurnMedian>,
@@ -22,7 +22,7 @@ struct EngineReport {
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum EngineState {
+enum ReportedEngineState {
     Measured,
     Refused,
     Wrong,
@@ -56,12 +56,14 @@ pub(super) fn parse_lookup_report(text: &str) -> Result<ReportedLookups, String>
     let reason = engine.reason.clone().unwrap_or_default();
     let median = |turns: Option<TurnMedian>| turns.map(|turns| turns.median);
     Ok(match engine.state {
-        EngineState::Wrong => ReportedLookups::WrongAnswer(reason),
-        EngineState::Refused => ReportedLookups::Measured(LookupMeasurement::of_refusal(reason)),
-        EngineState::Measured if engine.first_match_pps.is_none() => {
+        ReportedEngineState::Wrong => ReportedLookups::WrongAnswer(reason),
+        ReportedEngineState::Refused => {
+            ReportedLookups::Measured(LookupMeasurement::of_refusal(reason))
+        }
+        ReportedEngineState::Measured if engine.first_match_pps.is_none() => {
             return Err("a measured engine without `first_match_pps`".to_owned());
         }
-        EngineState::Measured => ReportedLookups::Measured(LookupMeasurement {
+        ReportedEngineState::Measured => ReportedLookups::Measured(LookupMeasurement {
             refusal: None,
             first_match_pps: median(engine.first_match_pps),
             count_all_pps: median(engine.count_all_pps),

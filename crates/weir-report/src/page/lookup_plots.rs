@@ -39,7 +39,7 @@ const DRAWN_QUANTITIES: [(Quantity, &str, &str, &str, ValueUnit); 5] = [
 ];
 
 /// Whether the run measured look-ups.
-pub(super) fn has_lookups(model: &ReportModel<'_>) -> bool {
+fn has_lookups(model: &ReportModel<'_>) -> bool {
     model.accepted_trials().any(|trial| trial.kind == TrialKind::Lookups)
 }
 

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 use weir_stats::{Quantity, RunSubject, ScenarioAxis};
 
-use super::lookup_plots;
 use crate::chart::log_line_chart::{self, ChartSizeAndStyle};
 use crate::chart::{ChartSeries, ChartSize, ChartTitlesAndUnit, subject_row_chart};
 use crate::number_format::{self, ValueUnit};
@@ -49,7 +48,7 @@ fn has_packet_rates(model: &ReportModel<'_>) -> bool {
 
 /// The plot that the page is about, or why there is none.
 pub(super) fn render_headline_facet_plot(model: &ReportModel<'_>) -> Markup {
-    if lookup_plots::has_lookups(model) {
+    if model.quantity == Quantity::LookupsPerSecond {
         return html! {};
     }
     if !has_packet_rates(model) {
