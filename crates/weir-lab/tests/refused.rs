@@ -110,6 +110,10 @@ fn a_search_without_frames_is_refused_before_the_run() {
         let expected = format!("study.toml:10: kind `{kind}` sends no frames");
         assert!(said.contains(&expected) && said.contains("without `--search`"), "{kind}: {said}");
     }
+    let study = with_traffic("[traffic]\nkind = \"lookups\"\n").replace("loads = 1", "loads = 0");
+    let subjects = SUBJECTS.replace("load = ", "measure = ");
+    let said = run_refused("search-lookups", &study, &subjects, &search).to_string();
+    assert!(said.contains("study.toml:10: kind `lookups` sends no frames"), "{said}");
     let said = run_refused("search-loads", &with_traffic(""), SUBJECTS, &search).to_string();
     assert!(said.contains("a study without `[traffic]` sends no frames"), "{said}");
 }

@@ -134,11 +134,12 @@ pub(super) fn render_estimate_cell(
 }
 
 /// What studies of look-ups measure in addition to the rate.
-const CLASSIFIER_QUANTITIES: [(Quantity, fn(f64) -> String); 3] = [
-    (Quantity::AllMatchesPerSecond, format_rate_without_unit),
-    (Quantity::BytesPerRule, format_rate_without_unit),
-    (Quantity::BuildSeconds, format_si_seconds),
-];
+const CLASSIFIER_QUANTITIES: [Quantity; 3] =
+    [Quantity::AllMatchesPerSecond, Quantity::BytesPerRule, Quantity::BuildSeconds];
+
+fn choose_classifier_format(quantity: Quantity) -> fn(f64) -> String {
+    if quantity == Quantity::BuildSeconds { format_si_seconds } else { format_rate_without_unit }
+}
 
 /// Every estimate of the run.
 fn render_all_points(model: &ReportModel<'_>) -> Markup {
@@ -150,7 +151,8 @@ fn render_all_points(model: &ReportModel<'_>) -> Markup {
                 @let gap = if facet.title.is_empty() { "" } else { ", " };
                 @let caption = format!("{}{gap}{}", capitalize_first(model.main_quantity_unit()), facet.title);
                 (render_estimates_by_axis_value(model, model.quantity, &facet.scenario, format_rate_without_unit, &caption))
-                @for (quantity, print) in CLASSIFIER_QUANTITIES {
+                @for quantity in CLASSIFIER_QUANTITIES {
+                    @let print = choose_classifier_format(quantity);
                     @let caption = format!("{}{gap}{}", capitalize_first(quantity.title()), facet.title);
                     (render_estimates_by_axis_value(model, quantity, &facet.scenario, print, &caption))
                 }

@@ -1,7 +1,7 @@
 //! The drawings of look-ups in user space: rate, memory and build time of each classifier, and the
 //! sets that one does not take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use weir_stats::{Quantity, Scenario, TrialKind};
@@ -120,18 +120,15 @@ fn render_quantity(
     }
 }
 
-/// What classifiers said of the sets that they do not take, in the order of the subjects.
+/// Why classifiers refused sets, in the order of the subjects.
 fn render_refusals(model: &ReportModel<'_>) -> Markup {
-    let mut points_by_reason: BTreeMap<(usize, &str), Vec<&Scenario>> = BTreeMap::new();
+    let mut points_by_reason: BTreeMap<(usize, &str), BTreeSet<&Scenario>> = BTreeMap::new();
     for trial in model.accepted_trials() {
         let refusal = trial.lookup_measurement().and_then(|measured| measured.refusal.as_deref());
         let mut subjects = model.record.run.subjects.iter();
         let subject = subjects.position(|subject| subject.name == trial.subject);
         if let (Some(reason), Some(subject)) = (refusal, subject) {
-            let points = points_by_reason.entry((subject, reason)).or_default();
-            if !points.contains(&&trial.scenario) {
-                points.push(&trial.scenario);
-            }
+            points_by_reason.entry((subject, reason)).or_default().insert(&trial.scenario);
         }
     }
     if points_by_reason.is_empty() {
@@ -143,8 +140,7 @@ fn render_refusals(model: &ReportModel<'_>) -> Markup {
             table {
                 thead { tr { th { "classifier" } th { "reason" } th { "sets" } } }
                 tbody {
-                    @for ((subject, reason), points) in &mut points_by_reason {
-                        @let _ = points.sort_unstable();
+                    @for ((subject, reason), points) in &points_by_reason {
                         tr {
                             th scope="row" {
                                 (model.subject_label_by_name(&model.record.run.subjects[*subject].name))
@@ -159,7 +155,7 @@ fn render_refusals(model: &ReportModel<'_>) -> Markup {
     }
 }
 
-fn join_points(points: &[&Scenario]) -> String {
+fn join_points(points: &BTreeSet<&Scenario>) -> String {
     points.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
