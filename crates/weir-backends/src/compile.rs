@@ -134,8 +134,6 @@ fn compile_nft_artefact(
     checked.passes.append(&mut made.equality_check.passes);
     progress("writing", 0.0);
     let printed = |what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what };
-    text_round_trip::check_nft_text_round_trip(&made.nft_ruleset, &made.nft_text)
-        .map_err(printed)?;
     let kept = made.iptables_tables_with_hooks_left();
     text_round_trip::check_iptables_text_round_trip(&kept).map_err(printed)?;
     let contents =

@@ -48,6 +48,7 @@ use weir_passes::{CheckedPassesResult, Pass as _, PassContext, passes};
 
 use crate::compile_options::{CompileError, CompileOptions, FormRefusal, FractionDoneFn};
 use crate::form_passes;
+use crate::text_round_trip::check_nft_text_round_trip;
 
 use self::chain_emitter::CompiledRuleRunReport;
 pub use self::form::{MovedTable, NftForm};
@@ -122,26 +123,47 @@ pub(crate) fn compile_nft_after_passes(
         tried_before: None,
         tried_after: None,
     };
-    if !options.trust {
-        progress("nft: check", 0.3);
-        form.equality_check = compare_nft_form_at_hooks(firewall, &form, options, progress)?;
-        form.equality_check.packets +=
-            compare_iptables_rest_with_trees(stays, &form.iptables_rest, options, progress)?;
-        progress("nft: proof", 0.9);
-        let packets = form.equality_check.packets;
-        let proven = nft_form_proof::prove_nft_form_or_explain(
-            firewall,
-            &form,
-            (options, run.proof_budget),
-            progress,
-        )?;
-        step.evidence = match proven {
-            None => PassEqualityEvidence::ProvenAndPacketsCompared(packets),
-            Some(why) => PassEqualityEvidence::ComparedPackets(packets, why),
-        };
+    // Reading the text takes about as long as each of the other checks.
+    let (checked, read_back) = std::thread::scope(|scope| {
+        let read_back =
+            scope.spawn(|| check_nft_text_round_trip(&form.nft_ruleset, &form.nft_text));
+        let checked = (!options.trust)
+            .then(|| compare_and_prove_form(firewall, stays, (&form, run), options, progress))
+            .transpose();
+        (checked, read_back.join())
+    });
+    read_back
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        .map_err(|what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what })?;
+    if let Some((check, evidence)) = checked? {
+        form.equality_check = check;
+        step.evidence = evidence;
     }
     form.equality_check.passes.push(step);
     Ok(form)
+}
+
+/// Compares a form with the rules that it was made from, packet by packet, and proves it if that is
+/// possible.
+fn compare_and_prove_form(
+    firewall: &Firewall,
+    stays: Vec<Ruleset>,
+    (form, run): (&NftForm, &CheckedPassesResult),
+    options: &CompileOptions,
+    progress: &mut FractionDoneFn<'_>,
+) -> Result<(EqualityCheckRecord, PassEqualityEvidence), CompileError> {
+    progress("nft: check", 0.3);
+    let mut check = compare_nft_form_at_hooks(firewall, form, options, progress)?;
+    check.packets +=
+        compare_iptables_rest_with_trees(stays, &form.iptables_rest, options, progress)?;
+    progress("nft: proof", 0.9);
+    let budget = (options, run.proof_budget);
+    let evidence =
+        match nft_form_proof::prove_nft_form_or_explain(firewall, form, budget, progress)? {
+            None => PassEqualityEvidence::ProvenAndPacketsCompared(check.packets),
+            Some(why) => PassEqualityEvidence::ComparedPackets(check.packets, why),
+        };
+    Ok((check, evidence))
 }
 
 /// Compares what stays in iptables with what it was; how many packets were compared.

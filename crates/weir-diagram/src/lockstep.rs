@@ -45,7 +45,8 @@ use crate::lockstep::cell_ipsets::CellIpsets;
 use crate::lockstep::guarded_chains::GuardedChains;
 use crate::lockstep::lockstep_rules::{LockstepRule, LockstepTable};
 use crate::lockstep::packet_cell::{
-    AxisDivision, CELL_AXIS_COUNT, CellTestResult, CellTestResults, PacketCell,
+    AxisDivision, CELL_AXIS_COUNT, CellTestResult, CellTestResults, PORT_AXES, PacketCell,
+    undecided_address_axis, undecided_port_axis,
 };
 use crate::lockstep::remaining_rules::{RemainingRule, RemainingRules};
 use crate::same_rule_tests::SameTestCriteria;
@@ -197,19 +198,47 @@ impl LockstepTables<'_, '_> {
                     at.sides.iter_mut().for_each(SideProgress::advance);
                 }
                 _ => {
-                    let undecided = next.iter().find_map(|next| match next {
-                        NextStepOfSide::Rule { results, .. } => {
-                            results.iter().position(|r| *r == CellTestResult::Sometimes)
+                    return match self.choose_division_axis(&at, &next) {
+                        Some(axis) if !self.are_few_rules_of_ports(&at, axis) => {
+                            self.divide_by_all_rules(at, axis, open)
                         }
-                        _ => None,
-                    });
-                    return match undecided {
-                        Some(axis) => self.divide_by_all_rules(at, axis, open),
-                        None => self.compare_remaining_rules(at, is_last, open),
+                        _ => self.compare_remaining_rules(at, is_last, open),
                     };
                 }
             }
         }
+    }
+
+    /// An axis on which the tests of a next step hold for some packets of the cell: the one with
+    /// the fewest rules that would be repeated in each part.
+    fn choose_division_axis(&self, at: &CellProgress, next: &[NextStepOfSide; 2]) -> Option<usize> {
+        let is_undecided = |axis: &usize| {
+            next.iter().any(|next| match next {
+                NextStepOfSide::Rule { results, .. } => results[*axis] == CellTestResult::Sometimes,
+                _ => false,
+            })
+        };
+        let undecided: Vec<usize> = (0..CELL_AXIS_COUNT).filter(is_undecided).collect();
+        if undecided.len() < 2 {
+            return undecided.first().copied();
+        }
+        let mut repeated = [0_usize; CELL_AXIS_COUNT];
+        for (side, progress) in at.sides.iter().enumerate() {
+            for number in progress.remaining() {
+                let spans = &self.tables[side].rules[number as usize].tests.spans;
+                for axis in undecided.iter().filter(|axis| spans[**axis].is_none()) {
+                    repeated[*axis] += 1;
+                }
+            }
+        }
+        undecided.into_iter().min_by_key(|axis| repeated[*axis])
+    }
+
+    /// Whether a cell would be divided by ports for rules that can be compared with these tests.
+    fn are_few_rules_of_ports(&self, at: &CellProgress, axis: usize) -> bool {
+        let count = at.sides.iter().flat_map(SideProgress::remaining);
+        PORT_AXES.contains(&axis)
+            && count.take(REMAINING_RULES_MAX + 1).count() <= REMAINING_RULES_MAX
     }
 
     /// Skips what packets of the cell cannot match, and enters chains that all of them enter.
@@ -309,7 +338,8 @@ impl LockstepTables<'_, '_> {
     }
 
     /// Compares what is left of both sides, if all or none of the packets of the cell pass the
-    /// tests of axes of each rule; else divides the cell.
+    /// tests of addresses and devices of each rule; else divides the cell. It is also divided by
+    /// ports, if that is what is left to do.
     fn compare_remaining_rules(
         &mut self,
         at: CellProgress,
@@ -317,11 +347,18 @@ impl LockstepTables<'_, '_> {
         open: &mut Vec<CellProgress>,
     ) -> Result<(), LockstepFailure> {
         let mut lists = [Vec::new(), Vec::new()];
+        let mut port_axis = None;
+        let mut are_described = true;
         for (side, list) in lists.iter_mut().enumerate() {
             let mut progress = at.sides[side].clone();
             let cell = (&at.cell, is_last);
-            if let Some(axis) = self.collect_remaining_rules(cell, side, &mut progress, list)? {
-                return self.divide_by_all_rules(at, axis, open);
+            let collected =
+                self.collect_remaining_rules(cell, side, &mut progress, (list, &mut port_axis));
+            match collected {
+                Ok(Some(axis)) => return self.divide_by_all_rules(at, axis, open),
+                Ok(None) => {}
+                Err(LockstepFailure::StepsDiffer) => are_described = false,
+                Err(too_many) => return Err(too_many),
             }
             // If nothing follows in the chain, leaving it is the same as its end.
             let is_decided = list.last().is_some_and(RemainingRule::is_always_last);
@@ -329,20 +366,24 @@ impl LockstepTables<'_, '_> {
                 list.push(RemainingRule::LEAVE_CHAIN);
             }
         }
-        match self.remaining_rules.are_equal(lists, &mut self.visits_left) {
-            true => Ok(()),
-            false => Err(LockstepFailure::StepsDiffer),
+        if are_described && self.remaining_rules.are_equal(lists, &mut self.visits_left) {
+            return Ok(());
+        }
+        match port_axis {
+            Some(axis) => self.divide_by_all_rules(at, axis, open),
+            None => Err(LockstepFailure::StepsDiffer),
         }
     }
 
-    /// The rules that are left of one side; an axis if there is one of which not all packets of the
-    /// cell are treated alike.
+    /// The rules that are left of one side; an axis of addresses or devices if there is one of which
+    /// not all packets of the cell are treated alike. An axis of ports of which this holds is
+    /// written to the last argument.
     fn collect_remaining_rules(
         &mut self,
         (cell, is_last): (&PacketCell, bool),
         side: usize,
         progress: &mut SideProgress,
-        list: &mut Vec<RemainingRule>,
+        (list, port_axis): (&mut Vec<RemainingRule>, &mut Option<usize>),
     ) -> Result<Option<usize>, LockstepFailure> {
         loop {
             let depth = progress.frames.len();
@@ -362,14 +403,16 @@ impl LockstepTables<'_, '_> {
             if results.contains(&CellTestResult::Never) {
                 continue;
             }
-            if let Some(axis) = results.iter().position(|r| *r == CellTestResult::Sometimes) {
+            if let Some(axis) = undecided_address_axis(&results) {
                 return Ok(Some(axis));
             }
+            *port_axis = port_axis.or(undecided_port_axis(&results));
+            let is_for_all = results == ALWAYS_ON_ALL_AXES && !rule.tests.has_other_tests;
             if let Some(to) = rule.leads_to {
                 if self.proven_pairs[side][to].is_some() {
                     return Err(LockstepFailure::StepsDiffer);
                 }
-                if rule.tests.has_other_tests {
+                if !is_for_all {
                     let mut chains = GuardedChains {
                         table: &self.tables[side],
                         criteria: self.criteria,
@@ -386,14 +429,15 @@ impl LockstepTables<'_, '_> {
                 continue;
             }
             if rule.rule.target == Target::Return && depth > 1 {
-                if rule.tests.has_other_tests {
+                if !is_for_all {
                     return Err(LockstepFailure::StepsDiffer);
                 }
                 progress.frames.pop();
                 continue;
             }
+            let of_cell = (cell, results);
             let is_described =
-                RemainingRule::append_rules_of_cell(rule, cell, self.criteria, list).is_some();
+                RemainingRule::append_rules_of_cell(rule, of_cell, self.criteria, list).is_some();
             if !is_described || list.len() > REMAINING_RULES_MAX {
                 return Err(LockstepFailure::StepsDiffer);
             }
@@ -536,8 +580,7 @@ impl LockstepTables<'_, '_> {
         let parts = std::mem::take(&mut division.parts);
         let first = open.len();
         for part in parts {
-            let mut cell = at.cell.clone();
-            cell.values[axis] = part.into();
+            let cell = at.cell.part(axis, part);
             let sides = at.sides.each_ref().map(|side| SideProgress {
                 frames: vec![LockstepChainFrame { rules: Vec::new(), next: 0 }; side.frames.len()],
                 has_left_list: side.has_left_list,

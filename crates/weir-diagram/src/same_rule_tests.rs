@@ -53,16 +53,14 @@ impl SameTestCriteria {
         is_compared: &dyn Fn(&Rule, Option<usize>, &Test) -> bool,
     ) -> bool {
         let [a, b] = rules;
-        let mut lowered = rules.map(|rule| {
+        let lowered = rules.map(|rule| {
             let mut tests = lower_to_tests_with_match_index(rule, self.family);
+            if self.headers_are_whole {
+                remove_implied_first_fragment_test(&mut tests, |(_, test)| test);
+            }
             tests.retain(|(from, test)| is_compared(rule, *from, test));
             tests
         });
-        if self.headers_are_whole {
-            lowered
-                .iter_mut()
-                .for_each(|tests| remove_implied_first_fragment_test(tests, |(_, test)| test));
-        }
         let is_multiport = |rule: &Rule, from: Option<usize>| {
             from.is_some_and(|i| matches!(rule.matches[i], Match::Multiport { .. }))
         };
@@ -102,15 +100,19 @@ pub(crate) fn remove_implied_first_fragment_test<T>(
         _ => false,
     };
     if tests.iter().any(|test| reads_header(test_of(test))) {
-        tests.retain(|test| {
-            let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } =
-                test_of(test)
-            else {
-                return true;
-            };
-            *predicate != Predicate::InSpans(vec![(1, 1)])
-        });
+        remove_first_fragment_test(tests, test_of);
     }
+}
+
+/// Removes the test that a packet is no later fragment.
+pub(crate) fn remove_first_fragment_test<T>(tests: &mut Vec<T>, test_of: impl Fn(&T) -> &Test) {
+    tests.retain(|test| {
+        let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } = test_of(test)
+        else {
+            return true;
+        };
+        *predicate != Predicate::InSpans(vec![(1, 1)])
+    });
 }
 
 /// The field of a test that holds for all of its values.

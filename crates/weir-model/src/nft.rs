@@ -173,7 +173,7 @@ impl Verdict {
 
 /// A test of one value that nft loads. Where the packet has no such value the rule stops,
 /// whether the test is negated or not.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Test {
     /// What is loaded.
     pub expression: LoadExpression,
@@ -341,7 +341,7 @@ pub mod ct_status {
 }
 
 /// What a loaded value is compared with.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Comparand {
     /// One of the intervals contains it; sorted, disjoint, both ends included.
     InSpans(Vec<(u128, u128)>),
@@ -364,7 +364,7 @@ pub enum Comparand {
 }
 
 /// A test that no loaded value models, as nft text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpaqueNftTest {
     /// nft text of the test.
     pub text: String,

@@ -18,7 +18,7 @@ use weir_model::nft::{
 };
 use weir_model::{Effect, Hook, NatTarget, Packet, Policy, TableName};
 
-use self::candidate_rules::NftCandidateIndex;
+use self::candidate_rules::{NamedNftObjects, NftCandidateIndex};
 use self::loaded_value::load_expression_value;
 use crate::effects;
 
@@ -44,10 +44,6 @@ pub struct NftWalkResult<'n> {
     pub credited_originals: Vec<CreditedRuleOrPolicy>,
     /// What was done, in order.
     pub effects: Vec<NftPacketEffect<'n>>,
-    /// Rules begun.
-    pub rules_tried: u32,
-    /// Deepest call, the base chain being 0.
-    pub max_call_depth: usize,
 }
 
 /// Something done to a packet.
@@ -124,8 +120,6 @@ impl<'n> NftEvaluator<'n> {
                 end: NftWalkEnd::Accept,
                 credited_originals: vec![],
                 effects: vec![],
-                rules_tried: 0,
-                max_call_depth: 0,
             },
         };
         run.run_base_chain(base);
@@ -137,8 +131,8 @@ impl<'n> NftTableIndex<'n> {
     fn new(table: &'n Table) -> Self {
         let maps: HashMap<&str, NftMapIndex<'n>> =
             table.maps.iter().map(|m| (m.name.as_str(), NftMapIndex::new(m))).collect();
-        let map_by_name = table.maps.iter().map(|m| (m.name.as_str(), m)).collect();
-        let index = |c: &Chain| NftCandidateIndex::new(table.family, &c.rules, &map_by_name);
+        let named = NamedNftObjects::new(table);
+        let index = |c: &Chain| NftCandidateIndex::new(&c.rules, &named);
         let candidate_indexes = table.chains.iter().map(index).collect();
         let hook = |(at, c): (usize, &Chain)| c.base.as_ref().map(|base| (base.hook, at));
         NftTableIndex {
@@ -204,11 +198,11 @@ impl<'n> NftWalker<'n, '_> {
         };
         // Where to continue: chain, next rule.
         let mut stack: Vec<(usize, usize)> = vec![(base, 0)];
-        let mut level = 0;
+        let mut rules_tried = 0_u32;
         while let Some((chain, at)) = stack.pop() {
             let at = self.skip_to_candidate(chain, at);
             let Some(rule) = table.chains[chain].rules.get(at) else { continue };
-            self.result.rules_tried += 1;
+            rules_tried += 1;
             let verdict = match self.run_rule(&rule.statements) {
                 NftRuleEnd::NextRule => Verdict::Continue,
                 NftRuleEnd::Verdict(v) => v,
@@ -231,29 +225,21 @@ impl<'n> NftWalker<'n, '_> {
                 }
                 Verdict::Goto(to) => stack.push((self.chain_index(&to), 0)),
             }
-            level = level.max(stack.len().saturating_sub(1));
-            assert!(
-                stack.len() < 1000 && self.result.rules_tried < 100_000_000,
-                "chains in a circle"
-            );
+            assert!(stack.len() < 1000 && rules_tried < 100_000_000, "chains in a circle");
         }
-        self.result.max_call_depth = level;
         if policy == Policy::Drop {
             self.result.end = NftWalkEnd::Drop;
         }
     }
 
-    /// The next rule of a chain, from one on, that the packet may match. Those in between count as
-    /// begun.
+    /// The next rule of a chain, from one on, that the packet may match.
     fn skip_to_candidate(&mut self, chain: usize, at: usize) -> usize {
         let Some(index) = &self.indexed_table.candidate_indexes[chain] else { return at };
         let packet = &*self.packet;
         let selected =
             self.selected_rules.entry(chain).or_insert_with(|| index.list_selected_rules(packet));
         let end = self.indexed_table.table.chains[chain].rules.len();
-        let next = index.next_candidate(selected, at).unwrap_or(end);
-        self.result.rules_tried += (next - at.min(next)) as u32;
-        next
+        index.next_candidate(selected, at).unwrap_or(end)
     }
 
     fn chain_index(&self, name: &str) -> usize {

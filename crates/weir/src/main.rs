@@ -39,6 +39,10 @@ use command::YesNoExitStatus;
 use terminal::ColoredStreams;
 use weir_apply::address_sets::element_diff::AddressListOperation;
 
+/// Rulesets and diagrams are many small values, most of which live until the end.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let colors = ColoredStreams::from_color_option(cli.color);

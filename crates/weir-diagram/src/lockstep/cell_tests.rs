@@ -3,9 +3,10 @@
 //!
 //! These are only tests before which nothing in the rule has an effect: those of `-s`, `-d`, `-i`
 //! and `-o`, which the kernel evaluates first (`ip_packet_match`, `ip6_packet_match`), and those of
-//! `-m iprange` and of sets of addresses that precede any match that may drop the packet or change
-//! state. A later test of a set is also decided if it holds for all packets that pass the tests
-//! before it.
+//! `-m iprange`, of sets of addresses and of ports that precede any match that may drop the packet
+//! or change state. Tests of ports drop a packet with a truncated header, so that they are only
+//! decided where such packets are not compared. A later test of a set is also decided if it holds
+//! for all packets that pass the tests before it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,12 +14,16 @@ use std::rc::Rc;
 
 use weir_model::mask::masked_interval;
 use weir_model::rule_match::{AddrMatch, IfaceMatch, Match, Negatable, SetMatch};
-use weir_model::{Addr, Family, Rule, Test};
+use weir_model::{
+    Addr, Family, Field, Predicate, Rule, Test, lower_to_tests_with_match_index, match_effects,
+};
 use weir_partition::IntervalSet;
 use weir_partition::interval::Interval;
 
 use crate::lockstep::cell_ipsets::{AddressPortIpset, CellIpsetMembers, CellIpsets};
-use crate::lockstep::packet_cell::{CELL_AXES, CELL_AXIS_COUNT, CellSpans};
+use crate::lockstep::packet_cell::{
+    CELL_AXES, CELL_AXIS_COUNT, CellSpans, CellTestResult, CellTestResults, PORT_AXES, PORT_MAX,
+};
 use crate::packet_sets::device_name_classes::DeviceNameClasses;
 
 /// The first axis of devices, after those of addresses.
@@ -74,8 +79,11 @@ impl<'c> DeviceNumbers<'c> {
 #[derive(Clone, Copy)]
 pub(crate) struct CellTestLowering<'s, 'f> {
     pub family: Family,
-    /// Whether the values of each axis cannot change within the table.
+    /// Whether tests of each axis may be decided: its values cannot change within the table, and
+    /// to evaluate the tests has no effect.
     pub is_axis_usable: [bool; CELL_AXIS_COUNT],
+    /// Whether packets with a truncated header are not compared.
+    pub headers_are_whole: bool,
     pub devices: &'s DeviceNumbers<'s>,
     pub ipsets: &'s CellIpsets<'f>,
     /// The side whose sets are used.
@@ -124,6 +132,22 @@ impl TestsDecidedByCell {
             None => self.base_tests[axis],
             Some(index) => self.is_axis_usable[axis] && self.is_match_decided_by_cell(index),
         })
+    }
+
+    /// Whether a test is decided for a cell in which a rule has these results: a test of ports need
+    /// not be.
+    pub fn is_decided_by_results(
+        &self,
+        from: Option<usize>,
+        test: &Test,
+        results: CellTestResults,
+    ) -> bool {
+        let is_undecided_port = PORT_AXES.iter().any(|axis| {
+            let is_of_axis =
+                matches!(test, Test::Field { field, .. } if *field == CELL_AXES[*axis]);
+            is_of_axis && results[*axis] == CellTestResult::Sometimes
+        });
+        !is_undecided_port && self.is_decided_by_cell(from, test)
     }
 
     pub fn is_match_decided_by_cell(&self, index: usize) -> bool {
@@ -190,13 +214,14 @@ impl CellTestLowering<'_, '_> {
         }
     }
 
-    /// Collects matches of addresses before the first match that has or may have an effect besides
-    /// its result, and returns the index of that match. ip6tables searches for the protocol of `-p`
-    /// before it evaluates matches, and may then drop a packet.
+    /// Collects matches of addresses and ports before the first match that has or may have an
+    /// effect besides its result, and returns the index of that match. ip6tables searches for the
+    /// protocol of `-p` before it evaluates matches, and may then drop a packet.
     fn collect_leading_matches(&self, rule: &Rule, tests: &mut RuleCellTests) -> usize {
-        if self.family == Family::V6 && rule.base.proto.is_some() {
+        if self.family == Family::V6 && rule.base.proto.is_some() && !self.headers_are_whole {
             return 0;
         }
+        let mut lowered = None;
         for (index, m) in rule.matches.iter().enumerate().take(64) {
             match m {
                 Match::IpRange { src, dst } => {
@@ -225,10 +250,52 @@ impl CellTestLowering<'_, '_> {
                     tests.has_other_tests = true;
                 }
                 Match::Comment(_) => {}
+                m if self.headers_are_whole && has_no_effect(m, self.family) => {
+                    let lowered = lowered
+                        .get_or_insert_with(|| lower_to_tests_with_match_index(rule, self.family));
+                    let own = lowered.iter().filter(|(from, _)| *from == Some(index));
+                    self.collect_port_tests(index, own.map(|(_, test)| test), tests);
+                }
                 _ => return index,
             }
         }
         rule.matches.len().min(64)
+    }
+
+    /// Collects the tests of ports of a match.
+    fn collect_port_tests<'t>(
+        &self,
+        index: usize,
+        of_match: impl Iterator<Item = &'t Test>,
+        tests: &mut RuleCellTests,
+    ) {
+        for test in of_match {
+            match self.ports_of_test(test) {
+                Some((axis, ports)) => {
+                    intersect_spans(&mut tests.spans[axis], ports);
+                    tests.decided_tests.add_decided_match(index);
+                }
+                None => tests.has_other_tests = true,
+            }
+        }
+    }
+
+    /// The axis of a test of a port, and the ports for which it holds.
+    fn ports_of_test(&self, test: &Test) -> Option<(usize, IntervalSet)> {
+        let Test::Field { field: field @ (Field::Sport | Field::Dport), predicate, negated } = test
+        else {
+            return None;
+        };
+        let axis = CELL_AXES.iter().position(|axis| axis == field)?;
+        let ports = IntervalSet::from_intervals(match predicate {
+            Predicate::Present => vec![(0, PORT_MAX)],
+            Predicate::InSpans(spans) => spans.clone(),
+            _ => return None,
+        });
+        self.is_axis_usable[axis].then(|| match negated {
+            true => (axis, ports.complement(PORT_MAX)),
+            false => (axis, ports),
+        })
     }
 
     /// Collects a test of a set that holds for all packets that pass the tests before it, or
@@ -271,6 +338,12 @@ impl CellTestLowering<'_, '_> {
             false => addresses,
         }
     }
+}
+
+/// Whether to evaluate a match changes nothing. With a whole header, it drops no packet.
+fn has_no_effect(m: &Match, family: Family) -> bool {
+    let effects = match_effects(m, family);
+    !effects.is_stateful() && effects.writes.is_empty()
 }
 
 fn intersect_spans(spans: &mut Option<Rc<IntervalSet>>, by: IntervalSet) {

@@ -10,7 +10,7 @@
 use weir_model::Target;
 
 use crate::lockstep::lockstep_rules::LockstepTable;
-use crate::lockstep::packet_cell::{CellTestResult, PacketCell};
+use crate::lockstep::packet_cell::{CellTestResult, PacketCell, undecided_address_axis};
 use crate::lockstep::remaining_rules::{RemainingRule, RemainingTest};
 use crate::same_rule_tests::SameTestCriteria;
 
@@ -49,7 +49,8 @@ impl GuardedChains<'_, '_> {
         depth: usize,
     ) -> Option<ChainEnd> {
         let rule = &self.table.rules[number as usize];
-        let own = RemainingRule::tests_of_jump(rule, self.criteria)?;
+        let results = self.cell.test_spans(&rule.tests.spans);
+        let own = RemainingRule::tests_of_jump(rule, (self.cell, results), self.criteria)?;
         let to = rule.leads_to.filter(|_| depth < DEPTH_MAX)?;
         let is_goto = matches!(rule.rule.target, Target::Goto(_));
         let is_unconditional = own.is_empty();
@@ -76,14 +77,15 @@ impl GuardedChains<'_, '_> {
             if results.contains(&CellTestResult::Never) {
                 continue;
             }
-            if results.contains(&CellTestResult::Sometimes) || rule.rule.target == Target::Return {
+            if undecided_address_axis(&results).is_some() || rule.rule.target == Target::Return {
                 return None;
             }
             if rule.leads_to.is_some() {
                 end = self.append_called_by(number, guard, depth + 1)?;
             } else {
                 let own = self.list.len();
-                RemainingRule::append_rules_of_cell(rule, self.cell, self.criteria, self.list)?;
+                let of_cell = (self.cell, results);
+                RemainingRule::append_rules_of_cell(rule, of_cell, self.criteria, self.list)?;
                 if self.list[own..].last().is_some_and(RemainingRule::is_always_last) {
                     end = ChainEnd::AlwaysVerdict;
                 }

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::effect::collect_fields_changed_within_table;
-use weir_model::{ChainGraph, Hook, SharedName, Table, TableName};
+use weir_model::{ChainGraph, Field, Hook, SharedName, Table, TableName};
 
 use crate::compared_pair::ComparedPair;
 use crate::compared_ruleset::{TableAtHook, list_journey_stages};
@@ -84,8 +84,11 @@ impl<'f> ComparedPair<'f> {
             return Vec::new();
         }
         let written = tables.map(collect_fields_changed_within_table);
-        let is_axis_usable =
-            CELL_AXES.map(|axis| written.iter().all(|written| !written.contains(axis)));
+        let headers_are_whole = self.options.exclude_unreadable_headers;
+        let is_axis_usable = CELL_AXES.map(|axis| {
+            let is_port = matches!(axis, Field::Sport | Field::Dport);
+            written.iter().all(|written| !written.contains(axis)) && (headers_are_whole || !is_port)
+        });
         let basis = self.space_basis;
         let [before, after] = basis.ipsets_by_firewall()[..] else { return Vec::new() };
         let same = basis.firewalls_have_same_ipsets;
@@ -93,7 +96,14 @@ impl<'f> ComparedPair<'f> {
         let devices = DeviceNumbers::new(self.space_basis.device_names());
         let prepared = [0, 1].map(|side| {
             let (family, devices, ipsets) = (self.family, &devices, &ipsets);
-            let lowering = CellTestLowering { family, is_axis_usable, devices, ipsets, side };
+            let lowering = CellTestLowering {
+                family,
+                is_axis_usable,
+                headers_are_whole,
+                devices,
+                ipsets,
+                side,
+            };
             LockstepTable::new(tables[side], &lowering)
         });
         if prepared.iter().any(|table| table.graph.has_loop() || table.has_unknown_callee()) {
@@ -104,7 +114,6 @@ impl<'f> ComparedPair<'f> {
         let visits_max = ADDITIONAL_VISITS_FOR_SECTION_DIAGRAMS + rule_count * VISITS_PER_RULE_MAX;
         let visits_max = visits_max.min(steps_left.saturating_mul(VISITS_PER_STEP));
         let proven_pairs = prepared.each_ref().map(|table| vec![None; table.chains.len()]);
-        let headers_are_whole = self.options.exclude_unreadable_headers;
         let diagrams =
             ProofDiagrams::new(self.space_basis, self.options.memory_bytes, headers_are_whole);
         let mut proof = LockstepTables {

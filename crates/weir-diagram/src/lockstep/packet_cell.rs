@@ -1,10 +1,10 @@
-//! Cells: sets of packets given by source addresses, destination addresses and devices.
+//! Cells: sets of packets given by addresses, devices and ports.
 //!
 //! A cell is divided along one of these axes so that a test of the axis has the same result for all
 //! packets of a part ([`AxisDivision`]). Devices are represented by the numbers of the classes of
-//! names that rules distinguish. Parts need not be intervals: values that the same tests hold for
-//! are one part, so a node of a prefix tree has as many parts as children, and one for all gaps
-//! between them.
+//! names that rules distinguish, and a packet without ports by [`NO_PORT`]. Parts need not be
+//! intervals: values that the same tests hold for are one part, so a node of a prefix tree has as
+//! many parts as children, and one for all gaps between them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,13 +14,21 @@ use weir_partition::IntervalSet;
 use weir_partition::interval::Interval;
 
 /// Number of axes.
-pub(crate) const CELL_AXIS_COUNT: usize = 4;
+pub(crate) const CELL_AXIS_COUNT: usize = 6;
 
 /// The fields by which cells are divided, by number.
 pub(crate) const CELL_AXES: [Field; CELL_AXIS_COUNT] =
-    [Field::Saddr, Field::Daddr, Field::Iif, Field::Oif];
+    [Field::Saddr, Field::Daddr, Field::Iif, Field::Oif, Field::Sport, Field::Dport];
 
-/// Packets with some addresses and devices.
+/// The axes of ports.
+pub(crate) const PORT_AXES: [usize; 2] = [4, 5];
+/// The highest port.
+pub(crate) const PORT_MAX: u128 = u16::MAX as u128;
+/// The value on the axes of ports of packets that have none: later fragments, and packets of
+/// protocols without ports.
+const NO_PORT: u128 = PORT_MAX + 1;
+
+/// Packets with some addresses, devices and ports.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketCell {
     /// By axis: sorted and not adjacent.
@@ -48,10 +56,36 @@ impl PacketCell {
             values: CELL_AXES.map(|field| -> Rc<[Interval]> {
                 Rc::new(match field {
                     Field::Iif | Field::Oif => [(0, device_number_max)],
+                    Field::Sport | Field::Dport => [(0, NO_PORT)],
                     _ => [(0, family.max_addr())],
                 })
             }),
         }
+    }
+
+    /// Whether all packets have ports: none is a later fragment.
+    pub fn has_only_packets_with_ports(&self) -> bool {
+        PORT_AXES.iter().any(|axis| self.values[*axis].last().is_none_or(|(_, hi)| *hi < NO_PORT))
+    }
+
+    /// The packets of the cell with some of its values on an axis. A packet that has one port has
+    /// both.
+    pub fn part(&self, axis: usize, values: Vec<Interval>) -> PacketCell {
+        let mut part = self.clone();
+        part.values[axis] = values.into();
+        let Some(port_axis) = PORT_AXES.iter().position(|port| *port == axis) else { return part };
+        let has_ports = |(_, hi): &Interval| *hi < NO_PORT;
+        let is_without_port = |(lo, _): &Interval| *lo == NO_PORT;
+        let possible = match &*part.values[axis] {
+            values if values.iter().all(has_ports) => (0, PORT_MAX),
+            values if values.iter().all(is_without_port) => (NO_PORT, NO_PORT),
+            _ => return part,
+        };
+        let other = &mut part.values[PORT_AXES[1 - port_axis]];
+        let left = IntervalSet::from_intervals(other.iter().copied())
+            .and(&IntervalSet::from_intervals([possible]));
+        *other = left.into_intervals().into();
+        part
     }
 
     /// The results of the tests of a rule.
@@ -61,6 +95,16 @@ impl PacketCell {
             Some(spans) => test_intervals(&self.values[axis], spans.intervals()),
         })
     }
+}
+
+/// The first axis of addresses or devices on which tests hold for some packets of a cell only.
+pub(crate) fn undecided_address_axis(results: &CellTestResults) -> Option<usize> {
+    results[..PORT_AXES[0]].iter().position(|result| *result == CellTestResult::Sometimes)
+}
+
+/// The first axis of ports on which tests hold for some packets of a cell only.
+pub(crate) fn undecided_port_axis(results: &CellTestResults) -> Option<usize> {
+    PORT_AXES.into_iter().find(|axis| results[*axis] == CellTestResult::Sometimes)
 }
 
 /// The result of a test for `spans` for the values of a cell. Both lists are sorted, and no two

@@ -1,7 +1,7 @@
 //! The remaining rules of a cell, compared by their tests of other fields.
 //!
 //! All packets of the cell pass the tests of addresses and devices of these rules, which are
-//! therefore omitted. What remains of a rule is a list of stateless header tests and a target: a
+//! therefore omitted, as are tests of ports that all of them pass. What remains of a rule is a list of stateless header tests and a target: a
 //! [`RemainingRule`]. A test of a set of addresses with ports becomes a test of the ports that are
 //! members with every address of the cell.
 //!
@@ -25,7 +25,7 @@ use weir_semantics::Verdict;
 
 use crate::bdd::node_store::DiagramRef;
 use crate::lockstep::lockstep_rules::LockstepRule;
-use crate::lockstep::packet_cell::PacketCell;
+use crate::lockstep::packet_cell::{CellTestResults, PacketCell};
 use crate::lockstep::proof_diagrams::ProofDiagrams;
 use crate::packet_sets::hook_context::HookContext;
 use crate::rule_diagrams::compose::DiagramContext;
@@ -33,7 +33,8 @@ use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::rule_diagrams::table_evaluation_point::TableHookContext;
 use crate::rule_diagrams::terminal::RuleExit;
 use crate::same_rule_tests::{
-    SameTestCriteria, field_tested_for_presence_only, remove_implied_first_fragment_test,
+    SameTestCriteria, field_tested_for_presence_only, remove_first_fragment_test,
+    remove_implied_first_fragment_test,
 };
 
 /// A rule as it applies to packets of a cell.
@@ -65,11 +66,11 @@ impl RemainingRule {
     pub const LEAVE_CHAIN: RemainingRule =
         RemainingRule { tests: Vec::new(), target: RemainingTarget::LeaveChain };
 
-    /// Appends a rule as it applies to packets of a cell, all of which pass its tests of axes;
-    /// `None` if its effect depends on state or is unknown.
+    /// Appends a rule as it applies to packets of a cell, all of which pass its tests of addresses
+    /// and devices; `None` if its effect depends on state or is unknown.
     pub fn append_rules_of_cell(
         rule: &LockstepRule<'_>,
-        cell: &PacketCell,
+        (cell, results): (&PacketCell, CellTestResults),
         criteria: SameTestCriteria,
         list: &mut Vec<RemainingRule>,
     ) -> Option<()> {
@@ -82,7 +83,7 @@ impl RemainingRule {
             _ => return None,
         };
         let UndecidedTests { mut tests, has_address_port_test } =
-            collect_undecided_tests(rule, criteria)?;
+            collect_undecided_tests(rule, (cell, results), criteria)?;
         let address_port_test = rule.tests.address_port_test.as_ref();
         let Some(ports) = address_port_test.filter(|_| has_address_port_test) else {
             merge_presence_tests(&mut tests);
@@ -116,14 +117,15 @@ impl RemainingRule {
         Some(())
     }
 
-    /// The tests of a jump as they apply to packets of a cell, all of which pass its tests of axes;
-    /// `None` if they depend on state or a set.
+    /// The tests of a jump as they apply to packets of a cell, all of which pass its tests of
+    /// addresses and devices; `None` if they depend on state or a set.
     pub fn tests_of_jump(
         rule: &LockstepRule<'_>,
+        of_cell: (&PacketCell, CellTestResults),
         criteria: SameTestCriteria,
     ) -> Option<Vec<RemainingTest>> {
         let UndecidedTests { tests, has_address_port_test } =
-            collect_undecided_tests(rule, criteria)?;
+            collect_undecided_tests(rule, of_cell, criteria)?;
         (!has_address_port_test).then_some(tests)
     }
 
@@ -225,6 +227,7 @@ struct UndecidedTests {
 /// `None` if tests depend on state or are not known.
 fn collect_undecided_tests(
     rule: &LockstepRule<'_>,
+    (cell, results): (&PacketCell, CellTestResults),
     criteria: SameTestCriteria,
 ) -> Option<UndecidedTests> {
     let is_stateless = |m: &Match| {
@@ -235,13 +238,17 @@ fn collect_undecided_tests(
         return None;
     }
     let mut lowered = lower_to_tests_with_match_index(rule.rule, criteria.family);
-    lowered.retain(|(from, test)| !rule.tests.decided_tests.is_decided_by_cell(*from, test));
-    let has_address_port_test = rule.tests.address_port_test.as_ref().is_some_and(|ports| {
-        lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
-    });
     if criteria.headers_are_whole {
         remove_implied_first_fragment_test(&mut lowered, |(_, test)| test);
     }
+    if cell.has_only_packets_with_ports() {
+        remove_first_fragment_test(&mut lowered, |(_, test)| test);
+    }
+    let decided = &rule.tests.decided_tests;
+    lowered.retain(|(from, test)| !decided.is_decided_by_results(*from, test, results));
+    let has_address_port_test = rule.tests.address_port_test.as_ref().is_some_and(|ports| {
+        lowered.pop_if(|(from, _)| *from == Some(ports.match_index)).is_some()
+    });
     let tests =
         lowered.into_iter().map(|(from, test)| RemainingTest::new(rule.rule, from, test, criteria));
     Some(UndecidedTests { tests: tests.collect::<Option<_>>()?, has_address_port_test })

@@ -4,14 +4,16 @@
 //! before such a test has an effect, so these rules need not be evaluated. [`NftCandidateIndex`] has
 //! for each rule one *selecting test*: of the tests before everything else in it, the one that
 //! selects the fewest values. Its values are prefixes, and rules are found by the prefixes of the
-//! packet's own values. A lookup in a map is a test of its keys.
+//! packet's own values. A lookup in a map is a test of its keys. A jump to a chain of a few rules
+//! has the selecting tests of these: where all of them fail, the packet comes back unchanged.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use weir_model::index_hash_table::MultiplicativeHasher;
 use weir_model::nft::{
-    Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule, Statement, VerdictMap,
+    Comparand, ElementKeyPart, LoadExpression, MapKeyExpression, Rule, Statement, Table, Verdict,
+    VerdictMap,
 };
 use weir_model::{Family, Packet};
 
@@ -23,6 +25,10 @@ const INDEXED_CHAIN_RULES_MIN: usize = 64;
 const PREFIXES_PER_RULE_MAX: usize = 256;
 /// The most values that a selecting test may hold for, of all values.
 const SELECTED_SHARE_MAX: f64 = 1.0 / 16.0;
+/// Rules of a called chain whose selecting tests are those of the jump.
+const CALLED_RULES_MAX: usize = 8;
+/// How deep chains are entered for the selecting tests of a jump.
+const CALL_DEPTH_MAX: usize = 3;
 
 type RulesByPrefix = HashMap<u128, Vec<u32>, BuildHasherDefault<MultiplicativeHasher>>;
 
@@ -31,12 +37,12 @@ type RulesByPrefix = HashMap<u128, Vec<u32>, BuildHasherDefault<MultiplicativeHa
 pub(super) struct NftCandidateIndex {
     /// Rules without a selecting test.
     unselective_rules: Vec<u32>,
-    groups: Vec<PrefixGroup>,
+    selective_rules: Vec<RulesByFieldAndPrefixLength>,
 }
 
-/// Rules that select prefixes of the same length.
+/// Rules that select prefixes of the same length of one field.
 #[derive(Debug)]
-struct PrefixGroup {
+struct RulesByFieldAndPrefixLength {
     load: LoadExpression,
     /// The bits after the prefix.
     suffix_bits: u32,
@@ -46,37 +52,59 @@ struct PrefixGroup {
 /// Values of a load: first and last.
 type ValueSpan = (u128, u128);
 
+/// A test that only some values pass: what is loaded, and the values.
+type SelectingTest = (LoadExpression, Vec<ValueSpan>);
+
+/// The chains and maps of a table that rules name.
+pub(super) struct NamedNftObjects<'n> {
+    family: Family,
+    rules_by_chain: HashMap<&'n str, &'n [Rule]>,
+    map_by_name: HashMap<&'n str, &'n VerdictMap>,
+}
+
+impl<'n> NamedNftObjects<'n> {
+    pub fn new(table: &'n Table) -> NamedNftObjects<'n> {
+        NamedNftObjects {
+            family: table.family,
+            rules_by_chain: table.chains.iter().map(|c| (c.name.as_str(), &*c.rules)).collect(),
+            map_by_name: table.maps.iter().map(|m| (m.name.as_str(), m)).collect(),
+        }
+    }
+}
+
 impl NftCandidateIndex {
     /// The index of a chain; `None` if it would not help.
-    pub fn new(
-        family: Family,
-        rules: &[Rule],
-        map_by_name: &HashMap<&str, &VerdictMap>,
-    ) -> Option<NftCandidateIndex> {
+    pub fn new(rules: &[Rule], named: &NamedNftObjects<'_>) -> Option<NftCandidateIndex> {
         if rules.len() < INDEXED_CHAIN_RULES_MIN {
             return None;
         }
-        let mut groups: HashMap<(LoadExpression, u32), RulesByPrefix> = HashMap::new();
+        let mut by_length: HashMap<(LoadExpression, u32), RulesByPrefix> = HashMap::new();
         let mut unselective_rules = Vec::new();
         for (number, rule) in (0_u32..).zip(rules) {
-            let Some((load, spans)) = find_selecting_test(family, rule, map_by_name) else {
+            let Some(tests) = named.find_selecting_tests(rule, 0) else {
                 unselective_rules.push(number);
                 continue;
             };
-            for (suffix_bits, prefix) in spans.into_iter().flat_map(divide_into_prefixes) {
-                let by_prefix = groups.entry((load, suffix_bits)).or_default();
-                let listed = by_prefix.entry(prefix).or_default();
-                if listed.last() != Some(&number) {
-                    listed.push(number);
+            for (load, spans) in tests {
+                for (suffix_bits, prefix) in spans.into_iter().flat_map(divide_into_prefixes) {
+                    let by_prefix = by_length.entry((load, suffix_bits)).or_default();
+                    let listed = by_prefix.entry(prefix).or_default();
+                    if listed.last() != Some(&number) {
+                        listed.push(number);
+                    }
                 }
             }
         }
         // Where half of the rules are candidates for each packet, few are skipped.
         (unselective_rules.len() < rules.len() / 2).then(|| NftCandidateIndex {
             unselective_rules,
-            groups: groups
+            selective_rules: by_length
                 .into_iter()
-                .map(|((load, suffix_bits), rules)| PrefixGroup { load, suffix_bits, rules })
+                .map(|((load, suffix_bits), rules)| RulesByFieldAndPrefixLength {
+                    load,
+                    suffix_bits,
+                    rules,
+                })
                 .collect(),
         })
     }
@@ -84,12 +112,13 @@ impl NftCandidateIndex {
     /// The rules with a selecting test that holds for the packet, in order.
     pub fn list_selected_rules(&self, packet: &Packet) -> Vec<u32> {
         let mut selected = Vec::new();
-        for PrefixGroup { load, suffix_bits, rules } in &self.groups {
+        for RulesByFieldAndPrefixLength { load, suffix_bits, rules } in &self.selective_rules {
             let value = load_expression_value(*load, packet);
             let prefix = value.map(|value| value.checked_shr(*suffix_bits).unwrap_or(0));
             selected.extend(prefix.and_then(|prefix| rules.get(&prefix)).into_iter().flatten());
         }
         selected.sort_unstable();
+        selected.dedup();
         selected
     }
 
@@ -114,46 +143,74 @@ fn selecting_bits(load: LoadExpression, family: Family) -> Option<u32> {
     }
 }
 
-/// Of the tests before everything else in a rule, the one with the fewest values.
-fn find_selecting_test(
-    family: Family,
-    rule: &Rule,
-    map_by_name: &HashMap<&str, &VerdictMap>,
-) -> Option<(LoadExpression, Vec<ValueSpan>)> {
-    let mut best: Option<(f64, LoadExpression, Vec<ValueSpan>)> = None;
-    let mut see = |load: LoadExpression, spans: Vec<ValueSpan>| {
-        let Some(bits) = selecting_bits(load, family) else { return };
-        let values = spans.iter().map(|(lo, hi)| (hi - lo) as f64 + 1.0).sum::<f64>();
-        let share = values / 2_f64.powi(bits as i32);
-        if share <= SELECTED_SHARE_MAX && best.as_ref().is_none_or(|(least, ..)| share < *least) {
-            best = Some((share, load, spans));
-        }
-    };
-    for statement in &rule.statements {
-        match statement {
-            Statement::Test(test) => {
-                if let (Comparand::InSpans(spans), false) = (&test.comparand, test.negated)
-                    && spans.iter().all(|(lo, hi)| lo <= hi)
-                {
-                    see(test.expression, spans.clone());
-                }
+impl NamedNftObjects<'_> {
+    /// Tests of which one holds for each packet on which the rule does anything: of the tests before
+    /// everything else in it, the one with the fewest values, or those of the rules of a chain that
+    /// it jumps to. `None` if there are none, or they have too many values.
+    fn find_selecting_tests(&self, rule: &Rule, depth: usize) -> Option<Vec<SelectingTest>> {
+        let tests = match self.find_selecting_test_of_rule(rule) {
+            Some(own) => vec![own],
+            None => self.find_selecting_tests_of_called_chain(rule, depth)?,
+        };
+        let spans = tests.iter().flat_map(|(_, spans)| spans);
+        let prefixes = spans.flat_map(|span| divide_into_prefixes(*span));
+        (prefixes.take(PREFIXES_PER_RULE_MAX + 1).count() <= PREFIXES_PER_RULE_MAX).then_some(tests)
+    }
+
+    fn find_selecting_test_of_rule(&self, rule: &Rule) -> Option<SelectingTest> {
+        let mut best: Option<(f64, LoadExpression, Vec<ValueSpan>)> = None;
+        let mut see = |load: LoadExpression, spans: Vec<ValueSpan>| {
+            let Some(bits) = selecting_bits(load, self.family) else { return };
+            let values = spans.iter().map(|(lo, hi)| (hi - lo) as f64 + 1.0).sum::<f64>();
+            let share = values / 2_f64.powi(bits as i32);
+            if share <= SELECTED_SHARE_MAX && best.as_ref().is_none_or(|(least, ..)| share < *least)
+            {
+                best = Some((share, load, spans));
             }
-            Statement::Vmap { key, map } => {
-                let Some(map) = map_by_name.get(map.as_str()) else { break };
-                for (number, part) in key.iter().enumerate() {
-                    if let Some(spans) = list_key_part_spans(map, number, part) {
-                        see(part.expression, spans);
+        };
+        for statement in &rule.statements {
+            match statement {
+                Statement::Test(test) => {
+                    if let (Comparand::InSpans(spans), false) = (&test.comparand, test.negated)
+                        && spans.iter().all(|(lo, hi)| lo <= hi)
+                    {
+                        see(test.expression, spans.clone());
                     }
                 }
-                break;
+                Statement::Vmap { key, map } => {
+                    let Some(map) = self.map_by_name.get(map.as_str()) else { break };
+                    for (number, part) in key.iter().enumerate() {
+                        if let Some(spans) = list_key_part_spans(map, number, part) {
+                            see(part.expression, spans);
+                        }
+                    }
+                    break;
+                }
+                _ => break,
             }
-            _ => break,
         }
+        best.map(|(_, load, spans)| (load, spans))
     }
-    let (_, load, spans) = best?;
-    let prefixes = spans.iter().flat_map(|span| divide_into_prefixes(*span));
-    (prefixes.take(PREFIXES_PER_RULE_MAX + 1).count() <= PREFIXES_PER_RULE_MAX)
-        .then_some((load, spans))
+
+    /// The selecting tests of the rules of the chain that a rule jumps to, after tests alone.
+    fn find_selecting_tests_of_called_chain(
+        &self,
+        rule: &Rule,
+        depth: usize,
+    ) -> Option<Vec<SelectingTest>> {
+        let is_test = |statement: &&Statement| matches!(statement, Statement::Test(_));
+        let Statement::Verdict(Verdict::Jump(to)) =
+            rule.statements.iter().find(|statement| !is_test(statement))?
+        else {
+            return None;
+        };
+        let called = self.rules_by_chain.get(to.as_str()).filter(|_| depth < CALL_DEPTH_MAX)?;
+        if called.len() > CALLED_RULES_MAX {
+            return None;
+        }
+        let tests = called.iter().map(|rule| self.find_selecting_tests(rule, depth + 1));
+        Some(tests.collect::<Option<Vec<_>>>()?.concat())
+    }
 }
 
 /// The values of one part of the keys of a map.

@@ -12,8 +12,8 @@ use weir_model::Effect;
 use weir_model::Family;
 use weir_model::mask::masked_interval;
 use weir_model::nft::{
-    Chain, Comparand, LoadExpression, MapKeyExpression, Rule, Ruleset, Statement, Table, Test,
-    Verdict, VerdictMap, VerdictMapElement,
+    Chain, Comparand, LoadExpression, MapKeyExpression, OpaqueNftTest, Rule, Ruleset, Statement,
+    Table, Test, Verdict, VerdictMap, VerdictMapElement,
 };
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget;
@@ -178,20 +178,26 @@ fn parse_opaque_text(text: &str, table: &Table, chain: &Chain) -> Option<Vec<Sta
     Some(out)
 }
 
+/// A test without an effect besides its result.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum StatelessTest {
+    OfLoadedValue(Test),
+    Opaque(OpaqueNftTest),
+}
+
 /// Stateless tests side by side in one order, each once.
 fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<Statement> {
     let mut out = Vec::with_capacity(statements.len());
-    let mut tests: Vec<(String, Statement)> = Vec::new();
+    let mut tests = Vec::new();
     for s in statements {
-        match &s {
+        match s {
             Statement::Test(t) => {
-                let s = Statement::Test(unify_test_spelling(t, family));
-                tests.push((format!("{s:?}"), s));
+                tests.push(StatelessTest::OfLoadedValue(unify_test_spelling(&t, family)));
             }
-            Statement::OpaqueTest(o) if !o.stateful => tests.push((format!("{s:?}"), s)),
-            _ => {
+            Statement::OpaqueTest(o) if !o.stateful => tests.push(StatelessTest::Opaque(o)),
+            other => {
                 flush_sorted_tests(&mut out, &mut tests);
-                out.push(s);
+                out.push(other);
             }
         }
     }
@@ -199,10 +205,13 @@ fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<State
     out
 }
 
-fn flush_sorted_tests(out: &mut Vec<Statement>, tests: &mut Vec<(String, Statement)>) {
-    tests.sort_by(|a, b| a.0.cmp(&b.0));
-    tests.dedup_by(|a, b| a.0 == b.0);
-    out.extend(tests.drain(..).map(|t| t.1));
+fn flush_sorted_tests(out: &mut Vec<Statement>, tests: &mut Vec<StatelessTest>) {
+    tests.sort_unstable();
+    tests.dedup();
+    out.extend(tests.drain(..).map(|test| match test {
+        StatelessTest::OfLoadedValue(test) => Statement::Test(test),
+        StatelessTest::Opaque(test) => Statement::OpaqueTest(test),
+    }));
 }
 
 /// A comparison in one spelling: bits if only "any" or "none" is tested, then intervals, then masks
