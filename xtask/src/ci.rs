@@ -33,7 +33,7 @@ pub fn run_ci_steps() -> Result<bool> {
     // A head comment may name the private modules below it: it is read in the source, too.
     docs.env("RUSTDOCFLAGS", "-Dwarnings -Arustdoc::private_intra_doc_links");
     steps.run_step("doc", docs)?;
-    steps.run_step("deny", install_cargo_deny_if_missing()?)?;
+    steps.run_step("deny", prepare_cargo_deny_command()?)?;
     let tidy_is_content =
         tidy::print_findings(&tidy::check_all_rules(&WorkingTreeFiles::read_nonignored_files()?));
     steps.steps.push(FinishedStep {
@@ -50,14 +50,14 @@ pub fn run_ci_steps() -> Result<bool> {
 /// If cargo-deny cannot be built or started.
 pub fn run_cargo_deny_without_advisories() -> Result<bool> {
     let mut steps = StepRunner::default();
-    steps.run_step("deny", install_cargo_deny_if_missing()?)?;
+    steps.run_step("deny", prepare_cargo_deny_command()?)?;
     Ok(steps.print_summary())
 }
 
 /// Licences, sources and versions of the dependencies, by cargo-deny, which is built below the
 /// target directory where it is not installed. Its database of advisories is on the network, and
 /// changes without a change here: `cargo deny check advisories` is for a person to start.
-fn install_cargo_deny_if_missing() -> Result<Command> {
+fn prepare_cargo_deny_command() -> Result<Command> {
     const CARGO_DENY_VERSION_TO_INSTALL: &str = "0.20.2";
     let words = ["deny", "--workspace", "check", "bans", "licenses", "sources"];
     let is_installed = |c: &mut Command| c.output().is_ok_and(|o| o.status.success());

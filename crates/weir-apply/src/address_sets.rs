@@ -9,18 +9,18 @@
 
 pub mod address_ranges;
 mod address_set;
+mod address_sets_lock;
 pub mod element_diff;
 mod ipset_addresses;
 mod nft_addresses;
-mod set_lock;
 
 use weir_kernel::ipset_socket::IpsetSocket;
 use weir_kernel::nft_socket::NftSocket;
 use weir_syntax::address_list::AddressRange;
 
 pub use self::address_set::{AddressSet, AddressSetElements, AddressSetName};
+pub use self::address_sets_lock::AddressSetsLock;
 use self::element_diff::{AddressListOperation, SetElementDiff, TooManyAddresses, plan_change};
-pub use self::set_lock::SetLock;
 use crate::ApplyError;
 
 /// A set that is open for reading and changing.
@@ -72,7 +72,7 @@ impl OpenAddressSet {
     /// # Errors
     /// If the set no longer exists, or the kernel refuses.
     pub fn read_elements(&mut self) -> Result<AddressSetElements, ApplyError> {
-        for _ in 0..LISTING_ATTEMPTS_MAX {
+        for _ in 0..LISTINGS_DURING_RESIZE_MAX {
             let mut elements = self.list_elements()?;
             elements.ranges.sort_unstable();
             elements.ranges_with_metadata.sort_unstable();
@@ -130,7 +130,7 @@ impl OpenAddressSet {
                 bounds: self.set.display_range((lowest, highest)),
             });
         }
-        let capacity = set.capacity.unwrap_or(EXPANDED_ADDRESSES_MAX);
+        let capacity = set.capacity.unwrap_or(EXPANDED_ADDRESSES_MAX_OF_UNSIZED_SET);
         let planned = plan_change(set.shape, set.family, &elements.ranges, list, change, capacity);
         let plan = planned.map_err(|TooManyAddresses| ApplyError::SetCapacityExceeded {
             set: name(),
@@ -174,6 +174,6 @@ impl OpenAddressSet {
 }
 
 /// How often a set is listed again because its listing has an element twice.
-const LISTING_ATTEMPTS_MAX: usize = 100;
+const LISTINGS_DURING_RESIZE_MAX: usize = 100;
 /// Maximum number of single addresses to which a list is expanded, for a set without a size.
-const EXPANDED_ADDRESSES_MAX: usize = 1 << 24;
+const EXPANDED_ADDRESSES_MAX_OF_UNSIZED_SET: usize = 1 << 24;

@@ -11,7 +11,8 @@ use crate::ApplyOperationError;
 use crate::artefact_ruleset::list_artefact_tables;
 use crate::firewall_status::{FirewallKind, FirewallStatus, TableStatus};
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, find_artefact_mark, find_line_with_unclosed_quote, list_chain_names,
+    FamilyTable, KernelRulesetTexts, find_artefact_mark, find_line_with_unclosed_quote,
+    list_chain_names,
 };
 use crate::state_store::split_sets;
 
@@ -33,13 +34,13 @@ impl ApplyConflict {
 /// Lists the conflicts. `recorded` is the ruleset of the current generation, empty if there is none.
 pub fn list_apply_conflicts(
     artefact: &Artefact,
-    present: &KernelRuleset,
+    present: &KernelRulesetTexts,
     status: &FirewallStatus,
-    recorded: &KernelRuleset,
+    recorded: &KernelRulesetTexts,
 ) -> Vec<ApplyConflict> {
     let tables = list_artefact_tables(artefact);
     let mut conflicts = Vec::new();
-    conflicts.extend(tables.iter().filter_map(|table| find_iptables_nft_rules(*table, status)));
+    conflicts.extend(tables.iter().filter_map(|table| find_iptables_nft_conflict(*table, status)));
     conflicts.extend(find_artefact_loaded_by_script(recorded, present).map(|artefact| {
         let message = ApplyOperationError::LoadedByScript { artefact }.to_string();
         ApplyConflict { message, is_forceable: true }
@@ -60,7 +61,10 @@ pub fn list_apply_conflicts(
 }
 
 /// Rules of iptables-nft in a table of the artefact.
-fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Option<ApplyConflict> {
+fn find_iptables_nft_conflict(
+    table: FamilyTable,
+    status: &FirewallStatus,
+) -> Option<ApplyConflict> {
     let (family, name) = (table.nft_family(), table.table.as_str());
     let found = status.tables.iter().find(|found| {
         found.kind == FirewallKind::IptablesNft && found.family == family && found.name == name
@@ -97,10 +101,10 @@ fn find_iptables_nft_rules(table: FamilyTable, status: &FirewallStatus) -> Optio
 /// An artefact in force that is not part of the recorded ruleset: `load.sh` loaded it, and the ruleset
 /// from before it is in the state of the script.
 pub(crate) fn find_artefact_loaded_by_script(
-    recorded: &KernelRuleset,
-    present: &KernelRuleset,
+    recorded: &KernelRulesetTexts,
+    present: &KernelRulesetTexts,
 ) -> Option<String> {
-    let mark = |ruleset: &KernelRuleset, table: &FamilyTable| {
+    let mark = |ruleset: &KernelRulesetTexts, table: &FamilyTable| {
         find_artefact_mark(ruleset.legacy_tables.get(table)?).map(str::to_owned)
     };
     let marked = present.legacy_tables.keys().find_map(|table| {
@@ -196,8 +200,8 @@ mod tests {
         Artefact { contents, manifest }
     }
 
-    fn present(text: &str) -> KernelRuleset {
-        let mut present = KernelRuleset::default();
+    fn present(text: &str) -> KernelRulesetTexts {
+        let mut present = KernelRulesetTexts::default();
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         present.legacy_tables.insert(table, text.to_owned());
         present
@@ -223,7 +227,8 @@ mod tests {
         let (in_force, none) = (marked("0a1b2c3d"), FirewallStatus::default());
         let list = |recorded| list_apply_conflicts(&artefact(&[]), &in_force, &none, &recorded);
         assert_eq!(list(marked("0a1b2c3d")), [], "it is that of the generation");
-        for recorded in [KernelRuleset::default(), marked("00000000"), present("*filter\nCOMMIT\n")]
+        for recorded in
+            [KernelRulesetTexts::default(), marked("00000000"), present("*filter\nCOMMIT\n")]
         {
             let found = list(recorded);
             assert!(

@@ -14,7 +14,7 @@ use crate::firewall_status::{FirewallKind, FirewallStatus, read_firewall_status}
 use crate::generation_changes::{
     check_unchanged_by_others, plan_wanted_ruleset, read_affected_ruleset_in_force,
 };
-use crate::kernel_ruleset::{FamilyTable, KernelRuleset, list_chain_names};
+use crate::kernel_ruleset::{FamilyTable, KernelRulesetTexts, list_chain_names};
 use crate::rule_counters::is_nft_rule_line;
 use crate::state_store::{Journal, StateStore};
 use crate::step_execution::tool_of_step;
@@ -64,9 +64,9 @@ pub struct TableChange {
     /// The table.
     pub table: FamilyTable,
     /// Number of rules in legacy iptables and nft before the apply.
-    pub rules_before: RuleCountByForm,
+    pub rules_before: LegacyAndNftRuleCount,
     /// The numbers after the apply.
-    pub rules_after: RuleCountByForm,
+    pub rules_after: LegacyAndNftRuleCount,
     /// Chains that only the new ruleset has.
     pub new_chains: Vec<String>,
     /// Chains that only the present ruleset has.
@@ -75,7 +75,7 @@ pub struct TableChange {
 
 /// Number of rules of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RuleCountByForm {
+pub struct LegacyAndNftRuleCount {
     /// In legacy iptables.
     pub legacy: usize,
     /// In nft.
@@ -94,10 +94,10 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
     }
     let store = StateStore::find(state)?;
     let journal = store.read_journal()?;
-    let current = store.read_current()?.generation;
+    let current = store.read_current_of_this_boot()?.generation;
     let recorded = match current {
         Some(generation) => store.read_ruleset(generation)?,
-        None => KernelRuleset::default(),
+        None => KernelRulesetTexts::default(),
     };
     let present = read_affected_ruleset_in_force(artefact, &recorded)?;
     let wanted = plan_wanted_ruleset(artefact, &recorded, &present.ruleset)?;
@@ -114,12 +114,12 @@ pub fn plan_apply(state: &Path, artefact: &Artefact) -> Result<ApplyPlan, ApplyO
             conflicts.push(found.message);
         }
     }
-    let (kept_state, lost_state) = list_kernel_state(&present.ruleset, &wanted, &steps);
+    let (kept_state, lost_state) = list_kept_and_lost_rule_state(&present.ruleset, &wanted, &steps);
     Ok(ApplyPlan {
         form: artefact.manifest.form,
         artefact_id: artefact.manifest.id.clone(),
         generation_in_force: current,
-        both_in_force: moves_rules_between_forms(&steps, &present.ruleset),
+        both_in_force: moves_rules_between_legacy_and_nft(&steps, &present.ruleset),
         tables: list_table_changes(&present.ruleset, &wanted),
         unchanged: list_unchanged_objects(artefact, &recorded, &wanted, &status),
         steps: steps.into_iter().map(|step| describe_step(step, &wanted)).collect(),
@@ -144,13 +144,13 @@ fn describe_journal(journal: &Journal) -> String {
     }
 }
 
-fn describe_step(step: ApplyStep, wanted: &KernelRuleset) -> PlannedStep {
+fn describe_step(step: ApplyStep, wanted: &KernelRulesetTexts) -> PlannedStep {
     let (tool, reason) = tool_of_step(&step, wanted);
     PlannedStep { description: step.to_string(), step, tool, reason }
 }
 
 /// Whether rules move between legacy iptables and nft: the two cannot change at the same instant.
-fn moves_rules_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bool {
+fn moves_rules_between_legacy_and_nft(steps: &[ApplyStep], present: &KernelRulesetTexts) -> bool {
     let is_nft = |step: &ApplyStep| {
         matches!(
             step,
@@ -162,7 +162,8 @@ fn moves_rules_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bo
     };
     let is_legacy = |step: &ApplyStep| match step {
         ApplyStep::ReplaceLegacyTable { table } => {
-            let before = present.legacy_tables.get(table).map_or(0, |text| count_rules(text));
+            let before =
+                present.legacy_tables.get(table).map_or(0, |text| count_iptables_save_rules(text));
             before > 0 || present.nft_tables.contains_key(table)
         }
         _ => false,
@@ -171,13 +172,13 @@ fn moves_rules_between_forms(steps: &[ApplyStep], present: &KernelRuleset) -> bo
 }
 
 /// Number of rules in iptables-save text.
-fn count_rules(text: &str) -> usize {
+fn count_iptables_save_rules(text: &str) -> usize {
     let is_rule = |line: &&str| line.starts_with("-A ") || line.contains("] -A ");
     text.lines().filter(is_rule).count()
 }
 
 /// Number of rules in an nft table.
-fn count_nft_rules(text: &str) -> usize {
+fn count_rules_of_nft_listing(text: &str) -> usize {
     let (mut is_in_chain, mut rules) = (false, 0);
     for line in text.lines().map(str::trim) {
         if line.starts_with("chain ") {
@@ -191,12 +192,15 @@ fn count_nft_rules(text: &str) -> usize {
     rules
 }
 
-fn list_table_changes(present: &KernelRuleset, wanted: &KernelRuleset) -> Vec<TableChange> {
-    let count = |ruleset: &KernelRuleset, table: &FamilyTable| RuleCountByForm {
-        legacy: ruleset.legacy_tables.get(table).map_or(0, |text| count_rules(text)),
-        nft: ruleset.nft_tables.get(table).map_or(0, |text| count_nft_rules(text)),
+fn list_table_changes(
+    present: &KernelRulesetTexts,
+    wanted: &KernelRulesetTexts,
+) -> Vec<TableChange> {
+    let count = |ruleset: &KernelRulesetTexts, table: &FamilyTable| LegacyAndNftRuleCount {
+        legacy: ruleset.legacy_tables.get(table).map_or(0, |text| count_iptables_save_rules(text)),
+        nft: ruleset.nft_tables.get(table).map_or(0, |text| count_rules_of_nft_listing(text)),
     };
-    let chains = |ruleset: &KernelRuleset, table: &FamilyTable| -> BTreeSet<String> {
+    let chains = |ruleset: &KernelRulesetTexts, table: &FamilyTable| -> BTreeSet<String> {
         let legacy = ruleset.legacy_tables.get(table).map(String::as_str).unwrap_or_default();
         let nft = ruleset.nft_tables.get(table).map(String::as_str).unwrap_or_default();
         let in_nft =
@@ -224,8 +228,8 @@ fn list_table_changes(present: &KernelRuleset, wanted: &KernelRuleset) -> Vec<Ta
 
 fn list_unchanged_objects(
     artefact: &Artefact,
-    recorded: &KernelRuleset,
-    wanted: &KernelRuleset,
+    recorded: &KernelRulesetTexts,
+    wanted: &KernelRulesetTexts,
     status: &FirewallStatus,
 ) -> Vec<String> {
     let covered = list_artefact_tables(artefact);
@@ -261,10 +265,10 @@ fn list_unchanged_objects(
 }
 
 /// Options that name state which the kernel keeps as long as a rule uses it.
-const NAMED_STATE_OPTIONS: [(&str, &str); 2] =
+const OPTIONS_NAMING_KEPT_STATE: [(&str, &str); 2] =
     [("--hashlimit-name", "hashlimit table"), ("--name", "recent list")];
 /// Matches with state per rule, and what happens to it.
-const PER_RULE_STATE: [(&str, &str); 4] = [
+const MATCHES_THAT_LOSE_STATE: [(&str, &str); 4] = [
     ("-m limit", "limit: bursts start full again"),
     ("-m quota", "quota: counts start again"),
     ("-m statistic", "statistic: positions start again"),
@@ -272,9 +276,9 @@ const PER_RULE_STATE: [(&str, &str); 4] = [
 ];
 
 /// Lists the state of rules in the kernel that is kept, and that is lost.
-fn list_kernel_state(
-    present: &KernelRuleset,
-    wanted: &KernelRuleset,
+fn list_kept_and_lost_rule_state(
+    present: &KernelRulesetTexts,
+    wanted: &KernelRulesetTexts,
     steps: &[ApplyStep],
 ) -> (Vec<String>, Vec<String>) {
     let is_replaced = |table: &FamilyTable| {
@@ -290,7 +294,7 @@ fn list_kernel_state(
         .collect();
     let mut kept = vec!["connections stay tracked (conntrack)".to_owned()];
     let mut lost = Vec::new();
-    for (option, what) in NAMED_STATE_OPTIONS {
+    for (option, what) in OPTIONS_NAMING_KEPT_STATE {
         for name in list_option_values(replaced.iter().copied(), option) {
             let is_named =
                 list_option_values(wanted.legacy_tables.values(), option).contains(&name);
@@ -302,7 +306,7 @@ fn list_kernel_state(
             }
         }
     }
-    for (words, what) in PER_RULE_STATE {
+    for (words, what) in MATCHES_THAT_LOSE_STATE {
         if replaced.iter().any(|text| text.contains(words)) {
             lost.push(what.to_owned());
         }
@@ -329,7 +333,7 @@ fn list_option_values<'t>(
 impl ApplyPlan {
     /// The plan as text.
     pub fn render_text(&self) -> String {
-        let mut out = self.render_result();
+        let mut out = self.render_readiness_and_conflicts();
         out.push_str(&format!("form        {}, artefact {}\n", self.form, self.artefact_id));
         let in_force = match self.generation_in_force {
             Some(generation) => format!("generation {generation}"),
@@ -359,7 +363,7 @@ impl ApplyPlan {
     }
 
     /// Whether weir apply would go ahead, and what it would change or what prevents it.
-    fn render_result(&self) -> String {
+    fn render_readiness_and_conflicts(&self) -> String {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let (steps, tables) = (self.steps.len(), self.tables.len());
         let mut out = match (self.conflicts.len(), steps) {
@@ -383,10 +387,10 @@ impl ApplyPlan {
 
 impl TableChange {
     fn render_line(&self) -> String {
-        let count = |count: RuleCountByForm| match count {
-            RuleCountByForm { legacy, nft: 0 } => format!("{legacy} rules"),
-            RuleCountByForm { legacy: 0, nft } => format!("{nft} rules in nft"),
-            RuleCountByForm { legacy, nft } => format!("{legacy} rules and {nft} in nft"),
+        let count = |count: LegacyAndNftRuleCount| match count {
+            LegacyAndNftRuleCount { legacy, nft: 0 } => format!("{legacy} rules"),
+            LegacyAndNftRuleCount { legacy: 0, nft } => format!("{nft} rules in nft"),
+            LegacyAndNftRuleCount { legacy, nft } => format!("{legacy} rules and {nft} in nft"),
         };
         format!(
             "table       {}: {} to {}; {} new chains, {} removed\n",
@@ -409,25 +413,25 @@ mod tests {
     fn named_state_is_kept_while_a_rule_uses_it() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let ruleset = |rule: &str| {
-            let mut ruleset = KernelRuleset::default();
+            let mut ruleset = KernelRulesetTexts::default();
             ruleset.legacy_tables.insert(table, format!("*filter\n-A INPUT {rule}\nCOMMIT\n"));
             ruleset
         };
         let old = ruleset("-m recent --set --name ssh -m limit --limit 5/min");
         let steps = [ApplyStep::ReplaceLegacyTable { table }];
-        let (kept, lost) = list_kernel_state(&old, &old, &steps);
+        let (kept, lost) = list_kept_and_lost_rule_state(&old, &old, &steps);
         assert!(kept.contains(&"recent list ssh".to_owned()), "{kept:?}");
         assert_eq!(lost, ["limit: bursts start full again"]);
-        let (_, lost) = list_kernel_state(&old, &ruleset("-j DROP"), &steps);
+        let (_, lost) = list_kept_and_lost_rule_state(&old, &ruleset("-j DROP"), &steps);
         assert!(lost.iter().any(|line| line.starts_with("recent list ssh")), "{lost:?}");
     }
 
     #[test]
-    fn rules_of_both_forms_are_counted() {
+    fn rules_in_legacy_and_nft_texts_are_counted() {
         let nft = "table ip weir_filter {\n\tmap m {\n\t\ttype ipv4_addr : verdict\n\t}\n\tchain c {\n\
                    \t\ttype filter hook input priority 0; policy drop;\n\t\tcounter accept\n\t}\n}\n";
-        assert_eq!(count_nft_rules(nft), 1);
+        assert_eq!(count_rules_of_nft_listing(nft), 1);
         let legacy = "*filter\n:INPUT DROP [0:0]\n[0:0] -A INPUT -j ACCEPT\n-A INPUT\nCOMMIT\n";
-        assert_eq!(count_rules(legacy), 2);
+        assert_eq!(count_iptables_save_rules(legacy), 2);
     }
 }

@@ -28,7 +28,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_ruleset::{FamilyTable, KernelRuleset, RulesetInForce, have_equal_rules};
+use crate::kernel_ruleset::{
+    FamilyTable, KernelRulesetTexts, RulesetInForce, are_texts_equal_except_counters,
+};
 use crate::nft_transaction_text::have_same_base_chains;
 
 /// An atomic change of the ruleset in the kernel.
@@ -95,11 +97,11 @@ pub enum ApplyStep {
 }
 
 /// Plans the steps from the ruleset in force to the wanted one.
-pub fn plan_apply_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
+pub fn plan_apply_steps(present: &RulesetInForce, wanted: &KernelRulesetTexts) -> Vec<ApplyStep> {
     let now = &present.ruleset;
     let is_changed = |set: &&String| {
         let [old, new] = [&now.sets, &wanted.sets].map(|sets| sets.get(*set));
-        old.zip(new).is_some_and(|(old, new)| !have_equal_rules(old, new))
+        old.zip(new).is_some_and(|(old, new)| !are_texts_equal_except_counters(old, new))
     };
     let changed_sets: Vec<&String> = wanted.sets.keys().filter(is_changed).collect();
     let mut steps = Vec::new();
@@ -107,7 +109,7 @@ pub fn plan_apply_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec
     steps.extend(spare.map(|set| ApplyStep::DestroySpareSet { set: set.clone() }));
     let mut new_sets: Vec<(&String, &String)> =
         wanted.sets.iter().filter(|(set, _)| !now.sets.contains_key(*set)).collect();
-    new_sets.sort_by_key(|(_, text)| KernelRuleset::is_list_of_sets(text));
+    new_sets.sort_by_key(|(_, text)| KernelRulesetTexts::is_list_of_sets(text));
     steps.extend(new_sets.into_iter().map(|(set, _)| ApplyStep::CreateSet { set: set.clone() }));
     let changed = changed_sets.iter();
     steps.extend(changed.clone().map(|set| ApplyStep::FillSpareSet { set: (*set).clone() }));
@@ -115,19 +117,20 @@ pub fn plan_apply_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec
     steps.extend(changed.map(|set| ApplyStep::SwapSet { set: (*set).clone() }));
     let mut old_sets: Vec<(&String, &String)> =
         now.sets.iter().filter(|(set, _)| !wanted.sets.contains_key(*set)).collect();
-    old_sets.sort_by_key(|(_, text)| !KernelRuleset::is_list_of_sets(text));
+    old_sets.sort_by_key(|(_, text)| !KernelRulesetTexts::is_list_of_sets(text));
     steps.extend(old_sets.into_iter().map(|(set, _)| ApplyStep::DestroySet { set: set.clone() }));
     steps
 }
 
 /// Step 2 of the order.
-fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<ApplyStep> {
+fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRulesetTexts) -> Vec<ApplyStep> {
     let now = &present.ruleset;
-    let legacy: Vec<ApplyStep> = list_differing_tables(&now.legacy_tables, &wanted.legacy_tables)
-        .into_iter()
-        .map(|table| ApplyStep::ReplaceLegacyTable { table })
-        .collect();
-    let put = list_differing_tables(&now.nft_tables, &wanted.nft_tables);
+    let legacy: Vec<ApplyStep> =
+        list_missing_or_changed_tables(&now.legacy_tables, &wanted.legacy_tables)
+            .into_iter()
+            .map(|table| ApplyStep::ReplaceLegacyTable { table })
+            .collect();
+    let put = list_missing_or_changed_tables(&now.nft_tables, &wanted.nft_tables);
     let is_unwanted = |table: &&FamilyTable| !wanted.nft_tables.contains_key(table);
     let removed: Vec<FamilyTable> = now.nft_tables.keys().filter(is_unwanted).copied().collect();
     let copied = present.nft_copies.keys().copied().collect();
@@ -144,7 +147,7 @@ fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<App
     }
     let is_nft_changed = !put.is_empty() || !removed.is_empty();
     let all: Vec<FamilyTable> = wanted.nft_tables.keys().copied().collect();
-    if has_copies && are_copies_of(&present.nft_copies, &now.nft_tables) {
+    if has_copies && are_copies_with_same_or_accept_policies(&present.nft_copies, &now.nft_tables) {
         // The tables themselves are complete; the copies may have lost their policies.
         let without_copies = RulesetInForce { nft_copies: BTreeMap::new(), ..present.clone() };
         steps.push(remove_copies);
@@ -184,7 +187,7 @@ fn plan_table_steps(present: &RulesetInForce, wanted: &KernelRuleset) -> Vec<App
 
 /// Whether copies are of these tables, with the same policies or with policy accept, which they are
 /// given before their removal.
-fn are_copies_of(
+fn are_copies_with_same_or_accept_policies(
     copies: &BTreeMap<FamilyTable, String>,
     tables: &BTreeMap<FamilyTable, String>,
 ) -> bool {
@@ -197,16 +200,16 @@ fn are_copies_of(
 
 /// Whether two lists have the same tables with the same rules.
 fn are_equal_tables(a: &BTreeMap<FamilyTable, String>, b: &BTreeMap<FamilyTable, String>) -> bool {
-    a.len() == b.len() && list_differing_tables(a, b).is_empty()
+    a.len() == b.len() && list_missing_or_changed_tables(a, b).is_empty()
 }
 
 /// The tables of `wanted` that are missing in `now` or have different rules.
-fn list_differing_tables(
+fn list_missing_or_changed_tables(
     now: &BTreeMap<FamilyTable, String>,
     wanted: &BTreeMap<FamilyTable, String>,
 ) -> Vec<FamilyTable> {
     let differs = |(table, text): &(&FamilyTable, &String)| {
-        now.get(table).is_none_or(|present| !have_equal_rules(present, text))
+        now.get(table).is_none_or(|present| !are_texts_equal_except_counters(present, text))
     };
     wanted.iter().filter(differs).map(|(table, _)| *table).collect()
 }

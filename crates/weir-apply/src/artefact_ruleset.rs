@@ -10,7 +10,7 @@ use weir_artefact::Artefact;
 use weir_model::{Family, TableName};
 
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, add_artefact_mark, empty_table_text, split_tables,
+    FamilyTable, KernelRulesetTexts, add_artefact_mark, empty_table_text, split_tables,
 };
 use crate::state_store::split_sets;
 
@@ -34,12 +34,12 @@ pub fn list_artefact_tables(artefact: &Artefact) -> Vec<FamilyTable> {
 
 /// The ruleset to put in force: the tables and sets of the artefact, and those of `present` that it
 /// does not cover. `foreign_sets` exist and were not created by weir.
-pub fn build_artefact_ruleset(
+pub fn merge_artefact_into_ruleset(
     artefact: &Artefact,
-    present: &KernelRuleset,
+    present: &KernelRulesetTexts,
     foreign_sets: &[String],
     is_in_use: impl Fn(FamilyTable) -> bool,
-) -> KernelRuleset {
+) -> KernelRulesetTexts {
     let covered = list_artefact_tables(artefact);
     let is_kept = |table: &FamilyTable| !covered.contains(table);
     let mut wanted = present.clone();
@@ -135,15 +135,16 @@ mod tests {
         let filter = FamilyTable { family: Family::V4, table: TableName::Filter };
         let nat6 = FamilyTable { family: Family::V6, table: TableName::Nat };
         let raw = FamilyTable { family: Family::V4, table: TableName::Raw };
-        let mut present = KernelRuleset::default();
+        let mut present = KernelRulesetTexts::default();
         present
             .legacy_tables
             .insert(raw, "*raw\n-A OUTPUT -m set --match-set kept src\n".to_owned());
         for set in ["kept", "unnamed"] {
             present.sets.insert(set.to_owned(), format!("create {set} hash:ip\n"));
         }
-        let wanted =
-            build_artefact_ruleset(&artefact(), &present, &[], |table| table.family == Family::V4);
+        let wanted = merge_artefact_into_ruleset(&artefact(), &present, &[], |table| {
+            table.family == Family::V4
+        });
         assert_eq!(wanted.legacy_tables[&raw], present.legacy_tables[&raw]);
         assert!(wanted.legacy_tables[&filter].contains(":weir:0a1b2c3d "));
         assert!(!wanted.legacy_tables[&nat6].contains("weir"), "it is not created");
@@ -157,8 +158,8 @@ mod tests {
     #[test]
     fn a_set_not_created_by_weir_is_not_created_again() {
         let foreign = ["mine".to_owned()];
-        let none = KernelRuleset::default();
-        let wanted = build_artefact_ruleset(&artefact(), &none, &foreign, |_| true);
+        let none = KernelRulesetTexts::default();
+        let wanted = merge_artefact_into_ruleset(&artefact(), &none, &foreign, |_| true);
         assert_eq!(wanted.sets.keys().collect::<Vec<_>>(), ["w4-x"]);
     }
 }

@@ -8,17 +8,17 @@ use weir_model::{Counters, RuleId, Ruleset};
 
 use crate::ApplyOperationError;
 use crate::generation_changes::{
-    check_nft_tables_and_sets_unchanged, check_unchanged_by_others, read_original_rules,
+    check_nft_tables_unchanged_and_sets_present, check_unchanged_by_others, read_original_rules,
     read_tables_and_sets_in_force,
 };
-use crate::kernel_ruleset::KernelRuleset;
+use crate::kernel_ruleset::KernelRulesetTexts;
 use crate::rule_counters::{
     OriginalRules, UnchangedLegacyTables, read_counters_in_force, read_set_counters, sum_counters,
 };
 use crate::state_store::{GenerationRecord, JournalStage, StateStore};
 
 /// How often counters are read again because the ruleset was changed meanwhile.
-const MAX_READS: usize = 5;
+const COUNTER_READS_DURING_CHANGE_MAX: usize = 5;
 
 /// The original rules of the generation in force, with their counters.
 #[derive(Clone, Debug, Serialize)]
@@ -88,7 +88,7 @@ pub struct OriginalCounterReader {
 struct ParsedGeneration {
     record: GenerationRecord,
     originals: OriginalRules,
-    recorded: KernelRuleset,
+    recorded: KernelRulesetTexts,
     /// Its tables of legacy iptables, from the second reading on.
     unchanged_tables: Option<UnchangedLegacyTables>,
 }
@@ -106,23 +106,25 @@ impl OriginalCounterReader {
     /// If no generation is in force, one is being changed, its files are not known, or somebody
     /// else changed what is in force.
     pub fn read(&mut self) -> Result<Vec<OriginalRuleCounterRow>, ApplyOperationError> {
-        for _ in 0..MAX_READS {
+        for _ in 0..COUNTER_READS_DURING_CHANGE_MAX {
             let store = StateStore::find(&self.state)?;
             let record = read_record_in_force(&store)?;
             let parsed = match self.parsed.take().filter(|parsed| parsed.record == record) {
                 Some(mut parsed) => {
-                    parsed.find_unchanged_tables()?;
+                    parsed.find_unchanged_tables_once()?;
                     parsed
                 }
                 None => ParsedGeneration::parse(&store, record)?,
             };
             let parsed = self.parsed.insert(parsed);
-            let (counts, rules_differ) = parsed.read_counts()?;
+            let (counts, rules_differ) = parsed.read_counts_and_check_unchanged()?;
             // A change that began meanwhile has moved counters.
             if read_record_in_force(&store)? != parsed.record {
                 continue;
             }
-            rules_differ.map_err(|error| name_cure_of_counters(error, parsed.record.generation))?;
+            rules_differ.map_err(|error| {
+                explain_unattributable_counters(error, parsed.record.generation)
+            })?;
             let listed = parsed.originals.rules.iter().zip(counts).map(|(rule, count)| {
                 let (Counters { packets, bytes }, rule_id) = (count, rule.id.clone());
                 let content_key = rule.content_key.clone();
@@ -130,7 +132,7 @@ impl OriginalCounterReader {
             });
             return Ok(listed.collect());
         }
-        Err(being_changed())
+        Err(ruleset_being_changed_error())
     }
 }
 
@@ -151,7 +153,7 @@ impl ParsedGeneration {
         Ok(ParsedGeneration { record, originals, recorded, unchanged_tables: None })
     }
 
-    fn find_unchanged_tables(&mut self) -> Result<(), ApplyOperationError> {
+    fn find_unchanged_tables_once(&mut self) -> Result<(), ApplyOperationError> {
         if self.unchanged_tables.is_none() {
             self.unchanged_tables = UnchangedLegacyTables::find(&self.recorded, &self.originals)?;
         }
@@ -159,7 +161,7 @@ impl ParsedGeneration {
     }
 
     /// The counters of the original rules, and the error if others changed the ruleset in force.
-    fn read_counts(
+    fn read_counts_and_check_unchanged(
         &mut self,
     ) -> Result<(Vec<Counters>, Result<(), ApplyOperationError>), ApplyOperationError> {
         let recorded = &self.recorded;
@@ -168,7 +170,8 @@ impl ParsedGeneration {
             // Tables of nft and missing sets are changes by others, too.
             let present = read_tables_and_sets_in_force(&[], &[recorded])?.ruleset;
             if let Some(counts) = tables.read_counters(&read_set_counters(&present.sets))? {
-                let check = check_nft_tables_and_sets_unchanged(recorded, &present, generation);
+                let check =
+                    check_nft_tables_unchanged_and_sets_present(recorded, &present, generation);
                 return Ok((counts, check));
             }
             self.unchanged_tables = None;
@@ -183,19 +186,22 @@ impl ParsedGeneration {
 
 /// The record of the generation in force, if it is not being changed.
 fn read_record_in_force(store: &StateStore) -> Result<GenerationRecord, ApplyOperationError> {
-    let Some(generation) = store.read_current()?.generation else {
+    let Some(generation) = store.read_current_of_this_boot()?.generation else {
         return Err(ApplyOperationError::Refused(
             "no generation is in force: use iptables-save -c to print counters".to_owned(),
         ));
     };
     if store.read_journal()?.is_some_and(|journal| journal.stage == JournalStage::Changing) {
-        return Err(being_changed());
+        return Err(ruleset_being_changed_error());
     }
-    store.read_generation(generation)
+    store.read_generation_record(generation)
 }
 
 /// The error with what can be done about it here: counters are only read.
-fn name_cure_of_counters(error: ApplyOperationError, generation: u32) -> ApplyOperationError {
+fn explain_unattributable_counters(
+    error: ApplyOperationError,
+    generation: u32,
+) -> ApplyOperationError {
     let (change, cure, difference) = match error {
         ApplyOperationError::ChangedByOthers { unit, since, difference } => (
             format!("{unit} was changed by another program since {since}"),
@@ -213,7 +219,7 @@ fn name_cure_of_counters(error: ApplyOperationError, generation: u32) -> ApplyOp
     ApplyOperationError::CountersOfOtherRuleset { change, generation, cure, difference }
 }
 
-fn being_changed() -> ApplyOperationError {
+fn ruleset_being_changed_error() -> ApplyOperationError {
     ApplyOperationError::Refused("the ruleset is being changed: try again later".to_owned())
 }
 

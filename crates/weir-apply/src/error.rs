@@ -167,7 +167,7 @@ pub enum ApplyError {
     /// A table that another program changed.
     #[error(
         "table {table} was changed since it was read ({}): begin the transaction again",
-        list_differences(.differences)
+        list_first_chain_differences(.differences)
     )]
     TableChanged {
         /// The table.
@@ -347,7 +347,7 @@ pub enum ApplyError {
 }
 
 /// As many differences as fit in a line.
-fn list_differences(differences: &[ChainDifference]) -> String {
+fn list_first_chain_differences(differences: &[ChainDifference]) -> String {
     const LISTED_MAX: usize = 5;
     if differences.is_empty() {
         return "by a program without the lock".to_owned();

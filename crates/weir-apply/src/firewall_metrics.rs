@@ -61,9 +61,9 @@ pub fn read_firewall_metrics(
     reader: &mut OriginalCounterReader,
 ) -> Result<FirewallMetrics, ApplyOperationError> {
     let store = StateStore::find(state)?;
-    let generation = match store.read_current()?.generation {
+    let generation = match store.read_current_of_this_boot()?.generation {
         Some(generation) => {
-            let record = store.read_generation(generation)?;
+            let record = store.read_generation_record(generation)?;
             let journal = store.read_journal()?;
             let pending = journal.filter(|journal| journal.stage == JournalStage::InForce);
             Some(GenerationMetrics {

@@ -25,8 +25,8 @@ use weir_model::managing_programs::{
 use weir_model::{Family, Hook, TableName};
 
 pub use self::status_types::{
-    DeviceFilterStatus, FamilyFirewalls, FirewallKind, FirewallStatus, HookOrder, HookOrderEntry,
-    IpsetStatus, OwnerStatus, TableChainStatus, TableStatus,
+    DeviceFilterStatus, FamilyFirewalls, FirewallKind, FirewallStatus, HookOrderEntry,
+    HookTraversalOrder, IpsetStatus, OwnerStatus, TableChainStatus, TableStatus,
 };
 use crate::xtables::KernelTable;
 
@@ -37,7 +37,7 @@ const WEIR_NFT_TABLE_PREFIX: &str = "weir_";
 pub fn read_firewall_status() -> FirewallStatus {
     let mut status = FirewallStatus::default();
     for family in [Family::V4, Family::V6] {
-        read_legacy_tables(family, &mut status);
+        add_legacy_tables_in_use(family, &mut status);
     }
     if KernelFeature::NfTables.is_loaded() {
         match read_nft_tables() {
@@ -62,7 +62,7 @@ pub fn read_firewall_status() -> FirewallStatus {
             Err(_) => {}
         }
     }
-    read_devices(&mut status);
+    add_device_filters(&mut status);
     packet_order::read_packet_order(&mut status);
     status.owners = list_owners(&status);
     status.firewalls_by_family =
@@ -81,7 +81,7 @@ impl FirewallStatus {
 }
 
 /// The tables of legacy iptables that are in use.
-fn read_legacy_tables(family: Family, status: &mut FirewallStatus) {
+fn add_legacy_tables_in_use(family: Family, status: &mut FirewallStatus) {
     let (file, tool) = match family {
         Family::V4 => ("ip_tables_names", "iptables"),
         Family::V6 => ("ip6_tables_names", "ip6tables"),
@@ -149,7 +149,9 @@ fn summarise_nft_table(table: &NftTableSummary) -> TableStatus {
     let owner = program_of_nft_table(&table.name);
     let kind = match table.family {
         _ if table.name.starts_with(WEIR_NFT_TABLE_PREFIX) => FirewallKind::WeirNft,
-        "ip" | "ip6" if TableName::parse(&table.name).is_some() && has_iptables_chains(table) => {
+        "ip" | "ip6"
+            if TableName::parse(&table.name).is_some() && has_only_iptables_base_chains(table) =>
+        {
             FirewallKind::IptablesNft
         }
         _ => FirewallKind::NativeNft,
@@ -177,13 +179,13 @@ fn summarise_nft_table(table: &NftTableSummary) -> TableStatus {
 }
 
 /// Whether the base chains of a table are named as iptables-nft names them.
-fn has_iptables_chains(table: &NftTableSummary) -> bool {
+fn has_only_iptables_base_chains(table: &NftTableSummary) -> bool {
     let hooks = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
     let mut base_chains = table.chains.iter().filter(|chain| chain.base.is_some());
     base_chains.all(|chain| hooks.contains(&&*chain.name))
 }
 
-fn read_devices(status: &mut FirewallStatus) {
+fn add_device_filters(status: &mut FirewallStatus) {
     let devices = match read_filters_of_all_devices() {
         Ok(devices) => devices,
         Err(error) => return status.add_unseen("XDP programs and tc filters", &error),

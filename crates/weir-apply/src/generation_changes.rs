@@ -20,7 +20,7 @@ mod foreign_changes;
 mod interrupted;
 mod overdue;
 mod rollback;
-mod transition;
+mod ruleset_change;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,7 +32,7 @@ use weir_model::{Family, iptables_tool_name};
 use crate::ApplyOperationError;
 use crate::apply_conflicts::find_artefact_loaded_by_script;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, RulesetInForce, SetSelection, empty_table_text,
+    FamilyTable, KernelRulesetTexts, RulesetInForce, SetSelection, empty_table_text,
     find_text_difference, read_ruleset_in_force,
 };
 use crate::rule_counters::OriginalRules;
@@ -66,7 +66,7 @@ impl LockedGenerations {
     /// If the state is not safe, another command holds the lock, or the interrupted change can
     /// be neither completed nor undone.
     pub fn open(state: &Path, wait: Duration) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with_lock_mode(state, wait, NamespaceLockMode::Required)
+        LockedGenerations::lock_and_recover_with_mode(state, wait, NamespaceLockMode::Required)
     }
 
     /// The same for the supervisor. Any user can hold the lock of the namespace, which exists for
@@ -74,14 +74,14 @@ impl LockedGenerations {
     ///
     /// # Errors
     /// As [`open`](LockedGenerations::open).
-    pub fn open_for_deadline(
+    pub fn lock_and_recover_at_deadline(
         state: &Path,
         wait: Duration,
     ) -> Result<LockedGenerations, ApplyOperationError> {
-        LockedGenerations::open_with_lock_mode(state, wait, NamespaceLockMode::IfFree)
+        LockedGenerations::lock_and_recover_with_mode(state, wait, NamespaceLockMode::IfFree)
     }
 
-    fn open_with_lock_mode(
+    fn lock_and_recover_with_mode(
         state: &Path,
         wait: Duration,
         namespace_lock: NamespaceLockMode,
@@ -96,7 +96,7 @@ impl LockedGenerations {
         let store = StateStore::find(state)?;
         let lock = store.lock(wait, namespace_lock)?;
         let mut generations = LockedGenerations { store, lock, recovered: Vec::new() };
-        generations.recover_interrupted_change()?;
+        generations.recover_interrupted_or_overdue_change()?;
         Ok(generations)
     }
 
@@ -120,7 +120,7 @@ pub(crate) fn read_ruleset_completed_from_baseline(
     generation: u32,
     baseline: u32,
     tables: &[FamilyTable],
-) -> Result<KernelRuleset, ApplyOperationError> {
+) -> Result<KernelRulesetTexts, ApplyOperationError> {
     let mut ruleset = store.read_ruleset(generation)?;
     let before_weir = store.read_ruleset(baseline)?;
     for table in tables {
@@ -142,7 +142,7 @@ pub(crate) fn read_original_rules(
     store: &StateStore,
     generation: u32,
 ) -> Result<OriginalRules, ApplyOperationError> {
-    let record = store.read_generation(generation)?;
+    let record = store.read_generation_record(generation)?;
     let GenerationKind::Applied { sources, .. } = &record.kind else {
         return Ok(OriginalRules::of_legacy_tables(&store.read_ruleset(generation)?));
     };
@@ -168,7 +168,7 @@ pub(crate) fn family_of_source_file(source: &SourceFile) -> Option<Family> {
 /// Reads some tables, and the sets of some rulesets, as they are in force.
 pub(crate) fn read_tables_and_sets_in_force(
     tables: &[FamilyTable],
-    rulesets: &[&KernelRuleset],
+    rulesets: &[&KernelRulesetTexts],
 ) -> Result<RulesetInForce, ApplyOperationError> {
     let sets: BTreeSet<String> =
         rulesets.iter().flat_map(|ruleset| ruleset.sets.keys().cloned()).collect();
@@ -178,8 +178,8 @@ pub(crate) fn read_tables_and_sets_in_force(
 
 /// Refuses a ruleset in force that another program changed since its generation was recorded.
 pub(crate) fn check_unchanged_by_others(
-    recorded: &KernelRuleset,
-    present: &KernelRuleset,
+    recorded: &KernelRulesetTexts,
+    present: &KernelRulesetTexts,
     generation: u32,
 ) -> Result<(), ApplyOperationError> {
     if let Some(artefact) = find_artefact_loaded_by_script(recorded, present) {
@@ -187,38 +187,38 @@ pub(crate) fn check_unchanged_by_others(
     }
     for (table, text) in &recorded.legacy_tables {
         let unit = format!("table {table}");
-        check_unit_unchanged(unit, text, present.legacy_tables.get(table), generation)?;
+        check_table_or_set_unchanged(unit, text, present.legacy_tables.get(table), generation)?;
     }
-    check_nft_tables_and_sets_unchanged(recorded, present, generation)
+    check_nft_tables_unchanged_and_sets_present(recorded, present, generation)
 }
 
 /// The same for all but tables of legacy iptables.
-pub(crate) fn check_nft_tables_and_sets_unchanged(
-    recorded: &KernelRuleset,
-    present: &KernelRuleset,
+pub(crate) fn check_nft_tables_unchanged_and_sets_present(
+    recorded: &KernelRulesetTexts,
+    present: &KernelRulesetTexts,
     generation: u32,
 ) -> Result<(), ApplyOperationError> {
     let nft_unit =
         |table: &FamilyTable| format!("nft table {} weir_{}", table.nft_family(), table.table);
     for (table, text) in &recorded.nft_tables {
         let present = present.nft_tables.get(table);
-        check_unit_unchanged(nft_unit(table), text, present, generation)?;
+        check_table_or_set_unchanged(nft_unit(table), text, present, generation)?;
     }
     for (table, text) in &present.nft_tables {
         if !recorded.nft_tables.contains_key(table) {
-            check_unit_unchanged(nft_unit(table), "", Some(text), generation)?;
+            check_table_or_set_unchanged(nft_unit(table), "", Some(text), generation)?;
         }
     }
     // Elements of sets change with traffic and by other programs; only a missing set is an error.
     for (set, text) in &recorded.sets {
         if !present.sets.contains_key(set) {
-            check_unit_unchanged(format!("set {set}"), text, None, generation)?;
+            check_table_or_set_unchanged(format!("set {set}"), text, None, generation)?;
         }
     }
     Ok(())
 }
 
-fn check_unit_unchanged(
+fn check_table_or_set_unchanged(
     unit: String,
     recorded: &str,
     present: Option<&String>,
@@ -234,7 +234,7 @@ fn check_unit_unchanged(
 }
 
 /// The generation in force and the baseline.
-pub(crate) fn require_generation_in_force(
+pub(crate) fn require_generation_and_baseline(
     current: &CurrentGeneration,
 ) -> Result<(u32, u32), ApplyOperationError> {
     let none = || {

@@ -57,15 +57,17 @@ pub struct UnfinishedChange {
 pub fn list_generations(state: &Path) -> Result<GenerationListing, ApplyOperationError> {
     let store = StateStore::find(state)?;
     let mut listing = GenerationListing { in_force: None, ..GenerationListing::default() };
-    listing.in_force = store.read_current()?.generation;
+    listing.in_force = store.read_current_of_this_boot()?.generation;
     for generation in store.list_generations()? {
-        listing.generations.push(store.read_generation(generation)?);
+        listing.generations.push(store.read_generation_record(generation)?);
     }
     let journal = store.read_journal()?;
     let is_changed =
         listing.in_force.and_then(|generation| is_changed_by_others(&store, generation));
     // A change that passed meanwhile is not one by others.
-    if store.read_current()?.generation == listing.in_force && store.read_journal()? == journal {
+    if store.read_current_of_this_boot()?.generation == listing.in_force
+        && store.read_journal()? == journal
+    {
         listing.is_changed_by_others = is_changed;
     }
     let Some(journal) = journal else { return Ok(listing) };
@@ -114,7 +116,7 @@ impl GenerationListing {
             out.push_str(&format!(
                 "generation {} in force: {}{artefact}, {}{changed}\n",
                 record.generation,
-                record.form_name(),
+                record.form_name_or_snapshot(),
                 record.describe_outcome()
             ));
         }
@@ -148,9 +150,9 @@ impl GenerationListing {
                 "{mark}{:>4}  {}  {:<8}  {}; {}\n",
                 record.generation,
                 record.format_creation_time(),
-                record.form_name(),
+                record.form_name_or_snapshot(),
                 record.describe_outcome(),
-                record.describe_sources()
+                record.describe_sources_or_command()
             ));
         }
         if self.generations.is_empty() {

@@ -5,7 +5,7 @@
 //! the encoder does not know are refused by name.
 //!
 //! To add a type of set: [`ipset_encoder`] writes its attributes, [`ipset_decoder`] reads them, and
-//! its revision goes to [`ipset_encoder::KNOWN_TYPE_REVISIONS`].
+//! its revision goes to [`ipset_encoder::LATEST_KNOWN_TYPE_REVISIONS`].
 
 pub(crate) mod ipset_decoder;
 pub(crate) mod ipset_encoder;
@@ -19,7 +19,8 @@ use weir_syntax::ipset::print_element;
 
 use self::ipset_decoder::{DecodedSet, UnknownIpsetPart};
 use self::ipset_encoder::{
-    EncodableElement, choose_identity, find_unencodable_word, put_element, put_set_options,
+    EncodableElement, find_unencodable_word, identify_with_latest_known_revision, put_element,
+    put_set_options,
 };
 use crate::ApplyError;
 
@@ -36,7 +37,7 @@ pub fn load_sets(socket: &mut IpsetSocket, sets: &[IpSet]) -> Result<(), ApplyEr
     let is_list = |set: &&IpSet| set.kind.storage == SetStorage::List;
     let mut created: Vec<&str> = Vec::with_capacity(sets.len());
     for set in sets.iter().filter(|set| !is_list(set)).chain(sets.iter().filter(is_list)) {
-        let identity = choose_identity(socket, set);
+        let identity = identify_with_latest_known_revision(socket, set);
         let made = identity.and_then(|identity| {
             Ok(socket.create_set(&identity, |data| put_set_options(data, set))?)
         });

@@ -24,7 +24,7 @@ pub use self::legacy_table_text::{
     list_chain_names, split_tables,
 };
 pub use self::text_difference::{
-    TextDifference, find_text_difference, have_equal_rules, remove_changing_numbers,
+    TextDifference, are_texts_equal_except_counters, find_text_difference, remove_changing_numbers,
 };
 
 /// An iptables table of a family, of legacy iptables or replaced by an nft table.
@@ -87,7 +87,7 @@ impl fmt::Display for FamilyTable {
 
 /// The texts of a ruleset, for each unit that the kernel replaces as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KernelRuleset {
+pub struct KernelRulesetTexts {
     /// Tables of legacy iptables, as `iptables-save -c` prints each, without comment lines.
     pub legacy_tables: BTreeMap<FamilyTable, String>,
     /// Tables of the nft form, as printed by `nft list table` or in the artefact, by the iptables
@@ -100,7 +100,7 @@ pub struct KernelRuleset {
     pub foreign_sets: BTreeMap<String, String>,
 }
 
-impl KernelRuleset {
+impl KernelRulesetTexts {
     /// The iptables tables that it contains, in legacy iptables or nft.
     pub fn tables(&self) -> Vec<FamilyTable> {
         let mut tables: Vec<FamilyTable> =

@@ -16,7 +16,7 @@
 //!
 //! [`generation_changes`] puts artefacts in force as generations, confirms them and rolls back.
 //! [`apply_steps`] plans the steps, `step_execution` executes them, [`state_store`] keeps the state
-//! on disk, [`confirmation_supervisor`] rolls back unconfirmed generations, and [`apply_plan`]
+//! on disk, [`change_supervisor`] rolls back unconfirmed generations, and [`apply_plan`]
 //! reports in advance what would change. [`rule_counters`] carries counters over,
 //! [`counter_listing`] prints them, [`generation_listing`] lists generations, [`firewall_metrics`]
 //! reads what a monitoring system records, and [`kernel_ruleset`] is the value that all of them
@@ -29,7 +29,7 @@ mod apply_conflicts;
 pub mod apply_plan;
 pub mod apply_steps;
 mod artefact_ruleset;
-pub mod confirmation_supervisor;
+pub mod change_supervisor;
 pub mod counter_listing;
 mod error;
 pub mod firewall_metrics;
@@ -43,9 +43,9 @@ mod nft_transaction_text;
 pub mod nftables;
 mod operation_error;
 pub mod rule_counters;
-mod ruleset_tools;
 pub mod state_store;
 mod step_execution;
+mod tool_execution;
 pub mod xtables;
 
 pub use error::ApplyError;

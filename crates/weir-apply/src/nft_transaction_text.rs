@@ -38,25 +38,25 @@ pub(crate) fn render_replacement(
         let name = nft_table_name(*table);
         let is_it = |t: &&NftTableSummary| t.family == table.nft_family() && t.name == name;
         if let Some(found) = present.iter().find(is_it) {
-            render_table_emptying(found, &list_base_chains(text), &mut out);
+            render_emptying_except_base_chains(found, &list_base_chains(text), &mut out);
         }
-        render_table(*table, &name, text, &mut out);
+        render_base_chains_then_table(*table, &name, text, &mut out);
     }
     out
 }
 
 /// Two transactions that recreate tables and remove others, while copies of the new tables are in
 /// force: first the policies of the old tables, then the tables.
-pub(crate) fn render_recreation(
+pub(crate) fn render_accept_policies_then_recreation(
     present: &[NftTableSummary],
     put: &[(FamilyTable, &str)],
     removed: &[FamilyTable],
 ) -> [String; 2] {
     let mut old: Vec<FamilyTable> = put.iter().map(|(table, _)| *table).collect();
     old.extend(removed);
-    let [policies, mut tables] = render_removal(present, &old, false);
+    let [policies, mut tables] = render_accept_policies_then_removal(present, &old, false);
     for (table, text) in put {
-        render_table(*table, &nft_table_name(*table), text, &mut tables);
+        render_base_chains_then_table(*table, &nft_table_name(*table), text, &mut tables);
     }
     [policies, tables]
 }
@@ -81,13 +81,13 @@ pub(crate) fn have_same_base_chains(a: &str, b: &str) -> bool {
 pub(crate) fn render_copies(tables: &[(FamilyTable, &str)]) -> String {
     let mut out = String::new();
     for (table, text) in tables {
-        render_table(*table, &nft_copy_name(*table), text, &mut out);
+        render_base_chains_then_table(*table, &nft_copy_name(*table), text, &mut out);
     }
     out
 }
 
 /// Two transactions that remove tables: first their policies, then the tables.
-pub(crate) fn render_removal(
+pub(crate) fn render_accept_policies_then_removal(
     present: &[NftTableSummary],
     tables: &[FamilyTable],
     are_copies: bool,
@@ -114,7 +114,7 @@ fn render_deletion(family: &str, name: &str, out: &mut String) {
 }
 
 /// Removes everything from a table except the base chains that are kept.
-fn render_table_emptying(
+fn render_emptying_except_base_chains(
     table: &NftTableSummary,
     kept_base_chains: &HashMap<&str, &str>,
     out: &mut String,
@@ -133,7 +133,7 @@ fn render_table_emptying(
 }
 
 /// The base chains, then the table as in its text.
-fn render_table(table: FamilyTable, name: &str, text: &str, out: &mut String) {
+fn render_base_chains_then_table(table: FamilyTable, name: &str, text: &str, out: &mut String) {
     let head = format!("table {} {name} {{\n", table.nft_family());
     out.push_str(&head);
     let base_chains = list_base_chains(text);
@@ -227,15 +227,16 @@ mod tests {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         assert!(have_same_base_chains(TEXT, &TEXT.replace("priority 0", "priority filter")));
         assert!(!have_same_base_chains(TEXT, &TEXT.replace("policy drop", "policy accept")));
-        let [policies, anew] = render_recreation(&[present()], &[(table, TEXT)], &[]);
+        let [policies, anew] =
+            render_accept_policies_then_recreation(&[present()], &[(table, TEXT)], &[]);
         assert_eq!(policies.lines().count(), 2, "{policies}");
         let beginning = "delete table ip weir_filter\ntable ip weir_filter {\n\tchain FORWARD {";
         assert!(anew.starts_with(beginning), "{anew}");
         let copies = render_copies(&[(table, TEXT)]);
         assert!(copies.contains("table ip weir_new_filter {") && !copies.contains("weir_filter"));
-        let [first, second] = render_removal(&[present()], &[table], false);
+        let [first, second] = render_accept_policies_then_removal(&[present()], &[table], false);
         assert_eq!(first.lines().count(), 2, "{first}");
         assert_eq!(second, "delete table ip weir_filter\n");
-        assert_eq!(render_removal(&[present()], &[table], true), ["", ""]);
+        assert_eq!(render_accept_policies_then_removal(&[present()], &[table], true), ["", ""]);
     }
 }

@@ -31,9 +31,9 @@ pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
 pub(crate) use self::counts_during_change::{
     add_counts_during_change, map_replaced_counts_by_location,
 };
-pub use self::original_rules::{OriginalRuleCounters, OriginalRules};
+pub use self::original_rules::{OriginalRuleCounterLocations, OriginalRules};
 pub(crate) use self::unchanged_legacy_tables::UnchangedLegacyTables;
-use crate::kernel_ruleset::KernelRuleset;
+use crate::kernel_ruleset::KernelRulesetTexts;
 
 /// Writes the counters of the rules in force into the texts of a new ruleset. Returns the number of
 /// rules with counted packets that are not in it.
@@ -41,7 +41,7 @@ pub(crate) fn carry_counters(
     old: &OriginalRules,
     in_force: &CountersByLocation,
     new: &OriginalRules,
-    wanted: &mut KernelRuleset,
+    wanted: &mut KernelRulesetTexts,
 ) -> usize {
     let mut counted: HashMap<&str, Counters> = HashMap::new();
     for rule in &old.rules {
@@ -73,7 +73,7 @@ mod tests {
     fn a_renumbered_rule_keeps_its_counters_and_a_new_rule_starts_at_zero() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         let ruleset = |rules: &str| {
-            let mut ruleset = KernelRuleset::default();
+            let mut ruleset = KernelRulesetTexts::default();
             let text = format!("*filter\n:INPUT DROP [7:70]\n{rules}COMMIT\n");
             ruleset.legacy_tables.insert(table, text);
             ruleset

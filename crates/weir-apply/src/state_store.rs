@@ -36,10 +36,10 @@ use weir_kernel::boot_clock::read_boot_id;
 use weir_kernel::network_namespace_identity::NetworkNamespaceIdentity;
 
 use self::durable_files::{
-    create_private_folder, flush_folder, read_json, remove_file_if_present, write_durably,
-    write_json,
+    create_private_folder, flush_folder, read_versioned_json, remove_file_if_present,
+    write_durably, write_json,
 };
-use self::generation_record::ABSENT_FILE;
+use self::generation_record::ABSENT_FILE_DIGEST;
 pub use self::generation_record::{
     GenerationKind, GenerationOutcome, GenerationRecord, SourceFile,
 };
@@ -47,7 +47,7 @@ pub use self::journal::{ConfirmationDeadline, Journal, JournalOperation, Journal
 pub use self::state_lock::{NamespaceLockMode, StateLock};
 use self::state_version::STATE_VERSION;
 use crate::ApplyOperationError;
-use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
+use crate::kernel_ruleset::{FamilyTable, KernelRulesetTexts};
 
 /// The state folder, unless `--state` or `WEIR_STATE` gives another one.
 pub const DEFAULT_STATE_FOLDER: &str = "/var/lib/weir";
@@ -187,14 +187,14 @@ impl StateStore {
     }
 
     fn read_current_file(&self) -> Result<CurrentGeneration, ApplyOperationError> {
-        Ok(read_json(&self.folder.join(CURRENT_FILE))?.unwrap_or_default())
+        Ok(read_versioned_json(&self.folder.join(CURRENT_FILE))?.unwrap_or_default())
     }
 
     /// Which generation is in force according to the records of this boot.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn read_current(&self) -> Result<CurrentGeneration, ApplyOperationError> {
+    pub fn read_current_of_this_boot(&self) -> Result<CurrentGeneration, ApplyOperationError> {
         let current = self.read_current_file()?;
         let is_ours = current.boot_id == self.boot_id && !self.is_of_other_namespace()?;
         Ok(if is_ours { current } else { CurrentGeneration::default() })
@@ -221,7 +221,7 @@ impl StateStore {
     /// # Errors
     /// If the file cannot be read.
     pub fn read_boot_generation(&self) -> Result<Option<Option<u32>>, ApplyOperationError> {
-        let recorded: Option<BootGeneration> = read_json(&self.boot_file())?;
+        let recorded: Option<BootGeneration> = read_versioned_json(&self.boot_file())?;
         Ok(recorded.map(|recorded| recorded.generation))
     }
 
@@ -248,7 +248,7 @@ impl StateStore {
     pub fn read_journal(&self) -> Result<Option<Journal>, ApplyOperationError> {
         match self.is_of_other_namespace()? {
             true => Ok(None),
-            false => read_json(&self.folder.join(JOURNAL_FILE)),
+            false => read_versioned_json(&self.folder.join(JOURNAL_FILE)),
         }
     }
 
@@ -294,19 +294,22 @@ impl StateStore {
     ///
     /// # Errors
     /// [`ApplyOperationError::NoSuchGeneration`].
-    pub fn read_generation(
+    pub fn read_generation_record(
         &self,
         generation: u32,
     ) -> Result<GenerationRecord, ApplyOperationError> {
         let path = self.generation_folder(generation).join(GENERATION_FILE);
-        read_json(&path)?.ok_or(ApplyOperationError::NoSuchGeneration { generation })
+        read_versioned_json(&path)?.ok_or(ApplyOperationError::NoSuchGeneration { generation })
     }
 
     /// Replaces the record of a generation.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write_generation(&self, record: &GenerationRecord) -> Result<(), ApplyOperationError> {
+    pub fn write_generation_record(
+        &self,
+        record: &GenerationRecord,
+    ) -> Result<(), ApplyOperationError> {
         let folder = self.generation_folder(record.generation);
         let mut record = record.clone();
         if record.ruleset_sha256.is_empty() {
@@ -374,7 +377,7 @@ impl StateStore {
     pub fn write_ruleset(
         &self,
         generation: u32,
-        ruleset: &KernelRuleset,
+        ruleset: &KernelRulesetTexts,
     ) -> Result<(), ApplyOperationError> {
         let folder = self.generation_folder(generation).join(RULESET_FOLDER);
         let files = ruleset_files(ruleset);
@@ -383,11 +386,11 @@ impl StateStore {
             .map(|(name, text)| (name.clone(), vec![sha256_hex(text.as_bytes())]))
             .collect();
         let record_path = self.generation_folder(generation).join(GENERATION_FILE);
-        let mut record: Option<GenerationRecord> = read_json(&record_path)?;
+        let mut record: Option<GenerationRecord> = read_versioned_json(&record_path)?;
         if let Some(record) = &mut record {
             // If weir is killed in between, each file is the old or the new one.
             record.accept_new_digests(&digests);
-            self.write_generation(record)?;
+            self.write_generation_record(record)?;
         }
         for (name, text) in &files {
             write_durably(&folder.join(name), text.as_bytes())?;
@@ -401,7 +404,7 @@ impl StateStore {
         flush_folder(&folder)?;
         if let Some(mut record) = record {
             record.ruleset_sha256 = digests;
-            self.write_generation(&record)?;
+            self.write_generation_record(&record)?;
         }
         Ok(())
     }
@@ -414,7 +417,7 @@ impl StateStore {
         &self,
         generation: u32,
     ) -> Result<Vec<FamilyTable>, ApplyOperationError> {
-        let names = self.read_generation(generation)?.ruleset_sha256.into_keys();
+        let names = self.read_generation_record(generation)?.ruleset_sha256.into_keys();
         let table = |name: String| {
             FamilyTable::from_file_name(name.strip_prefix(NFT_FILE_PREFIX).unwrap_or(&name))
         };
@@ -425,10 +428,10 @@ impl StateStore {
     ///
     /// # Errors
     /// [`ApplyOperationError::DamagedGeneration`] if one is gone or is not as it was written.
-    pub fn read_ruleset(&self, generation: u32) -> Result<KernelRuleset, ApplyOperationError> {
+    pub fn read_ruleset(&self, generation: u32) -> Result<KernelRulesetTexts, ApplyOperationError> {
         let folder = self.generation_folder(generation).join(RULESET_FOLDER);
-        let mut ruleset = KernelRuleset::default();
-        let digests = self.read_generation(generation)?.ruleset_sha256;
+        let mut ruleset = KernelRulesetTexts::default();
+        let digests = self.read_generation_record(generation)?.ruleset_sha256;
         if digests.is_empty() {
             return Err(ApplyOperationError::UnreadableState {
                 path: self.generation_folder(generation).join(GENERATION_FILE),
@@ -465,7 +468,7 @@ fn read_checked_text(
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let may_be_missing = accepted.iter().any(|digest| digest == ABSENT_FILE);
+            let may_be_missing = accepted.iter().any(|digest| digest == ABSENT_FILE_DIGEST);
             return if may_be_missing { Ok(None) } else { Err(damaged("is missing")) };
         }
         Err(error) => return Err(ApplyOperationError::file("read", path)(error)),
@@ -476,7 +479,7 @@ fn read_checked_text(
     String::from_utf8(bytes).map(Some).map_err(|_| damaged("was changed since it was saved"))
 }
 
-fn ruleset_files(ruleset: &KernelRuleset) -> BTreeMap<String, String> {
+fn ruleset_files(ruleset: &KernelRulesetTexts) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for (table, text) in &ruleset.legacy_tables {
         files.insert(table.file_name(), text.clone());

@@ -20,14 +20,15 @@ use weir_syntax::iptables::{self, ParserSettings};
 use crate::apply_steps::ApplyStep;
 use crate::ipsets::{check_elements_are_encodable, load_sets};
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, have_equal_rules, list_set_names, read_legacy_table_text,
-    spare_set_name,
+    FamilyTable, KernelRulesetTexts, are_texts_equal_except_counters, list_set_names,
+    read_legacy_table_text, spare_set_name,
 };
 use crate::nft_transaction_text::{
-    render_copies, render_recreation, render_removal, render_replacement,
+    render_accept_policies_then_recreation, render_accept_policies_then_removal, render_copies,
+    render_replacement,
 };
 use crate::rule_counters::{CountersByLocation, map_replaced_counts_by_location};
-use crate::ruleset_tools::run_changing_tool;
+use crate::tool_execution::run_changing_tool;
 use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
 use crate::{ApplyError, ApplyOperationError};
 
@@ -114,7 +115,7 @@ fn choose_set_load_method(text: &str) -> SetLoadMethod {
 /// executes the step itself.
 pub(crate) fn tool_of_step(
     step: &ApplyStep,
-    wanted: &KernelRuleset,
+    wanted: &KernelRulesetTexts,
 ) -> (Option<&'static str>, Option<String>) {
     match step {
         ApplyStep::ReplaceLegacyTable { table } => {
@@ -142,9 +143,9 @@ pub(crate) fn tool_of_step(
 pub(crate) struct StepExecution<'r> {
     /// The ruleset in force when the steps begin: a table that differs at the time of its step was
     /// changed by another program.
-    pub expected: &'r KernelRuleset,
+    pub expected: &'r KernelRulesetTexts,
     /// The ruleset to put in force.
-    pub wanted: &'r KernelRuleset,
+    pub wanted: &'r KernelRulesetTexts,
     /// The lock of the state, which tools hold as well.
     pub lock: &'r File,
     /// The final counters of natively replaced tables of legacy iptables.
@@ -178,7 +179,8 @@ impl StepExecution<'_> {
             ApplyStep::RecreateNftTables { tables, removed } => {
                 let present = read_nft_tables().map_err(ApplyError::from)?;
                 let texts = self.nft_texts(tables);
-                for transaction in render_recreation(&present, &texts, removed) {
+                for transaction in render_accept_policies_then_recreation(&present, &texts, removed)
+                {
                     self.run_nft(&transaction)?;
                 }
                 Ok(())
@@ -198,7 +200,7 @@ impl StepExecution<'_> {
         are_copies: bool,
     ) -> Result<(), ApplyOperationError> {
         let present = read_nft_tables().map_err(ApplyError::from)?;
-        for transaction in render_removal(&present, tables, are_copies) {
+        for transaction in render_accept_policies_then_removal(&present, tables, are_copies) {
             self.run_nft(&transaction)?;
         }
         Ok(())
@@ -229,7 +231,7 @@ impl StepExecution<'_> {
     }
 
     /// Creates missing foreign sets. Returns those that cannot be created, with the error.
-    pub(crate) fn restore_foreign_sets(
+    pub(crate) fn create_missing_foreign_sets(
         &self,
     ) -> Result<Vec<(String, ApplyOperationError)>, ApplyOperationError> {
         if self.wanted.foreign_sets.is_empty() {
@@ -238,7 +240,7 @@ impl StepExecution<'_> {
         let there = list_set_names()?;
         let mut missing: Vec<(&String, &String)> =
             self.wanted.foreign_sets.iter().filter(|(set, _)| !there.contains(set)).collect();
-        missing.sort_by_key(|(_, text)| KernelRuleset::is_list_of_sets(text));
+        missing.sort_by_key(|(_, text)| KernelRulesetTexts::is_list_of_sets(text));
         let mut failed = Vec::new();
         for (set, text) in missing {
             if let Err(error) = self.create_set(text) {
@@ -301,7 +303,7 @@ impl StepExecution<'_> {
 
     fn refuse_changed_table(&self, table: FamilyTable) -> Result<(), ApplyOperationError> {
         let now = read_legacy_table_text(table)?;
-        let is_same = |expected: &String| have_equal_rules(expected, &now);
+        let is_same = |expected: &String| are_texts_equal_except_counters(expected, &now);
         match self.expected.legacy_tables.get(&table).is_none_or(is_same) {
             true => Ok(()),
             false => Err(ApplyOperationError::TableChangedMeanwhile { table }),

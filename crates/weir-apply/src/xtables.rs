@@ -8,11 +8,11 @@
 
 pub(crate) mod decoder;
 mod encoder;
+pub(crate) mod entry_comparison;
 pub(crate) mod entry_offsets;
 pub(crate) mod entry_writer;
-pub(crate) mod kernel_entry;
 mod kernel_table;
-mod option_fields;
+mod numeric_option_value;
 pub(crate) mod rule_entry;
 mod set_indices;
 

@@ -7,7 +7,7 @@ use weir_model::{
     CounterLocation, CountersByOriginalRule, Element, Family, Firewall, IpSet, OriginalRuleIndex,
     RuleId, RuleIdTable,
 };
-use weir_passes::equivalence_check::group_merged_rules;
+use weir_passes::equivalence_check::map_merged_rules_to_first;
 use weir_syntax::ipset;
 
 /// The credit map of a form that is iptables again. Sets named in `own` are weir's: their elements
@@ -66,7 +66,8 @@ pub fn extract_summed_counter_groups(
         let sets =
             own.iter().filter(|(f, _)| *f == ruleset.family).flat_map(|(_, s)| s.elements.iter());
         let rules = after.rules_with_table_and_chain().map(|(_, _, r)| &r.credited_originals[..]);
-        for (id, first) in group_merged_rules(rules.chain(sets.map(|e| &e.credited_originals[..])))
+        for (id, first) in
+            map_merged_rules_to_first(rules.chain(sets.map(|e| &e.credited_originals[..])))
         {
             members.entry(first).or_default().insert(id);
         }

@@ -14,7 +14,6 @@
 
 mod chain_emitter;
 mod chain_names;
-mod form;
 mod hook_comparison;
 mod lookup_class_rules;
 mod lookup_classes;
@@ -24,6 +23,7 @@ mod lowered_rule;
 mod manifest_rule_ids;
 mod nft_condition;
 mod nft_counter_credit;
+mod nft_form;
 mod nft_form_proof;
 mod nft_rule_coverage;
 mod opaque_match;
@@ -51,9 +51,9 @@ use crate::form_passes;
 use crate::text_round_trip::check_nft_text_round_trip;
 
 use self::chain_emitter::CompiledRuleRunReport;
-pub use self::form::{MovedTable, NftForm};
 pub use self::hook_comparison::compare_nft_form_at_hooks;
 use self::manifest_rule_ids::map_rule_index_to_manifest_id;
+pub use self::nft_form::{MovedTable, NftForm};
 use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 
 /// Compiles a firewall to nft.

@@ -12,7 +12,7 @@ use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Oracle, RuleAn
 use weir_syntax::iptables::{self, ParserSettings};
 use weir_testkit::random_ruleset::{RulesetShape, TestRng, generate_ruleset};
 use weir_testkit::testdata;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 fn firewall(text: &str) -> Firewall {
     let ruleset = match iptables::parse(text, &ParserSettings::default()) {
@@ -227,7 +227,7 @@ fn nft_tables_translated_to_iptables_keep_their_meaning() {
                 include_truncated: false,
                 ..Default::default()
             };
-            for packet in generate_rule_boundary_packets(of, &[], &traffic)
+            for packet in generate_boundary_and_random_packets(of, &[], &traffic)
                 .into_iter()
                 .filter(|p| !deviates(p))
             {

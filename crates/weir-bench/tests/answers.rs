@@ -74,7 +74,7 @@ impl Classifier for FaultySubject {
             if !(matches!(self.fault, Fault::AllMatches) && row == 1234) {
                 right.row(row).iter().for_each(|rule| lists.push(*rule));
             }
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

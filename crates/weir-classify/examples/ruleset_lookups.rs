@@ -15,7 +15,7 @@ use weir_model::{Family, Firewall, Hook, Packet, TableName};
 use weir_review::lookup_walk::find_differing_packet;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 struct Options {
     packet_count: usize,
@@ -116,7 +116,8 @@ fn compare_lookups_of_chain_with_interpreter(
         journey_kind,
         ..TrafficOptions::default()
     };
-    let packets: Vec<Packet> = generate_rule_boundary_packets(ruleset, &firewall.sets, &traffic);
+    let packets: Vec<Packet> =
+        generate_boundary_and_random_packets(ruleset, &firewall.sets, &traffic);
     println!("  {} packets", packets.len());
     let interpreter = Interpreter::new(firewall);
     let mut built = Vec::new();

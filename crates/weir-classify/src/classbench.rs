@@ -93,7 +93,7 @@ fn parse_filter(line: &str) -> Result<[WordTest; 5], LineProblem> {
     let daddr = parse_prefix(fields.next().unwrap_or(""))?;
     let sport = parse_port_range(&mut fields)?;
     let dport = parse_port_range(&mut fields)?;
-    let proto = parse_masked_protocol(fields.next().unwrap_or(""))?;
+    let proto = parse_exact_or_any_protocol(fields.next().unwrap_or(""))?;
     Ok([saddr, daddr, sport, dport, proto])
 }
 
@@ -119,7 +119,7 @@ fn parse_port_range<'a>(
     }
 }
 
-fn parse_masked_protocol(text: &str) -> Result<WordTest, LineProblem> {
+fn parse_exact_or_any_protocol(text: &str) -> Result<WordTest, LineProblem> {
     let parse_hex = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     let parsed = text.split_once('/').and_then(|(value, mask)| {
         match (parse_hex(value)?, parse_hex(mask)?) {

@@ -19,7 +19,7 @@ impl RuleLists {
     }
 
     /// Sorts the list of the current key, removes duplicates, and begins the list of the next key.
-    pub fn sort_and_finish_row(&mut self) {
+    pub fn sort_dedup_and_finish_row(&mut self) {
         let start = self.ends.last().copied().unwrap_or(0);
         self.rules[start..].sort_unstable();
         let mut kept = start;
@@ -94,7 +94,7 @@ pub trait Classifier: Send + Sync {
                     break;
                 }
             }
-            credited.sort_and_finish_row();
+            credited.sort_dedup_and_finish_row();
         }
         credited
     }

@@ -18,7 +18,7 @@ use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_que
 use weir_semantics::{Interpreter, JourneyKind, Oracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 use self::question_seeded_oracle::{
     FIELDS_KEPT_BY_UNKNOWN_TARGET, QuestionSeededOracle, extract_nat_range_and_device_flag,
@@ -28,8 +28,8 @@ pub(crate) use self::random_rulesets::{IPSET_SAVE_TEXT, generate_random_ruleset}
 use crate::bdd::node_store::DiagramRef;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
-use crate::packet_sets::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::packet_sets::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
+use crate::packet_sets::packet_bit_codec::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::packet_sets::packet_space::{PacketSpace, PacketSpaceOptions};
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::terminal::RuleExit;
@@ -71,7 +71,10 @@ impl<'f> InterpreterAgreement<'f> {
             let made = context
                 .compose_stages((path, &pieces), None, &mut live_diagrams, from)
                 .expect("a diagram");
-            (path, context.finalize_outcomes(made, CompareLevel::Effects).expect("room"))
+            (
+                path,
+                context.convert_terminals_to_outcomes(made, CompareLevel::Effects).expect("room"),
+            )
         });
         let ways = ways.collect();
         let rules =
@@ -305,7 +308,7 @@ fn generate_boundary_packets(firewall: &Firewall, count: usize, seed: u64) -> Ve
             seed,
             ..TrafficOptions::default()
         };
-        generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
+        generate_boundary_and_random_packets(ruleset, &firewall.sets, &options)
     };
     JourneyKind::ALL.into_iter().flat_map(of).collect()
 }
@@ -330,7 +333,7 @@ fn diagrams_agree_with_the_interpreter_on_all_verdict_cases() {
 }
 
 #[test]
-fn nfqueue_preserves_the_conntrack_state_set_by_earlier_rules() {
+fn diagrams_agree_with_the_interpreter_on_conntrack_states_after_nfqueue() {
     let text = "*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j NOTRACK\nCOMMIT\n\
                 *filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j NFQUEUE\nCOMMIT\n\
                 *mangle\n:POSTROUTING ACCEPT [0:0]\n\

@@ -4,4 +4,4 @@ pub(crate) mod balanced_merge;
 pub(crate) mod node_store;
 pub(crate) mod operators;
 #[cfg(test)]
-pub(crate) mod reference_bdd;
+pub(crate) mod reference_bdd_agreement;

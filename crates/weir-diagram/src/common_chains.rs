@@ -45,7 +45,7 @@ use crate::rule_diagrams::chain_cache::{ChainCache, DiagramsOfOneChain};
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::packet_change::PacketChange;
 use crate::rule_diagrams::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::rule_field_use::{
     FieldUseWithCalledWrites, collect_tested_and_written_fields, has_match_that_writes,
@@ -137,7 +137,7 @@ impl<'f> ComparedPair<'f> {
 }
 
 /// With fewer rules in both tables, an attempt costs little.
-const SMALL_TABLE_RULES_MAX: usize = 2000;
+const SMALL_TABLE_PAIR_RULES_MAX: usize = 2000;
 
 /// A chain of both tables, or of one.
 #[derive(Clone, Copy)]
@@ -218,7 +218,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
             numbers: [Vec::new(), Vec::new()],
         };
         comparer.pair_chains([a.1, b.1]);
-        if comparer.are_most_rules_in_differing_chains()
+        if comparer.is_large_with_most_rules_in_differing_chains()
             || comparer.has_stateful_test_in_two_chains()
         {
             return Ok(false);
@@ -261,7 +261,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     /// Whether the rules of a large table are mostly in chains that are not written alike. Calls
     /// then save little, and a diagram that tells them apart is larger than one that does not.
-    fn are_most_rules_in_differing_chains(&self) -> bool {
+    fn is_large_with_most_rules_in_differing_chains(&self) -> bool {
         let mut rules = 0;
         let mut differing_rules = 0;
         for number in 0..self.chains.len() {
@@ -272,7 +272,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
                 differing_rules += count;
             }
         }
-        rules > SMALL_TABLE_RULES_MAX && differing_rules * 2 > rules
+        rules > SMALL_TABLE_PAIR_RULES_MAX && differing_rules * 2 > rules
     }
 
     fn same_test_criteria(&self) -> SameTestCriteria {
@@ -421,8 +421,8 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         let first = self.build_chain_rules_diagram(0, chains[0])?;
         let second = self.build_chain_rules_diagram(1, chains[1])?;
         let [a, b] = [
-            self.unify_exits_of_ended_chain(chains[0], first)?,
-            self.unify_exits_of_ended_chain(chains[1], second)?,
+            self.replace_return_by_continue_or_apply_policy(chains[0], first)?,
+            self.replace_return_by_continue_or_apply_policy(chains[1], second)?,
         ];
         let store = &mut self.context.space.store;
         let differ = store.disagreement(a, b)?;
@@ -433,7 +433,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
 
     /// What a chain does if it is left without a verdict: whether by RETURN, after `-g` or at its
     /// end is the same for those who jump to it.
-    fn unify_exits_of_ended_chain(
+    fn replace_return_by_continue_or_apply_policy(
         &mut self,
         chain: &Chain,
         rules: DiagramRef,
@@ -468,7 +468,7 @@ impl<'m, 'f> CommonChainComparer<'m, 'f> {
         if !is_same_target || !self.same_test_criteria().have_same_tests(rules) {
             return false;
         }
-        self.same_test_criteria().are_decided_by_fields(rules)
+        self.same_test_criteria().have_no_state_set_or_effect(rules)
             || self.sides[0].state_ids().stateful_test_id(a)
                 == self.sides[1].state_ids().stateful_test_id(b)
     }

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use weir_model::effect::shared_objects::SharedObjectConfigurations;
+use weir_model::effect::shared_objects::SharedObjectsAtLoad;
 use weir_model::{Family, Firewall, Hook, iptables_tool_name};
 use weir_semantics::JourneyKind;
 
@@ -28,14 +28,14 @@ use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::variable_order_search::rank_variable_orders;
 
 /// Which part of the steps is for choosing the order of addresses and ports.
-const RANKING_STEPS_DIVISOR: u64 = 8;
+const VARIABLE_ORDER_RANKING_STEPS_DIVISOR: u64 = 8;
 
 /// The part of the steps that a difference may take to be described if one packet of it is known:
 /// of the usual budget, some seconds.
-const DESCRIPTION_STEPS_DIVISOR: u64 = 4;
+const KNOWN_DIFFERENCE_DESCRIPTION_STEPS_DIVISOR: u64 = 4;
 
 /// Changed rules on a path up to which a change is taken for an edit.
-const EDITED_RULES_MAX: usize = 32;
+const CHANGED_RULES_OF_SMALL_EDIT_MAX: usize = 32;
 
 /// Compares the meaning of two firewalls for all packets.
 ///
@@ -92,7 +92,7 @@ pub fn compare_with_progress(
         there && options.family.is_none_or(|f| f == *family)
     };
     let families: Vec<Family> = [Family::V4, Family::V6].into_iter().filter(is_compared).collect();
-    let ranking_steps_max = options.steps_max / RANKING_STEPS_DIVISOR;
+    let ranking_steps_max = options.steps_max / VARIABLE_ORDER_RANKING_STEPS_DIVISOR;
     let mut run = ComparisonRun {
         firewalls: [before, after],
         options,
@@ -164,7 +164,7 @@ impl ComparisonRun<'_> {
             path: ComparedPath::ReassembledInput,
             is_prerouting_same: false,
         };
-        let mut state = FamilyComparisonState::new(&whole);
+        let mut state = FamilyStepEstimateAndProofs::new(&whole);
         let most = if state.may_stateful_tests_multiply_steps {
             state.typical_steps_for_ruleset_size
         } else {
@@ -185,15 +185,23 @@ impl ComparisonRun<'_> {
                 // The rules that drop all fragments of a datagram may be in chains or sets.
                 let path = ComparedPath::Hook(Hook::Prerouting);
                 let prerouting = ComparedPair { path, ..pair };
-                let part =
-                    compare_pair_trying_orders(&prerouting, &[], &orders_by_rank, &mut state)?;
+                let part = compare_pair_by_cheapest_proof_first(
+                    &prerouting,
+                    &[],
+                    &orders_by_rank,
+                    &mut state,
+                )?;
                 pair.is_prerouting_same = matches!(part.verdict, ComparisonVerdict::Equal);
                 self.budget.spend(part.statistics.steps);
                 self.result.steps += part.statistics.steps;
                 pair.steps_max = steps_max.saturating_sub(part.statistics.steps);
             }
-            let mut part =
-                compare_pair_trying_orders(&pair, changed_rules, &orders_by_rank, &mut state)?;
+            let mut part = compare_pair_by_cheapest_proof_first(
+                &pair,
+                changed_rules,
+                &orders_by_rank,
+                &mut state,
+            )?;
             self.budget.spend(part.statistics.steps);
             self.result.steps += part.statistics.steps;
             match (&part.verdict, &fragments) {
@@ -216,8 +224,7 @@ fn check_same_shared_object_errors(
     before: &Firewall,
     after: &Firewall,
 ) -> Result<(), CompareError> {
-    let [old, new] =
-        [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
+    let [old, new] = [before, after].map(|f| SharedObjectsAtLoad::from_rulesets(f.rulesets()));
     if let Some(object) = old.first_conflict_difference(&new) {
         let in_first = old.describe_conflict(object);
         let which = if in_first.is_some() { "first" } else { "second" };
@@ -237,7 +244,7 @@ fn check_same_shared_object_errors(
 }
 
 /// What the paths of a family's rulesets have in common.
-struct FamilyComparisonState {
+struct FamilyStepEstimateAndProofs {
     /// The steps that suffice for most rulesets of that size.
     typical_steps_for_ruleset_size: u64,
     /// Whether stateful and opaque tests may multiply the steps of diagrams.
@@ -246,9 +253,9 @@ struct FamilyComparisonState {
     lockstep_results: LockstepResults,
 }
 
-impl FamilyComparisonState {
-    fn new(pair: &ComparedPair<'_>) -> FamilyComparisonState {
-        FamilyComparisonState {
+impl FamilyStepEstimateAndProofs {
+    fn new(pair: &ComparedPair<'_>) -> FamilyStepEstimateAndProofs {
+        FamilyStepEstimateAndProofs {
             typical_steps_for_ruleset_size: pair.usual_diagram_steps(),
             may_stateful_tests_multiply_steps: pair.may_tests_multiply_diagram_steps(),
             proven_table_equality: ProvenTableEquality::new(),
@@ -261,11 +268,11 @@ impl FamilyComparisonState {
 /// of diagrams; else tries one order after the other until the memory suffices.
 ///
 /// If some packet is known to differ, at most the usual steps are used to find all of them.
-fn compare_pair_trying_orders<'f, 'o>(
+fn compare_pair_by_cheapest_proof_first<'f, 'o>(
     pair: &ComparedPair<'f>,
     changed_rules: &[ChangedRuleOnPath<'f>],
     orders: &dyn Fn() -> &'o [VariableOrder],
-    plan: &mut FamilyComparisonState,
+    plan: &mut FamilyStepEstimateAndProofs,
 ) -> Result<FamilyPathComparison, CompareError> {
     let mut statistics = DiagramSizeAndSteps::default();
     if pair.are_equal_in_lockstep(&mut plan.lockstep_results, &mut statistics) {
@@ -280,9 +287,10 @@ fn compare_pair_trying_orders<'f, 'o>(
     // The edit of a few rules mostly changes something: a packet that shows it is cheaper than
     // proofs that fail. Where a pass changed many, the proofs mostly succeed.
     let changed_on_path = changed_rules.iter().filter(|changed| changed.path == pair.path);
-    let is_edit = changed_on_path.count() <= EDITED_RULES_MAX;
-    let mut differing =
-        is_edit.then(|| pair.find_differing_packet(changed_rules, &mut statistics)).flatten();
+    let is_edit = changed_on_path.count() <= CHANGED_RULES_OF_SMALL_EDIT_MAX;
+    let mut differing = is_edit
+        .then(|| pair.find_differing_packet_of_changed_rules(changed_rules, &mut statistics))
+        .flatten();
     if differing.is_none()
         && pair.are_equal_with_common_chains(
             orders,
@@ -294,12 +302,13 @@ fn compare_pair_trying_orders<'f, 'o>(
         return Ok(pair.make_family_path_comparison(ComparisonVerdict::Equal, statistics));
     }
     if !is_edit {
-        differing = pair.find_differing_packet(changed_rules, &mut statistics);
+        differing = pair.find_differing_packet_of_changed_rules(changed_rules, &mut statistics);
     }
     let steps_max = match differing {
         Some(_) => {
-            let steps =
-                plan.typical_steps_for_ruleset_size.max(pair.steps_max / DESCRIPTION_STEPS_DIVISOR);
+            let steps = plan
+                .typical_steps_for_ruleset_size
+                .max(pair.steps_max / KNOWN_DIFFERENCE_DESCRIPTION_STEPS_DIVISOR);
             (statistics.steps + steps).min(pair.steps_max)
         }
         None => pair.steps_max,

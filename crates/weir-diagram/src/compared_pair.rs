@@ -142,7 +142,7 @@ impl<'f> ComparedPair<'f> {
         context: &mut DiagramContext<'f>,
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
         context.terminals.distinguishes_effects = self.options.level == CompareLevel::Effects;
-        let dead = self.find_datagrams_dropped_before_reassembly(context)?;
+        let dead = self.find_and_exclude_datagrams_dropped_before_reassembly(context)?;
         let all_ways = dead[0] != dead[1];
         let from = context.space.store.node_count();
         let sides = self.sides;
@@ -190,8 +190,8 @@ impl<'f> ComparedPair<'f> {
             ways.0 = store.ite(dead[0], drop, ways.0)?;
             ways.1 = store.ite(dead[1], drop, ways.1)?;
         }
-        let before = context.finalize_outcomes(ways.0, self.options.level)?;
-        let after = context.finalize_outcomes(ways.1, self.options.level)?;
+        let before = context.convert_terminals_to_outcomes(ways.0, self.options.level)?;
+        let after = context.convert_terminals_to_outcomes(ways.1, self.options.level)?;
         let mut differ = context.find_difference_with_possible_packet(before, after)?;
         if differ.is_none()
             && self.options.level == CompareLevel::Effects
@@ -201,14 +201,14 @@ impl<'f> ComparedPair<'f> {
         }
         match differ {
             None => Ok(Ok(ComparisonVerdict::Equal)),
-            Some(differ) => self.describe_difference(context, differ, before, after),
+            Some(differ) => self.reproduce_and_describe_difference(context, differ, before, after),
         }
     }
 
     /// The datagrams that are known never to be reassembled, on each side, because PREROUTING drops
     /// all their fragments. A datagram that neither side reassembles is considered impossible: what
     /// is known of one side holds for the other if PREROUTING is the same.
-    fn find_datagrams_dropped_before_reassembly(
+    fn find_and_exclude_datagrams_dropped_before_reassembly(
         &self,
         context: &mut DiagramContext<'f>,
     ) -> Result<[DiagramRef; 2], LimitReached> {
@@ -248,7 +248,7 @@ impl<'f> ComparedPair<'f> {
             )?;
             let mut shows = |way| {
                 let way = context.compose_sequential(way, shown)?;
-                context.finalize_outcomes(way, self.options.level)
+                context.convert_terminals_to_outcomes(way, self.options.level)
             };
             let (before, after) = (shows(before)?, shows(after)?);
             if let Some(differ) = context.find_difference_with_possible_packet(before, after)? {
@@ -258,7 +258,7 @@ impl<'f> ComparedPair<'f> {
         Ok(None)
     }
 
-    fn describe_difference(
+    fn reproduce_and_describe_difference(
         &self,
         context: &mut DiagramContext<'f>,
         differ: DiagramRef,
@@ -272,7 +272,7 @@ impl<'f> ComparedPair<'f> {
         if reproduced.is_none() {
             // The packets that two translations or changes lead to may be the same one.
             let [a, b] = [before, after].map(|side| context.space.store.and(possible, side));
-            let alterations = context.list_alterations_before_stateful_tests([a?, b?])?;
+            let alterations = context.list_packets_altered_before_stateful_tests([a?, b?])?;
             has_tests_after_changes = alterations.is_some();
             for altered in alterations.into_iter().flatten().take(ALTERATIONS_TRIED_MAX) {
                 let among = context.space.store.and(altered, possible)?;
@@ -315,7 +315,7 @@ impl<'f> ComparedPair<'f> {
     ) -> Option<(OutcomeDifference, (Verdict, Verdict))> {
         let interpreters = self.interpreters.get_or_init(|| {
             [(self.before, self.after), (self.after, self.before)].map(|(firewall, other)| {
-                let interpreter = Interpreter::new_with_sets_changed_by(firewall, other);
+                let interpreter = Interpreter::new_for_comparison_with(firewall, other);
                 match self.options.conntrack_in_use {
                     true => interpreter.with_conntrack_in_use(),
                     false => interpreter,
@@ -387,12 +387,12 @@ impl<'f> ComparedPair<'f> {
             return Ok(None);
         }
         let (share, packets) = (context.space.packet_share(set)?, context.space.packet_count(set)?);
-        let (regions, corners) = self.regions_with_examples(context, rest)?;
+        let (regions, corners) = self.regions_and_corner_cases_with_examples(context, rest)?;
         Ok(Some(EffectChange { share, packet_count: packets, regions, corner_cases: corners }))
     }
 
     /// The regions of a set and its corner cases, with packets that were sent through both.
-    fn regions_with_examples(
+    fn regions_and_corner_cases_with_examples(
         &self,
         context: &mut DiagramContext<'f>,
         set: DiagramRef,
@@ -423,7 +423,8 @@ impl<'f> ComparedPair<'f> {
                     continue;
                 }
                 let (share, packets) = (space.packet_share(both)?, space.packet_count(both)?);
-                let (regions, corners) = self.regions_with_examples(context, both.0)?;
+                let (regions, corners) =
+                    self.regions_and_corner_cases_with_examples(context, both.0)?;
                 let (before, after) = (*a, *b);
                 out.push(VerdictChange {
                     before,

@@ -151,7 +151,7 @@ impl Comparison {
     }
 
     /// The parts of which only one packet is known to differ.
-    pub fn differing_packets(
+    pub fn differences_known_by_one_packet(
         &self,
     ) -> impl Iterator<Item = (&FamilyPathComparison, &ComparedExamplePacket)> {
         self.parts.iter().filter_map(|p| match &p.verdict {

@@ -10,14 +10,14 @@ use weir_model::{Addr, Family, Field, Firewall, Hook, Packet};
 use weir_semantics::JourneyKind;
 use weir_semantics::interpreter::default_nat_mapping;
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
-use weir_semantics::{ConnectionFact, NatQuestion, Oracle, OracleQuestion, UnknownWrite};
+use weir_semantics::{ConnectionFactOfHost, NatQuestion, Oracle, OracleQuestion, UnknownWrite};
 use weir_semantics::{Outcome, Verdict};
 
 use crate::bdd::node_store::DiagramRef;
 use crate::compared_ruleset::{ComparedRuleset, list_journey_stages};
 use crate::comparison_types::{CompareLevel, ComparedPath, StatefulTestPairing};
-use crate::packet_sets::encode::encode_packet;
 use crate::packet_sets::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
+use crate::packet_sets::packet_bit_codec::encode_packet;
 use crate::packet_sets::packet_space::{PacketSpace, PacketSpaceOptions};
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
@@ -73,7 +73,7 @@ impl<'f> DiagramLookup<'f> {
                 live_diagrams.push(made);
             }
             let made = context.compose_stages((path, &pieces), None, &mut live_diagrams, from)?;
-            ways.push((entry, context.finalize_outcomes(made, CompareLevel::Effects)?));
+            ways.push((entry, context.convert_terminals_to_outcomes(made, CompareLevel::Effects)?));
             context.chain_cache = Default::default();
         }
         Ok(DiagramLookup { context, state_ids, entry_diagrams: ways })
@@ -150,7 +150,7 @@ impl<'f> DiagramLookup<'f> {
 /// The questions of one journey, and their answers.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedAnswers {
-    tests: Vec<RecordedTest>,
+    tests: Vec<RecordedYesNoAnswer>,
     nat_translations: Vec<RecordedNatTranslation>,
     written_values: Vec<RecordedOracleWrite>,
     /// Where routing took the packet.
@@ -158,7 +158,7 @@ pub struct RecordedAnswers {
 }
 
 #[derive(Clone, Debug)]
-struct RecordedTest {
+struct RecordedYesNoAnswer {
     content_digest: u64,
     occurrence: QuestionOccurrence,
     answer: bool,
@@ -265,7 +265,7 @@ impl RecordingOracle<'_> {
 
     /// How often a stateful question was put.
     fn count_stateful_questions(&self, state_id: u64, content_digest: u64) -> u32 {
-        let same = |a: &&RecordedTest| {
+        let same = |a: &&RecordedYesNoAnswer| {
             a.content_digest == content_digest
                 && matches!(a.occurrence, QuestionOccurrence::Stateful { state_id: id, .. }
                     if id == state_id)
@@ -291,33 +291,41 @@ impl Oracle for RecordingOracle<'_> {
         if question.stateful {
             let (content_digest, of) =
                 (question.content_digest, self.question_occurrence(question));
-            self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
+            self.recorded.tests.push(RecordedYesNoAnswer {
+                content_digest,
+                occurrence: of,
+                answer,
+            });
             return answer;
         }
         // The negated test of a set and the plain one are the same question.
         let (content_digest, plain) =
             (question.content_digest, answer != question.is_negated_set_test());
         let of = QuestionOccurrence::StatelessAtHook(question.hook);
-        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer: plain });
+        self.recorded.tests.push(RecordedYesNoAnswer {
+            content_digest,
+            occurrence: of,
+            answer: plain,
+        });
         answer
     }
 
     fn match_or_target_drops_packet(&mut self, question: &OracleQuestion<'_>) -> bool {
         let answer = self.inner_oracle.match_or_target_drops_packet(question);
         let (content_digest, of) = (question.content_digest, self.question_occurrence(question));
-        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
+        self.recorded.tests.push(RecordedYesNoAnswer { content_digest, occurrence: of, answer });
         answer
     }
 
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        fact: ConnectionFact,
+        fact: ConnectionFactOfHost,
         hook: Hook,
         packet: &Packet,
     ) -> bool {
-        let answer = self.inner_oracle.is_connection_fact_true(fact, hook, packet);
+        let answer = self.inner_oracle.is_connection_fact_of_host_true(fact, hook, packet);
         let (content_digest, of) = (fact.digest(), QuestionOccurrence::StatelessAtHook(hook));
-        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
+        self.recorded.tests.push(RecordedYesNoAnswer { content_digest, occurrence: of, answer });
         answer
     }
 
@@ -342,7 +350,7 @@ impl Oracle for RecordingOracle<'_> {
     fn is_reinjected(&mut self, question: &OracleQuestion<'_>) -> bool {
         let answer = self.inner_oracle.is_reinjected(question);
         let (content_digest, of) = (question.content_digest, self.question_occurrence(question));
-        self.recorded.tests.push(RecordedTest { content_digest, occurrence: of, answer });
+        self.recorded.tests.push(RecordedYesNoAnswer { content_digest, occurrence: of, answer });
         answer
     }
 

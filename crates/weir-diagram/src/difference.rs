@@ -7,8 +7,8 @@ use weir_semantics::Verdict;
 
 use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::comparison_types::CornerCaseDifference;
-use crate::packet_sets::encode::{FieldBitAssignment, decode_packet};
 use crate::packet_sets::free_variable::FreeVariable;
+use crate::packet_sets::packet_bit_codec::{FieldBitAssignment, decode_packet};
 use crate::packet_sets::packet_space::PacketSet;
 use crate::packet_sets::region::{ComparedExamplePacket, Region};
 use crate::packet_sets::witness::Witness;

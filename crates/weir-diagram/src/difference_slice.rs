@@ -42,9 +42,9 @@ use crate::ruleset_slice::RulesetSlice;
 use crate::stateful_test_id::can_rule_depend_on_state;
 
 /// Changed rules of a table, on both sides: with more, there is no slice.
-const CHANGED_RULES_MAX: usize = 128;
+const CHANGED_RULES_PER_TABLE_PAIR_MAX: usize = 128;
 /// Regions of a table at a hook: with more, all of its rules are kept.
-const REGIONS_MAX: usize = 128;
+const REGIONS_PER_TABLE_AT_HOOK_MAX: usize = 128;
 /// Jumps to a changed rule: with more, all rules are kept.
 const JUMP_DEPTH_MAX: usize = 128;
 
@@ -82,7 +82,7 @@ pub(crate) fn slice_to_difference<'f>(
         }
     }
     for path in paths {
-        slicer.add_regions_of_path(*path);
+        slicer.add_regions_and_changed_rules_of_path(*path);
     }
     let slices = slicer.slice_rulesets(rulesets);
     Some(DifferenceSlice { rulesets: slices, changed_rules: slicer.changed_rules })
@@ -155,7 +155,8 @@ impl<'f> TablePair<'f> {
                 return None;
             }
             let rules = chains.map(|chain| chain.map_or(&[][..], |chain| &chain.rules));
-            let changed = find_changed_rules(rules, CHANGED_RULES_MAX, &is_same_rule)?;
+            let changed =
+                find_changed_rules(rules, CHANGED_RULES_PER_TABLE_PAIR_MAX, &is_same_rule)?;
             changed_count += changed[0].len() + changed[1].len();
             for ((side, at), changed) in paired.iter_mut().zip(at).zip(changed) {
                 if let (Some(side), Some(at)) = (side, at) {
@@ -163,7 +164,7 @@ impl<'f> TablePair<'f> {
                 }
             }
         }
-        if changed_count > CHANGED_RULES_MAX {
+        if changed_count > CHANGED_RULES_PER_TABLE_PAIR_MAX {
             return None;
         }
         for side in paired.iter_mut().flatten() {
@@ -182,7 +183,11 @@ impl<'f> TablePair<'f> {
     }
 
     /// The changed rules that are reached from a hook; `None` if there are too many.
-    fn changed_rules_at_hook(&self, hook: Hook, family: Family) -> Option<Vec<ReachedRule<'f>>> {
+    fn changed_rules_at_hook(
+        &self,
+        hook: Hook,
+        family: Family,
+    ) -> Option<Vec<ReachedChangedRule<'f>>> {
         let mut reached = Vec::new();
         for (number, side) in self.sides.iter().enumerate() {
             if let Some(side) = side
@@ -203,7 +208,9 @@ impl<'f> TablePair<'f> {
             return;
         }
         regions.push(region);
-        if regions.len() > REGIONS_MAX || regions.last().is_some_and(Vec::is_empty) {
+        if regions.len() > REGIONS_PER_TABLE_AT_HOOK_MAX
+            || regions.last().is_some_and(Vec::is_empty)
+        {
             *visible = VisibleRegions::Everything;
         }
     }
@@ -294,12 +301,16 @@ impl<'f> TableSide<'f> {
         side: usize,
         path: &JumpPath,
         family: Family,
-        reached: &mut Vec<ReachedRule<'f>>,
+        reached: &mut Vec<ReachedChangedRule<'f>>,
     ) -> Option<()> {
         let rules = &self.table.chains[path.chain].rules;
         let changed = self.changed_rules[path.chain].iter().map(|rule| &rules[*rule]);
-        reached.extend(changed.map(|rule| ReachedRule { side, rule, passed: path.passed.clone() }));
-        if reached.len() > REGIONS_MAX || path.depth > JUMP_DEPTH_MAX {
+        reached.extend(changed.map(|rule| ReachedChangedRule {
+            side,
+            rule,
+            passed: path.passed.clone(),
+        }));
+        if reached.len() > REGIONS_PER_TABLE_AT_HOOK_MAX || path.depth > JUMP_DEPTH_MAX {
             return None;
         }
         for jump in self.graph.jumps_from(path.chain) {
@@ -322,13 +333,13 @@ struct JumpPath {
 }
 
 /// A changed rule, and the tests of the jumps that lead to it.
-struct ReachedRule<'f> {
+struct ReachedChangedRule<'f> {
     side: usize,
     rule: &'f Rule,
     passed: RegionTests,
 }
 
-impl ReachedRule<'_> {
+impl ReachedChangedRule<'_> {
     fn region(&self, family: Family) -> RegionTests {
         let mut region = self.passed.clone();
         add_base_tests(&mut region, self.rule, family);
@@ -350,7 +361,7 @@ impl<'f> RelevantRuleSelector<'_, 'f> {
     }
 
     /// Adds the regions of each stage of a path to the tables of all of its stages.
-    fn add_regions_of_path(&mut self, path: ComparedPath) {
+    fn add_regions_and_changed_rules_of_path(&mut self, path: ComparedPath) {
         let is_traversed = |(stage, _): &(TableAtHook, HookContext)| {
             self.sides.iter().any(|side| side.traversed_table(*stage).is_some())
         };
@@ -378,7 +389,7 @@ impl<'f> RelevantRuleSelector<'_, 'f> {
                 }
             }
             let point = points[from];
-            let on_path = |ReachedRule { side, rule, passed }| ChangedRuleOnPath {
+            let on_path = |ReachedChangedRule { side, rule, passed }| ChangedRuleOnPath {
                 path,
                 point,
                 side,

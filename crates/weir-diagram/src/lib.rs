@@ -17,10 +17,10 @@
 //! - `bdd`: the nodes of diagrams (`node_store`), and how diagrams are combined (`operators`,
 //!   `balanced_merge`);
 //! - `packet_sets`: `variable_layout` is the order of bits, `free_variable` what packets do not
-//!   determine; `test_lowering`, `presence` and `ipset_membership` turn tests and sets into boolean
-//!   functions; `possible_packets` excludes packets that cannot exist; `encode` converts packets to
-//!   bits and back; `packet_space` is what the other modules use; `region` and `witness` describe
-//!   sets of packets;
+//!   determine; `test_lowering`, `presence_and_field_predicates` and `ipset_membership` turn tests
+//!   and sets into boolean functions; `possible_packets` excludes packets that cannot exist;
+//!   `packet_bit_codec` converts packets to bits and back; `packet_space` is what the other modules
+//!   use; `region` and `witness` describe sets of packets;
 //! - `rule_diagrams`: `terminal` is what a diagram of rules ends in, `packet_change` what rules do
 //!   to a packet, `compose` is sequential composition; `target`, `rule_and_chain_diagrams` and
 //!   `journey` build rules, chains, and the tables of a path; `chain_cache` finds what was built
@@ -105,5 +105,7 @@ pub use self::region_decision::{
     FailingPackets, JourneyVerdicts, RegionDecision, RegionDecisionError, RegionDecisionLimits,
     UndecidedPackets,
 };
-pub use self::stateful_test_id::{StatefulTestIdResolver, have_same_stateful_rule_counts};
+pub use self::stateful_test_id::{
+    StatefulTestIdResolver, have_same_stateful_rule_counts_by_credit,
+};
 pub use self::witness_oracle::WitnessOracle;

@@ -7,14 +7,14 @@
 //!
 //! **A step** is a rule that some packet of the cell may match. Rules that no packet of the cell
 //! can match, because of a test of its addresses or devices, are skipped: nothing that the kernel
-//! evaluates before such a test has an effect ([`cell_tests`](crate::lockstep::cell_tests)). Rules of both
-//! sides are the same step if their other tests, their targets and the identity of their stateful
-//! tests are the same, and their tests of addresses and devices hold for the same packets of the
-//! cell. A chain that both tables have and that is proven to be the same is a step of both. Other
-//! chains are entered, if all packets of the cell enter them. Where other tests decide which packets
-//! enter a chain, its rules are compared each behind the tests of the jump
-//! ([`guarded_chains`](crate::lockstep::guarded_chains)). The addresses of a packet are not
-//! written in the table, or the address is not used.
+//! evaluates before such a test has an effect ([`cell_tests`](crate::lockstep::cell_tests)). Rules
+//! of both sides are the same step if their other tests, their targets and the identity of their
+//! stateful tests are the same, and their tests of addresses and devices hold for the same packets
+//! of the cell. A chain that both tables have and that is proven to be the same is a step of both.
+//! Other chains are entered, if all packets of the cell enter them. Where other tests decide which
+//! packets enter a chain, its rules are compared each behind the tests of the jump
+//! ([`guarded_chains`](crate::lockstep::guarded_chains)). The addresses of a packet are not written
+//! in the table, or the address is not used.
 //!
 //! **If steps differ**, the cell is divided, so that tests of addresses or devices hold for all or
 //! none of the packets of a part: of the jumps to chains that are to be entered, or else of all
@@ -48,7 +48,7 @@ use crate::lockstep::packet_cell::{
     AxisDivision, CELL_AXIS_COUNT, CellTestResult, CellTestResults, PORT_AXES, PacketCell,
     undecided_address_axis, undecided_port_axis,
 };
-use crate::lockstep::remaining_rules::{RemainingRule, RemainingRules};
+use crate::lockstep::remaining_rules::{RemainingRule, RemainingRulesComparer};
 use crate::same_rule_tests::SameTestCriteria;
 use crate::stateful_test_id::StatefulTestIdResolver;
 
@@ -65,7 +65,7 @@ pub(crate) struct LockstepTables<'m, 'f> {
     pub ipsets: &'m CellIpsets<'f>,
     pub device_number_max: u128,
     /// Compares what is left of a cell.
-    pub remaining_rules: RemainingRules<'f>,
+    pub remaining_rules: RemainingRulesComparer<'f>,
     /// By chain of each table: the number of its proven pair.
     pub proven_pairs: [Vec<Option<usize>>; 2],
     /// Visits of rules, and intervals of divided cells, that are left.
@@ -170,8 +170,8 @@ impl LockstepTables<'_, '_> {
     ) -> Result<(), LockstepFailure> {
         loop {
             let next = [
-                self.find_next_step(&mut at, 0, is_last)?,
-                self.find_next_step(&mut at, 1, is_last)?,
+                self.advance_to_next_step(&mut at, 0, is_last)?,
+                self.advance_to_next_step(&mut at, 1, is_last)?,
             ];
             match next {
                 [NextStepOfSide::JumpOfSome { axis }, _] => {
@@ -202,7 +202,7 @@ impl LockstepTables<'_, '_> {
                         Some(axis) if !self.are_few_rules_of_ports(&at, axis) => {
                             self.divide_by_all_rules(at, axis, open)
                         }
-                        _ => self.compare_remaining_rules(at, is_last, open),
+                        _ => self.compare_remaining_rules_or_divide(at, is_last, open),
                     };
                 }
             }
@@ -242,7 +242,7 @@ impl LockstepTables<'_, '_> {
     }
 
     /// Skips what packets of the cell cannot match, and enters chains that all of them enter.
-    fn find_next_step(
+    fn advance_to_next_step(
         &mut self,
         at: &mut CellProgress,
         side: usize,
@@ -340,7 +340,7 @@ impl LockstepTables<'_, '_> {
     /// Compares what is left of both sides, if all or none of the packets of the cell pass the
     /// tests of addresses and devices of each rule; else divides the cell. It is also divided by
     /// ports, if that is what is left to do.
-    fn compare_remaining_rules(
+    fn compare_remaining_rules_or_divide(
         &mut self,
         at: CellProgress,
         is_last: bool,
@@ -375,8 +375,8 @@ impl LockstepTables<'_, '_> {
         }
     }
 
-    /// The rules that are left of one side; an axis of addresses or devices if there is one of which
-    /// not all packets of the cell are treated alike. An axis of ports of which this holds is
+    /// The rules that are left of one side; an axis of addresses or devices if there is one of
+    /// which not all packets of the cell are treated alike. An axis of ports of which this holds is
     /// written to the last argument.
     fn collect_remaining_rules(
         &mut self,
@@ -396,7 +396,7 @@ impl LockstepTables<'_, '_> {
                 continue;
             };
             frame.next += 1;
-            self.count_visits(1)?;
+            self.spend_visits(1)?;
             let table = &self.tables[side];
             let rule = &table.rules[number as usize];
             let results = cell.test_spans(&rule.tests.spans);
@@ -421,7 +421,9 @@ impl LockstepTables<'_, '_> {
                         list_max: REMAINING_RULES_MAX,
                         visits_left: &mut self.visits_left,
                     };
-                    chains.append_called_by(number, &[], 0).ok_or(LockstepFailure::StepsDiffer)?;
+                    chains
+                        .append_rules_of_called_chain(number, &[], 0)
+                        .ok_or(LockstepFailure::StepsDiffer)?;
                     continue;
                 }
                 let is_goto = matches!(rule.rule.target, Target::Goto(_));
@@ -437,7 +439,8 @@ impl LockstepTables<'_, '_> {
             }
             let of_cell = (cell, results);
             let is_described =
-                RemainingRule::append_rules_of_cell(rule, of_cell, self.criteria, list).is_some();
+                RemainingRule::append_rule_as_seen_in_cell(rule, of_cell, self.criteria, list)
+                    .is_some();
             if !is_described || list.len() > REMAINING_RULES_MAX {
                 return Err(LockstepFailure::StepsDiffer);
             }
@@ -447,7 +450,7 @@ impl LockstepTables<'_, '_> {
         }
     }
 
-    fn count_visits(&mut self, visits: u64) -> Result<(), LockstepFailure> {
+    fn spend_visits(&mut self, visits: u64) -> Result<(), LockstepFailure> {
         self.visits_left =
             self.visits_left.checked_sub(visits).ok_or(LockstepFailure::TooManyVisits)?;
         Ok(())
@@ -468,8 +471,8 @@ impl LockstepTables<'_, '_> {
         });
         are_for_same_packets
             && self.are_same_targets([a, b])
-            && self.have_same_other_tests([a, b])
-            && self.have_same_state([a, b])
+            && self.have_same_tests_beyond_cell_axes([a, b])
+            && self.depend_on_same_or_no_state([a, b])
     }
 
     fn are_same_targets(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
@@ -483,7 +486,7 @@ impl LockstepTables<'_, '_> {
         }
     }
 
-    fn have_same_other_tests(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
+    fn have_same_tests_beyond_cell_axes(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
         if a.tests.has_other_tests != b.tests.has_other_tests {
             return false;
         }
@@ -511,8 +514,8 @@ impl LockstepTables<'_, '_> {
     }
 
     /// Whether what the rules do besides depends on nothing, or on the same state.
-    fn have_same_state(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
-        self.criteria.are_decided_by_fields([a.rule, b.rule])
+    fn depend_on_same_or_no_state(&self, [a, b]: [&LockstepRule<'_>; 2]) -> bool {
+        self.criteria.have_no_state_set_or_effect([a.rule, b.rule])
             || self.state_ids[0].stateful_test_id(a.rule)
                 == self.state_ids[1].stateful_test_id(b.rule)
     }
@@ -576,7 +579,7 @@ impl LockstepTables<'_, '_> {
         if division.parts.len() < 2 {
             return Err(LockstepFailure::StepsDiffer);
         }
-        self.count_visits(division.interval_count() as u64)?;
+        self.spend_visits(division.interval_count() as u64)?;
         let parts = std::mem::take(&mut division.parts);
         let first = open.len();
         for part in parts {
@@ -599,7 +602,7 @@ impl LockstepTables<'_, '_> {
                             listed.extend(0..count as u32);
                         }
                     }
-                    self.count_visits(1 + listed.len() as u64)?;
+                    self.spend_visits(1 + listed.len() as u64)?;
                     for part in &listed {
                         let frames = &mut open[first + *part as usize].sides[side].frames;
                         frames[depth].rules.push(*number);

@@ -3,16 +3,16 @@
 
 pub(crate) mod corner_case;
 pub(crate) mod device_name_classes;
-pub(crate) mod encode;
 pub(crate) mod free_variable;
 pub(crate) mod hook_context;
-pub(crate) mod ipset_element_bits;
+pub(crate) mod ipset_masks_and_leaves;
 pub(crate) mod ipset_membership;
 pub(crate) mod match_and_field_descriptions;
+pub(crate) mod packet_bit_codec;
 pub(crate) mod packet_share;
 pub(crate) mod packet_space;
 pub(crate) mod possible_packets;
-pub(crate) mod presence;
+pub(crate) mod presence_and_field_predicates;
 pub(crate) mod region;
 pub(crate) mod set_match_options;
 pub(crate) mod sorted_ipset_elements;

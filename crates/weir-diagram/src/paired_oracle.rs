@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weir_model::{Field, Firewall, Hook, Packet, match_effects, target_effects};
-use weir_semantics::{ConnectionFact, Oracle, OracleQuestion, SeededOracle, UnknownWrite};
+use weir_semantics::{ConnectionFactOfHost, Oracle, OracleQuestion, SeededOracle, UnknownWrite};
 
 use crate::comparison_types::StatefulTestPairing;
 use crate::stateful_test_id::StatefulTestIdResolver;
@@ -64,13 +64,13 @@ impl Oracle for PairedSeededOracle {
         self.hash_question(question, (question.content_digest, "comes back")).is_multiple_of(4)
     }
 
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        fact: ConnectionFact,
+        fact: ConnectionFactOfHost,
         hook: Hook,
         packet: &Packet,
     ) -> bool {
-        SeededOracle(self.seed).is_connection_fact_true(fact, hook, packet)
+        SeededOracle(self.seed).is_connection_fact_of_host_true(fact, hook, packet)
     }
 
     /// The old value, a small number, or one bit flipped: what rules tend to test.

@@ -25,14 +25,16 @@ use crate::packet_sets::packet_space::{PacketSet, PacketSpaceBasis, PacketSpaceO
 use crate::packet_sets::region::Region;
 use crate::packet_sets::variable_layout::VariableOrder;
 use crate::packet_sets::witness::Witness;
-use crate::region_decision::assumed_answers::{RegionAssumptions, list_connection_fact_levels};
+use crate::region_decision::assumed_answers::{
+    RegionAssumptions, assign_false_to_connection_facts_by_level,
+};
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
 use crate::stateful_test_id::StatefulTestIdResolver;
 use crate::variable_order_search::rank_variable_orders;
 
 /// Which part of the steps is for choosing the order of addresses and ports.
-const RANKING_STEPS_DIVISOR: u64 = 8;
+const VARIABLE_ORDER_RANKING_STEPS_DIVISOR: u64 = 8;
 /// Regions of the failing part that are described.
 const FAILING_REGIONS_MAX: usize = 3;
 
@@ -130,14 +132,14 @@ impl<'f> JourneyVerdicts<'f> {
         limits: RegionDecisionLimits,
     ) -> Result<JourneyVerdicts<'f>, RegionDecisionError> {
         let paths = [ComparedPath::WholeJourney(journey)];
-        let ranking_steps_max = limits.steps_max / RANKING_STEPS_DIVISOR;
+        let ranking_steps_max = limits.steps_max / VARIABLE_ORDER_RANKING_STEPS_DIVISOR;
         let ranked =
             rank_variable_orders(family, firewall.ruleset(family), &paths, ranking_steps_max);
         let mut steps = ranked.steps;
         let mut last = None;
         for order in ranked.orders {
             let of = (firewall, family, journey, tested_devices);
-            match JourneyVerdicts::try_build(of, order, limits, &mut steps) {
+            match JourneyVerdicts::build_with_variable_order(of, order, limits, &mut steps) {
                 Ok(built) => return Ok(built),
                 Err(BuildError::LimitReached(LimitReached::Memory)) => {
                     last = Some(LimitReached::Memory);
@@ -148,7 +150,7 @@ impl<'f> JourneyVerdicts<'f> {
         Err(limits.error_of(BuildError::LimitReached(last.unwrap_or(LimitReached::Memory))))
     }
 
-    fn try_build(
+    fn build_with_variable_order(
         (firewall, family, journey, tested_devices): (
             &'f Firewall,
             Family,
@@ -179,10 +181,10 @@ impl<'f> JourneyVerdicts<'f> {
         }
         let composed = context.compose_stages((path, &stages), None, &mut live_diagrams, from);
         *steps = context.space.store.steps;
-        let verdicts = context.finalize_outcomes(composed?, CompareLevel::Verdict)?;
+        let verdicts = context.convert_terminals_to_outcomes(composed?, CompareLevel::Verdict)?;
         context.chain_cache = Default::default();
         let mut packets_by_verdict = Vec::new();
-        let facts = list_connection_fact_levels(&context);
+        let facts = assign_false_to_connection_facts_by_level(&context);
         for verdict in context.verdicts_in_diagram(verdicts) {
             let packets = context.packets_with_verdict(verdicts, verdict)?;
             let packets = context.fix_variables(packets, &facts, &mut HashMap::new())?;
@@ -213,7 +215,7 @@ impl<'f> JourneyVerdicts<'f> {
         is_expected: &dyn Fn(Verdict) -> bool,
         assumptions: RegionAssumptions<'_>,
     ) -> Result<RegionDecision, RegionDecisionError> {
-        let assumed = self.context.list_assumed_results(assumptions);
+        let assumed = self.context.assign_assumed_results_by_level(assumptions);
         let decision = self.try_decide(region, is_expected, &assumed);
         self.sweep_if_needed();
         match decision {
@@ -258,12 +260,12 @@ impl<'f> JourneyVerdicts<'f> {
         }
         let failing = self.packets_for_all_results(wrong, &mut HashMap::new())?;
         if failing == DiagramRef::ZERO {
-            let witness = self.without_absent_devices(self.context.witness(not_expected));
+            let witness = self.without_absent_devices_and_mac(self.context.witness(not_expected));
             let witness_with_assumed_results = self.with_assumed_results(witness.clone(), assumed);
             let undecided = UndecidedPackets { witness, witness_with_assumed_results };
             return Ok(Ok(RegionDecision::DependsOnResults(Box::new(undecided))));
         }
-        let witness = self.without_absent_devices(self.context.witness(failing));
+        let witness = self.without_absent_devices_and_mac(self.context.witness(failing));
         let witness = self.with_assumed_results(witness, assumed);
         self.describe_failing_packets(failing, packets, witness, is_expected)
     }
@@ -356,7 +358,7 @@ impl<'f> JourneyVerdicts<'f> {
     }
 
     /// A witness without the devices that no packet of the journey has.
-    fn without_absent_devices(&self, mut witness: Witness) -> Witness {
+    fn without_absent_devices_and_mac(&self, mut witness: Witness) -> Witness {
         match self.journey {
             JourneyKind::Forward => {}
             JourneyKind::Input => witness.packet.oif.clear(),

@@ -7,6 +7,6 @@ pub(crate) mod merge_order;
 pub(crate) mod packet_change;
 pub(crate) mod rule_and_chain_diagrams;
 pub(crate) mod stateful_branches;
-pub(crate) mod table_evaluation_point;
+pub(crate) mod table_hook_context;
 pub(crate) mod target;
 pub(crate) mod terminal;

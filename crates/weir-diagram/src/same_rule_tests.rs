@@ -32,7 +32,7 @@ impl SameTestCriteria {
 
     /// Whether the fields of a packet and answers of stateless tests decide all that the rules do,
     /// and whether they match.
-    pub fn are_decided_by_fields(self, rules: [&Rule; 2]) -> bool {
+    pub fn have_no_state_set_or_effect(self, rules: [&Rule; 2]) -> bool {
         rules.into_iter().all(|rule| {
             let is_stateless = |m: &Match| {
                 !matches!(m, Match::Set(_)) && !match_effects(m, self.family).is_stateful()

@@ -25,9 +25,9 @@ use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::packet_sets::hook_context::HookContext;
 use crate::rule_diagrams::compose::DiagramContext;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::sequence_comparison::effects_after_opaque_tests_bound::{
-    can_packet_reach_effects_after_opaque_tests, count_rules_without_effect_after_opaque_test,
+    count_rules_without_effect_after_opaque_test, may_packet_reach_many_effects_after_opaque_tests,
 };
 use crate::sequence_comparison::guarded_sequence::{
     ChangesVisibleToTests, GuardedEvents, GuardedSequence, SequenceError,
@@ -47,7 +47,7 @@ impl<'f> ComparedPair<'f> {
     pub fn may_tests_multiply_diagram_steps(&self) -> bool {
         let rulesets = self.sides.iter().filter_map(ComparedRuleset::ruleset);
         rulesets.flat_map(|ruleset| &ruleset.tables).any(|table| {
-            can_packet_reach_effects_after_opaque_tests(
+            may_packet_reach_many_effects_after_opaque_tests(
                 table,
                 self.family,
                 STEP_MULTIPLYING_RULES_MIN,

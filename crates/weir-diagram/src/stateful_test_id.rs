@@ -99,7 +99,7 @@ impl StatefulTestIdResolver {
 /// Whether both firewalls have as many rules with a state for each credit. Each of them has a state
 /// of its own: two rules that credit one original are not the same as the one of another firewall
 /// ([`StatefulTestPairing::ByCredit`] would treat them so).
-pub fn have_same_stateful_rule_counts(firewalls: [&Firewall; 2]) -> bool {
+pub fn have_same_stateful_rule_counts_by_credit(firewalls: [&Firewall; 2]) -> bool {
     let [a, b] = firewalls.map(count_stateful_rules_by_credit);
     a == b
 }

@@ -6,7 +6,7 @@ use weir_model::{Addr, Hook, Packet};
 use weir_semantics::interpreter::default_nat_mapping;
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
-    ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
+    ConnectionFactOfHost, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
 use crate::packet_sets::free_variable::{FreeVariable, UndeterminedTargetBit};
@@ -100,9 +100,9 @@ impl Oracle for WitnessOracle<'_> {
         })
     }
 
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        fact: ConnectionFact,
+        fact: ConnectionFactOfHost,
         hook: Hook,
         packet: &Packet,
     ) -> bool {

@@ -9,7 +9,7 @@ use weir_semantics::{CountedObject, Interpreter, Oracle, OracleQuestion, Verdict
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::packet::parse_packet;
 use weir_testkit::verdict_cases::read_verdict_cases;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// Answers by the match alone, as a set of packets has it.
 struct ByMatch(u64);
@@ -115,7 +115,7 @@ fn rule_packet_sets_agree_with_interpreter_counters_on_all_cases() {
             let firewall = one_rule(rule, family, &sets);
             let options = TrafficOptions { max_packets: 150, ..TrafficOptions::default() };
             let ruleset = firewall.ruleset(family).expect("a ruleset");
-            let mut sent = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
+            let mut sent = generate_boundary_and_random_packets(ruleset, &firewall.sets, &options);
             sent.extend(said.iter().cloned());
             compare(&firewall, family, &sent, &mut seen);
         }

@@ -4,7 +4,7 @@ use weir_diagram::{CompareOptions, ComparisonVerdict, StatefulTestPairing, compa
 use weir_model::{Family, Firewall, OriginalRuleIndex, PortSpan, Rule, Target};
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 struct Rng(u64);
 
@@ -134,7 +134,7 @@ fn some_packet_differs(one: &Firewall, other: &Firewall) -> bool {
     [one, other].iter().any(|f| {
         let ruleset = f.v4.as_ref().expect("a ruleset");
         let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
-        generate_rule_boundary_packets(ruleset, &[], &options).iter().any(|p| {
+        generate_boundary_and_random_packets(ruleset, &[], &options).iter().any(|p| {
             let run = |i: &Interpreter<'_>| {
                 i.evaluate_journey(p, JourneyKind::Forward, &mut SeededOracle(1)).verdict
             };

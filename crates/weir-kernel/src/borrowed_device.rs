@@ -21,7 +21,7 @@ use crate::{KernelError, Namespace, Session};
 
 /// A device as the kernel tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EthernetDeviceInfo {
+pub struct DeviceMacCarrierAndUse {
     /// Its MAC address.
     pub mac: Mac,
     /// Somebody is at the other end of the cable.
@@ -31,11 +31,11 @@ pub struct EthernetDeviceInfo {
     in_use_reason: Option<String>,
 }
 
-impl EthernetDeviceInfo {
+impl DeviceMacCarrierAndUse {
     fn read_from_kernel(
         links: &mut LinkSocket,
         device: &str,
-    ) -> Result<EthernetDeviceInfo, KernelError> {
+    ) -> Result<DeviceMacCarrierAndUse, KernelError> {
         let failed = || KernelError::netlink("read device", device);
         let unusable =
             |why: &str| KernelError::UnusableDevice { name: device.to_owned(), why: why.into() };
@@ -51,7 +51,7 @@ impl EthernetDeviceInfo {
             .map(|master| links.link_name_by_index(master))
             .transpose()
             .map_err(failed())?;
-        EthernetDeviceInfo::from_link(&link, master.as_deref(), &addresses)
+        DeviceMacCarrierAndUse::from_link(&link, master.as_deref(), &addresses)
             .ok_or_else(|| unusable("it has no MAC address"))
     }
 
@@ -59,7 +59,7 @@ impl EthernetDeviceInfo {
         link: &LinkInfo,
         master: Option<&str>,
         addresses: &[InterfaceAddress],
-    ) -> Option<EthernetDeviceInfo> {
+    ) -> Option<DeviceMacCarrierAndUse> {
         let with_address = addresses.iter().find(|address| address.scope != libc::RT_SCOPE_LINK);
         let in_use = match (master, with_address) {
             (Some(master), _) => Some(format!("it is a port of {master}")),
@@ -68,7 +68,7 @@ impl EthernetDeviceInfo {
             }
             (None, None) => None,
         };
-        Some(EthernetDeviceInfo {
+        Some(DeviceMacCarrierAndUse {
             mac: link.mac?,
             has_carrier: link.has_carrier,
             is_up: link.is_up,
@@ -82,8 +82,11 @@ impl Namespace {
     ///
     /// # Errors
     /// If there is no such device, or it is not an Ethernet.
-    pub fn read_ethernet_device(&self, device: &str) -> Result<EthernetDeviceInfo, KernelError> {
-        EthernetDeviceInfo::read_from_kernel(&mut self.open_link_socket()?, device)
+    pub fn read_device_mac_carrier_and_use(
+        &self,
+        device: &str,
+    ) -> Result<DeviceMacCarrierAndUse, KernelError> {
+        DeviceMacCarrierAndUse::read_from_kernel(&mut self.open_link_socket()?, device)
     }
 }
 
@@ -96,9 +99,10 @@ impl Session {
     pub fn read_unaddressed_unbridged_device(
         &self,
         device: &str,
-    ) -> Result<EthernetDeviceInfo, KernelError> {
+    ) -> Result<DeviceMacCarrierAndUse, KernelError> {
         check_batch_safe_device_name(device)?;
-        let seen = EthernetDeviceInfo::read_from_kernel(&mut open_starting_netns_links()?, device)?;
+        let seen =
+            DeviceMacCarrierAndUse::read_from_kernel(&mut open_starting_netns_links()?, device)?;
         match &seen.in_use_reason {
             None => Ok(seen),
             Some(why) => {
@@ -189,20 +193,20 @@ mod tests {
     fn a_device_with_only_link_local_addresses_is_unused() {
         let own: InterfaceAddress = "fe80::7/64".parse().unwrap();
         let own = [InterfaceAddress { scope: libc::RT_SCOPE_LINK, ..own }];
-        let device = EthernetDeviceInfo::from_link(&link(), None, &own).unwrap();
+        let device = DeviceMacCarrierAndUse::from_link(&link(), None, &own).unwrap();
         assert_eq!((device.mac, device.in_use_reason), ([2, 0, 0, 0, 0, 7], None));
         assert!(device.is_up && device.has_carrier);
         let global = ["192.0.2.7/24".parse().unwrap()];
-        let device = EthernetDeviceInfo::from_link(&link(), None, &global).unwrap();
+        let device = DeviceMacCarrierAndUse::from_link(&link(), None, &global).unwrap();
         assert!(device.in_use_reason.unwrap().contains("192.0.2.7"));
-        let port = EthernetDeviceInfo::from_link(&link(), Some("br0"), &own).unwrap();
+        let port = DeviceMacCarrierAndUse::from_link(&link(), Some("br0"), &own).unwrap();
         assert_eq!(port.in_use_reason.as_deref(), Some("it is a port of br0"));
     }
 
     #[test]
     fn links_without_mac_address_are_not_ethernet_devices() {
         assert_eq!(
-            EthernetDeviceInfo::from_link(&LinkInfo { mac: None, ..link() }, None, &[]),
+            DeviceMacCarrierAndUse::from_link(&LinkInfo { mac: None, ..link() }, None, &[]),
             None
         );
     }

@@ -61,7 +61,7 @@ pub fn read_filters_of_all_devices() -> Result<Vec<DeviceFilters>, KernelError> 
     let request = NetlinkRequest::new(RTM_GETLINK, NLM_F_DUMP, &[0; IFINFOMSG_BYTES]);
     let links = socket
         .fold_dumped_objects(&request, DUMP_TIMEOUT, Vec::new, |links, message| {
-            links.push(parse_link(&message)?);
+            links.push(parse_link_with_xdp_program(&message)?);
             Ok(())
         })
         .map_err(KernelError::netlink("read", "links"))?;
@@ -83,7 +83,7 @@ pub fn read_filters_of_all_devices() -> Result<Vec<DeviceFilters>, KernelError> 
 }
 
 /// Index, name and XDP program of a link.
-fn parse_link(
+fn parse_link_with_xdp_program(
     message: &NetlinkMessage<'_>,
 ) -> Result<(u32, String, Option<u32>), MalformedNetlink> {
     let header = message.fixed_header::<IFINFOMSG_BYTES>()?;

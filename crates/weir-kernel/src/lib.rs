@@ -28,17 +28,19 @@
 //!   namespaces and their devices;
 //! - `netlink`, `rtnetlink`, `ethtool`: links, addresses and device settings;
 //! - `conntrack`, `nflog`: entries of the connection table, and packets that rules log;
-//! - `ipset_socket`, `ipset_protocol`, `ipset_error`, `ipset_list`: sets, created, changed and read;
+//! - `ipset_socket`, `ipset_protocol`, `ipset_error`, `ipset_list`: sets, created, changed and
+//!   read;
 //! - `nft_socket`, `nft_protocol`, `nft_objects`: transactions of nf_tables, and what it has;
-//! - `ipset_counters`, `nft_counters`, `xtables`, `xtables_counters`: counters, and the tables of
-//!   legacy iptables;
+//! - `ipset_counters`, `nft_rule_and_element_counters`, `xtables`, `xtables_counters`: counters,
+//!   and the tables of legacy iptables;
 //! - `packet_socket`, `sending_sockets`, `socket_option`: sockets that send and receive frames and
 //!   packets;
 //! - `doctor`, `bpf_probe`: what this machine supports;
 //! - `paths`, `symlink_safe_paths`: files that outlive a process;
 //! - `tcp_sockets`, `process_sockets`: TCP sockets of the kernel, and those of a process and its
 //!   ancestors;
-//! - `boot_clock`, `network_namespace_identity`: the boot and its clock, and which namespace this is;
+//! - `boot_clock`, `network_namespace_identity`: the boot and its clock, and which namespace this
+//!   is;
 //! - `stop_signal`: Ctrl-C as a flag;
 //! - `error`: errors of operations on the machine.
 
@@ -65,9 +67,9 @@ pub mod netfilter_hooks;
 pub mod netlink;
 pub mod network_namespace_identity;
 pub mod nflog;
-pub mod nft_counters;
 pub mod nft_objects;
 pub mod nft_protocol;
+pub mod nft_rule_and_element_counters;
 pub mod nft_socket;
 mod packet_socket;
 mod paths;
@@ -89,7 +91,7 @@ mod veth;
 pub mod xtables;
 pub mod xtables_counters;
 
-pub use borrowed_device::EthernetDeviceInfo;
+pub use borrowed_device::DeviceMacCarrierAndUse;
 pub use error::KernelError;
 pub use namespace::{Namespace, NamespaceGuard, call_inside_named_namespace};
 pub use packet_socket::open_packet_socket;

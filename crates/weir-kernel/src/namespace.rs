@@ -161,7 +161,7 @@ impl Namespace {
         // async-signal-safe; nothing allocates. The Arc keeps the descriptor open.
         unsafe {
             command.pre_exec(move || {
-                set_parent_death_signal(parent)?;
+                set_parent_death_signal_unless_forbidden(parent)?;
                 move_into_link_name_space(inner.file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 Ok(())
             });
@@ -326,7 +326,7 @@ impl Namespace {
 }
 
 /// Makes the calling process end with its parent. Called between fork and exec.
-pub(crate) fn set_parent_death_signal(parent: Pid) -> io::Result<()> {
+pub(crate) fn set_parent_death_signal_unless_forbidden(parent: Pid) -> io::Result<()> {
     refuse_process_if_forbidden()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died before the call above.

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_in_one_namespace() {
+    fn two_readings_of_the_namespace_identity_agree() {
         let first = NetworkNamespaceIdentity::of_current_thread().expect("an identity");
         let second = NetworkNamespaceIdentity::of_current_thread().expect("an identity");
         assert_eq!(first, second);

@@ -64,31 +64,34 @@ pub fn read_nft_tables() -> Result<Vec<NftTableSummary>, KernelError> {
             tables.push(NftTableSummary { family, name, chains: Vec::new(), sets: Vec::new() });
             Ok(())
         })?;
-    let chains: Vec<(ObjectPlace, NftChainSummary)> = dump(
+    let chains: Vec<(FamilyAndTableName, NftChainSummary)> = dump(
         &mut socket,
         NFT_MSG_GETCHAIN,
-        |chains: &mut Vec<(ObjectPlace, NftChainSummary)>, family, chain| {
+        |chains: &mut Vec<(FamilyAndTableName, NftChainSummary)>, family, chain| {
             let table = chain.require(NFTA_CHAIN_TABLE)?.to_text();
             chains.push(((family, table), parse_chain(chain)?));
             Ok(())
         },
     )?;
-    let rules: HashMap<(ObjectPlace, String), usize> = dump(
+    let rules: HashMap<(FamilyAndTableName, String), usize> = dump(
         &mut socket,
         NFT_MSG_GETRULE,
-        |rules: &mut HashMap<(ObjectPlace, String), usize>, family, rule| {
+        |rules: &mut HashMap<(FamilyAndTableName, String), usize>, family, rule| {
             let table = rule.require(NFTA_RULE_TABLE)?.to_text();
             let chain = rule.require(NFTA_RULE_CHAIN)?.to_text();
             *rules.entry(((family, table), chain)).or_default() += 1;
             Ok(())
         },
     )?;
-    let sets: Vec<(ObjectPlace, String)> =
-        dump(&mut socket, NFT_MSG_GETSET, |sets: &mut Vec<(ObjectPlace, String)>, family, set| {
+    let sets: Vec<(FamilyAndTableName, String)> = dump(
+        &mut socket,
+        NFT_MSG_GETSET,
+        |sets: &mut Vec<(FamilyAndTableName, String)>, family, set| {
             let table = set.require(NFTA_SET_TABLE)?.to_text();
             sets.push(((family, table), set.require(NFTA_SET_NAME)?.to_text()));
             Ok(())
-        })?;
+        },
+    )?;
     for table in &mut tables {
         let place = (table.family, table.name.clone());
         let of_table = chains.iter().filter(|(of, _)| *of == place);
@@ -105,7 +108,7 @@ pub fn read_nft_tables() -> Result<Vec<NftTableSummary>, KernelError> {
 }
 
 /// Family and table.
-type ObjectPlace = (&'static str, String);
+type FamilyAndTableName = (&'static str, String);
 
 fn dump<S: Default>(
     socket: &mut NetlinkSocket,

@@ -101,7 +101,7 @@ impl NftSocket {
     ///
     /// # Errors
     /// If the kernel refuses, or what it writes is malformed.
-    pub fn read_set<T>(
+    pub fn read_set_attributes<T>(
         &mut self,
         place: &NftSetPlace,
         mut read: impl FnMut(NetlinkAttributes<'_>) -> Result<T, MalformedNetlink>,

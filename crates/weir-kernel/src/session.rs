@@ -12,7 +12,9 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::live_session::LiveSession;
-use crate::namespace::{run_to_completion, set_parent_death_signal, sysctl_path, write_sysctl};
+use crate::namespace::{
+    run_to_completion, set_parent_death_signal_unless_forbidden, sysctl_path, write_sysctl,
+};
 use crate::paths;
 use crate::process::PidWithStartTime;
 use crate::recorded_process_liveness::PidNamespace;
@@ -157,7 +159,7 @@ impl Session {
     ///
     /// # Errors
     /// If no BPF file system is mounted on `/sys/fs/bpf`.
-    pub fn pin_directory(&self) -> Result<PathBuf, KernelError> {
+    pub fn create_pin_directory(&self) -> Result<PathBuf, KernelError> {
         let _change = begin_session_change();
         let path = SessionRecord::pin_directory_path(self.run_name());
         fs::create_dir_all(&path).map_err(KernelError::io_at_path("create", &path))?;
@@ -206,7 +208,7 @@ fn set_process_group_and_death_signal(mut command: Command) -> Command {
     command.process_group(0);
     // SAFETY: only async-signal-safe system calls (prctl, getppid) between fork and exec.
     unsafe {
-        command.pre_exec(move || set_parent_death_signal(parent));
+        command.pre_exec(move || set_parent_death_signal_unless_forbidden(parent));
     }
     command
 }

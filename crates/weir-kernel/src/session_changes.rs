@@ -9,20 +9,20 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-static CHANGES: RwLock<()> = RwLock::new(());
+static SESSION_CHANGES_LOCK: RwLock<()> = RwLock::new(());
 static ARE_PROCESSES_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Allows the calling thread to change a session until the guard is dropped. One thread must not
 /// have two guards: the second would wait for a thread that waits for the first.
 pub(crate) fn begin_session_change() -> RwLockReadGuard<'static, ()> {
-    CHANGES.read().unwrap_or_else(PoisonError::into_inner)
+    SESSION_CHANGES_LOCK.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Forbids changes of sessions until the process ends; waits for those that have begun.
 pub(crate) fn forbid_session_changes() {
     ARE_PROCESSES_FORBIDDEN.store(true, Ordering::SeqCst);
     // Never unlocked.
-    std::mem::forget(CHANGES.write().unwrap_or_else(PoisonError::into_inner));
+    std::mem::forget(SESSION_CHANGES_LOCK.write().unwrap_or_else(PoisonError::into_inner));
 }
 
 /// Refuses to start a process after [`forbid_session_changes`]. Called between fork and exec: a

@@ -54,7 +54,7 @@ pub struct PacketByteCount {
 }
 
 /// What the kernel says of a table (struct ipt_getinfo).
-struct XtablesInfo {
+struct XtablesHooksAndSizes {
     hooks: XtablesHooks,
     entry_count: u32,
     entry_bytes: u32,
@@ -137,11 +137,12 @@ impl XtablesSocket {
     /// # Errors
     /// If the kernel has no such table.
     pub fn read_entry_count(&self, table: &str) -> Result<u32, KernelError> {
-        let info = self.read_table_info(table).map_err(KernelError::io("read table", table))?;
+        let info =
+            self.read_hooks_and_sizes(table).map_err(KernelError::io("read table", table))?;
         Ok(info.entry_count)
     }
 
-    fn read_table_info(&self, table: &str) -> io::Result<XtablesInfo> {
+    fn read_hooks_and_sizes(&self, table: &str) -> io::Result<XtablesHooksAndSizes> {
         let mut info = [0u8; IPT_GETINFO_BYTES];
         write_table_name(&mut info, table)?;
         read_socket_option(&self.fd, self.socket_option_level(), IPT_SO_GET_INFO, &mut info)?;
@@ -151,11 +152,12 @@ impl XtablesSocket {
             hook_entries: std::array::from_fn(|i| word(36 + 4 * i)),
             underflows: std::array::from_fn(|i| word(56 + 4 * i)),
         };
-        Ok(XtablesInfo { hooks, entry_count: word(76), entry_bytes: word(80) })
+        Ok(XtablesHooksAndSizes { hooks, entry_count: word(76), entry_bytes: word(80) })
     }
 
     fn try_read_table(&self, table: &str) -> io::Result<XtablesSnapshot> {
-        let XtablesInfo { hooks, entry_count, entry_bytes } = self.read_table_info(table)?;
+        let XtablesHooksAndSizes { hooks, entry_count, entry_bytes } =
+            self.read_hooks_and_sizes(table)?;
         let mut buffer = vec![0u8; IPT_GET_ENTRIES_HEADER_BYTES + entry_bytes as usize];
         write_table_name(&mut buffer, table)?;
         buffer[TABLE_NAME_BYTES..TABLE_NAME_BYTES + 4].copy_from_slice(&entry_bytes.to_ne_bytes());

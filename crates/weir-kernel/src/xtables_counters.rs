@@ -22,7 +22,7 @@ pub struct RuleOrPolicyPosition {
 
 /// Reads the counters of one table of one namespace.
 #[derive(Debug)]
-pub struct TableCounterReader {
+pub struct LegacyTableCounterReader {
     socket: XtablesSocket,
     table: String,
     positions: Vec<RuleOrPolicyPosition>,
@@ -53,7 +53,7 @@ fn ipt_entry_field_offsets(family: Family) -> IptEntryFieldOffsets {
     }
 }
 
-impl TableCounterReader {
+impl LegacyTableCounterReader {
     /// Opens a table of a namespace. A table that is not in use there is put in use, empty.
     ///
     /// # Errors
@@ -62,16 +62,16 @@ impl TableCounterReader {
         namespace: &Namespace,
         family: Family,
         table: &str,
-    ) -> Result<TableCounterReader, KernelError> {
+    ) -> Result<LegacyTableCounterReader, KernelError> {
         let socket = XtablesSocket::open_in_namespace(namespace, family)?;
         let (table, positions, entry_has_position) = (table.to_owned(), Vec::new(), Vec::new());
-        let mut counters = TableCounterReader {
+        let mut counters = LegacyTableCounterReader {
             socket,
             table,
             positions,
             counted_entry_is_rule_or_policy: entry_has_position,
         };
-        counters.load_rule_positions()?;
+        counters.load_rule_and_policy_positions()?;
         Ok(counters)
     }
 
@@ -82,7 +82,7 @@ impl TableCounterReader {
         &self.positions
     }
 
-    fn load_rule_positions(&mut self) -> Result<(), KernelError> {
+    fn load_rule_and_policy_positions(&mut self) -> Result<(), KernelError> {
         let snapshot = self.socket.read_table(&self.table)?;
         let Some(all) =
             positions_of_counted_entries(&snapshot, &ipt_entry_field_offsets(self.socket.family()))

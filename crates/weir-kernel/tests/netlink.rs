@@ -8,7 +8,7 @@ use weir_kernel::netlink::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkError, NetlinkProtocol, NetlinkRequest,
     NetlinkSocket,
 };
-use weir_kernel::nft_counters::NftTableCounterReader;
+use weir_kernel::nft_rule_and_element_counters::NftTableCounterReader;
 use weir_kernel::{Namespace, Session, VethEndAddresses, VethOptions};
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -229,7 +229,11 @@ fn a_borrowed_device_is_restored_and_a_used_one_refused() {
     let gro = VethOptions { gro: true, ..VethOptions::default() };
     world.create_veth_pair(&home, "d0", &peer, "p0", &gro).unwrap();
     let seen = || {
-        (home.read_ethernet_device("d0").unwrap(), home.ifindex("d0").unwrap(), home.has_gro("d0"))
+        (
+            home.read_device_mac_carrier_and_use("d0").unwrap(),
+            home.ifindex("d0").unwrap(),
+            home.has_gro("d0"),
+        )
     };
     let (device, index, gro) = seen();
     // This thread represents a weir process started in the namespace.
@@ -238,9 +242,9 @@ fn a_borrowed_device_is_restored_and_a_used_one_refused() {
     let (room, other) =
         (session.create_namespace("room").unwrap(), session.create_namespace("other").unwrap());
     session.borrow_device("d0", &room, "eth0").unwrap();
-    assert!(home.read_ethernet_device("d0").is_err(), "it is not in two places");
+    assert!(home.read_device_mac_carrier_and_use("d0").is_err(), "it is not in two places");
     session.move_device_between_own_namespaces("eth0", &room, &other).unwrap();
-    assert_eq!(other.read_ethernet_device("eth0").unwrap().mac, device.mac);
+    assert_eq!(other.read_device_mac_carrier_and_use("eth0").unwrap().mac, device.mac);
     other.set_gro("eth0", false).unwrap();
     drop(session);
     let back = seen();
@@ -251,7 +255,7 @@ fn a_borrowed_device_is_restored_and_a_used_one_refused() {
     let room = session.create_namespace("room").unwrap();
     let said = session.borrow_device("d0", &room, "eth0").unwrap_err().to_string();
     assert!(said.contains("d0") && said.contains("192.0.2.1"), "{said}");
-    assert!(home.read_ethernet_device("d0").is_ok());
+    assert!(home.read_device_mac_carrier_and_use("d0").is_ok());
 }
 
 /// Not a test of its own: reaps where the tests below start it, and prints the result of it.

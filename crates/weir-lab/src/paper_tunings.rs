@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removed_tunings_have_no_value() {
+    fn removed_tunings_are_empty_and_values_have_a_sysctl() {
         for tuning in ALL_PAPERS_TUNINGS {
             if tuning.reach == TuningScope::Gone {
                 assert!(tuning.sysctl.is_empty() && tuning.value.is_empty(), "{}", tuning.then);

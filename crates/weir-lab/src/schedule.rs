@@ -8,7 +8,7 @@ mod lookup_trials;
 pub(crate) mod packet_trials;
 pub mod per_kernel_runs;
 pub(crate) mod probe_trials;
-mod record;
+mod record_folder_and_run_json;
 pub(crate) mod resume;
 pub(crate) mod ruleset_load_timing;
 pub(crate) mod run_progress;

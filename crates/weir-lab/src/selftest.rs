@@ -161,7 +161,7 @@ pub fn run_self_test(
     let plain = planner.create_firewall(&mut runner.resources, false)?;
     let tracked = planner.create_firewall(&mut runner.resources, false)?;
     let least = planner.create_firewall(&mut runner.resources, false)?;
-    disable_firewall_gro(&mut runner, &least)?;
+    attach_pass_program_and_disable_gro(&mut runner, &least)?;
     for firewall in [&plain, &tracked, &least] {
         let trial = TrialParameters::default();
         check_empty_firewall(&mut runner, firewall, &planner, &trial)?;
@@ -299,7 +299,7 @@ fn measure_router_frames(
 }
 
 /// Lets a firewall receive each packet separately.
-fn disable_firewall_gro(
+fn attach_pass_program_and_disable_gro(
     runner: &mut TrialRunner,
     firewall: &FirewallWithCounters,
 ) -> Result<(), LabError> {

@@ -186,7 +186,7 @@ impl Topology {
         let local_testbed = &mut self.local_testbed;
         let link = local_testbed.create_two_link_gateway(ipv6)?;
         if self.has_probe_routes {
-            local_testbed.add_firewall_probe_routes(&link)?;
+            local_testbed.add_probe_routes_and_set_offloads(&link)?;
         }
         let GatewayWithEndDevices { namespace, source_device: near, sink_device: far } = link;
         let FirewallDevices { input, output } = &local_testbed.firewall_devices;

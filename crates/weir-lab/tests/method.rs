@@ -96,7 +96,7 @@ fn interleaving_finds_a_small_difference_on_a_drifting_machine() {
 fn identical_subjects_are_rarely_called_different() {
     let different = (0..100)
         .filter(|seed| {
-            estimate(&interleaved(*seed), "same", *seed).classify_significant_ratio_above(0.02)
+            estimate(&interleaved(*seed), "same", *seed).classify_ratio_difference_beyond(0.02)
                 != RatioDifference::None
         })
         .count();
@@ -108,7 +108,7 @@ fn measuring_subjects_sequentially_is_shown_to_mislead() {
     let wrong = (0..100)
         .filter(|seed| {
             estimate(&one_after_another(*seed), "same", *seed)
-                .classify_significant_ratio_above(0.02)
+                .classify_ratio_difference_beyond(0.02)
                 != RatioDifference::None
         })
         .count();

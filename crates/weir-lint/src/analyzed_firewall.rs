@@ -17,11 +17,11 @@ use crate::packet_set_flow::{PacketSetFlow, RulePosition};
 pub(crate) struct AnalyzedFirewall<'a> {
     pub firewall: &'a Firewall,
     pub options: &'a LintOptions,
-    pub tables: Vec<TableContext<'a>>,
+    pub tables: Vec<AnalyzedTable<'a>>,
 }
 
 /// One table of it.
-pub(crate) struct TableContext<'a> {
+pub(crate) struct AnalyzedTable<'a> {
     pub ruleset: &'a Ruleset,
     pub table: &'a Table,
     pub packet_set_flow: PacketSetFlow<'a>,
@@ -46,7 +46,7 @@ impl<'a> AnalyzedFirewall<'a> {
             let catch_all = find_catch_all_rules(ruleset, table, packet_set_flow.chain_graph());
             let reachable =
                 find_chains_packets_may_enter(table, packet_set_flow.chain_graph(), &catch_all);
-            TableContext {
+            AnalyzedTable {
                 ruleset,
                 table,
                 chains_behind_catch_all: find_chains_behind_catch_all(
@@ -63,7 +63,7 @@ impl<'a> AnalyzedFirewall<'a> {
     }
 }
 
-impl<'a> TableContext<'a> {
+impl<'a> AnalyzedTable<'a> {
     pub fn family(&self) -> Family {
         self.ruleset.family
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_model::{Family, Firewall};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::Severity;
 use crate::lint_levels::LintLevel;
@@ -11,7 +11,7 @@ use crate::lint_options::LintOptions;
 use crate::lints::run_follow_up_lints;
 use crate::merge_findings::merge_by_root_cause;
 use crate::registry::LINT_FAMILIES;
-use crate::suppression_comments::filter_suppressed_findings;
+use crate::suppression_comments::apply_suppression_comments;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
         assign_severity_demoting_managed_rules(finding, options);
     }
     all.retain(|f| options.levels.effective_level(f.lint) != LintLevel::Allow);
-    let (mut findings, suppressed) = filter_suppressed_findings(firewall, all, &options.levels);
+    let (mut findings, suppressed) = apply_suppression_comments(firewall, all, &options.levels);
     sort_findings_by_position(&mut findings);
     let unfinished_tables = list_unfinished_tables(&context);
     let examined_box_count =
@@ -87,7 +87,7 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
 
 fn list_unfinished_tables(context: &AnalyzedFirewall<'_>) -> Vec<IncompletelySearchedTable> {
     let unfinished = context.tables.iter().filter(|t| t.packet_set_flow.is_over_budget());
-    let name = |t: &TableContext<'_>| IncompletelySearchedTable {
+    let name = |t: &AnalyzedTable<'_>| IncompletelySearchedTable {
         family_v4_or_v6: if t.family() == Family::V4 { "v4" } else { "v6" },
         table: t.table.name.as_str(),
     };

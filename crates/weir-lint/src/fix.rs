@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_model::effect::shared_objects::{SharedObjectConfigurations, uses_shared_objects};
+use weir_model::effect::shared_objects::{SharedObjectsAtLoad, uses_shared_objects};
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand, total_conntrack_demand};
 use weir_model::managing_programs::program_of_chain_or_set;
 use weir_model::{Family, Firewall, Rule, SharedName};
@@ -184,8 +184,7 @@ fn find_lost_conntrack_demands(
 
 /// Whether other rules configure some object that rules share by name afterwards, or none makes it.
 fn has_different_named_objects(before: &Firewall, after: &Firewall) -> bool {
-    let [before, after] =
-        [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
+    let [before, after] = [before, after].map(|f| SharedObjectsAtLoad::from_rulesets(f.rulesets()));
     before.first_object_config_or_load_difference(&after).is_some()
 }
 

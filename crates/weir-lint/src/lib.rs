@@ -50,5 +50,6 @@ pub use self::lint_options::LintOptions;
 pub use self::lints::MAX_UNREPORTED_LINEAR_ADDRESS_RULES;
 pub use self::registry::{UnknownLint, all_lints, find_lint};
 pub use self::ruleset_counts::{
-    ChainRuleCount, MatchOrTargetCount, RulesetCounts, TableRuleCount, count_ruleset,
+    ChainRuleCount, FirewallContentCounts, MatchOrTargetCount, TableRuleCount,
+    count_firewall_contents,
 };

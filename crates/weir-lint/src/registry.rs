@@ -14,23 +14,23 @@ use crate::lints::*;
 pub(crate) static LINT_FAMILIES: &[&LintFamily] = &[
     &rule_after_catch_all::LINT_FAMILY,
     &never_matches::LINT_FAMILY,
-    &shadowed_rules::LINT_FAMILY,
+    &shadowed_and_redundant_rules::LINT_FAMILY,
     &unreachable_and_empty_chains::LINT_FAMILY,
     &unused_and_full_sets::LINT_FAMILY,
     &opaque_module::LINT_FAMILY,
     &no_final_drop::LINT_FAMILY,
     &linear_rule_runs::LINT_FAMILY,
     &conntrack_not_first::LINT_FAMILY,
-    &unneeded_conntrack::LINT_FAMILY,
+    &unneeded_conntrack_and_untracked_nat::LINT_FAMILY,
     &matches_with_cheaper_equivalent::LINT_FAMILY,
     &log_without_limit::LINT_FAMILY,
     &stateful_limits::LINT_FAMILY,
     &fragments_slip_through::LINT_FAMILY,
     &loopback_and_nat::LINT_FAMILY,
-    &ipv4_ipv6_mismatch::LINT_FAMILY,
+    &family_defaults_and_neighbour_discovery::LINT_FAMILY,
     &overlapping_rules::LINT_FAMILY,
     &unused_rule::LINT_FAMILY,
-    &malformed_weir_comments::LINT_FAMILY,
+    &malformed_and_unused_weir_comments::LINT_FAMILY,
 ];
 
 /// Every lint.

@@ -8,7 +8,7 @@ use weir_model::{Family, Firewall, Rule, Ruleset, Target};
 
 /// The statistics of a firewall.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RulesetCounts {
+pub struct FirewallContentCounts {
     /// Rules in all tables of both families.
     pub rules: usize,
     /// Chains.
@@ -58,17 +58,18 @@ pub struct MatchOrTargetCount {
 }
 
 /// Counts.
-pub fn count_ruleset(firewall: &Firewall) -> RulesetCounts {
-    let mut counts = RulesetCounts {
+pub fn count_firewall_contents(firewall: &Firewall) -> FirewallContentCounts {
+    let mut counts = FirewallContentCounts {
         sets: firewall.sets.len(),
         elements: firewall.sets.iter().map(|s| s.elements.len()).sum(),
-        ..RulesetCounts::default()
+        ..FirewallContentCounts::default()
     };
     let (mut matches, mut targets) = (HashMap::new(), HashMap::new());
     for ruleset in firewall.rulesets() {
         count_rules_per_table(ruleset, &mut counts);
         for (_, _, rule) in ruleset.rules_with_table_and_chain() {
-            base_match_options(rule).for_each(|n| *matches.entry(n.to_owned()).or_default() += 1);
+            base_option_names_of_rule(rule)
+                .for_each(|n| *matches.entry(n.to_owned()).or_default() += 1);
             for m in &rule.matches {
                 *matches.entry(match_module_name(m, ruleset.family).to_owned()).or_default() += 1;
             }
@@ -80,7 +81,7 @@ pub fn count_ruleset(firewall: &Firewall) -> RulesetCounts {
     counts
 }
 
-fn count_rules_per_table(ruleset: &Ruleset, counts: &mut RulesetCounts) {
+fn count_rules_per_table(ruleset: &Ruleset, counts: &mut FirewallContentCounts) {
     for table in &ruleset.tables {
         let mut chains: Vec<ChainRuleCount> = table
             .chains
@@ -108,7 +109,7 @@ fn sort_names_by_count(counts: HashMap<String, usize>) -> Vec<MatchOrTargetCount
     all
 }
 
-fn base_match_options(rule: &Rule) -> impl Iterator<Item = &'static str> {
+fn base_option_names_of_rule(rule: &Rule) -> impl Iterator<Item = &'static str> {
     let b = &rule.base;
     let tests = [
         (b.saddr.is_some(), "-s"),

@@ -10,7 +10,7 @@ use weir_model::{Family, Firewall, RuleId, Span, TableName};
 
 use crate::finding::Finding;
 use crate::lint_levels::{LintLevel, LintLevels};
-use crate::lints::malformed_weir_comments::{ALLOWS_NOTHING, BAD_COMMENT};
+use crate::lints::malformed_and_unused_weir_comments::{ALLOWS_NOTHING, BAD_COMMENT};
 use crate::registry::find_lint;
 
 /// A comment that allows something.
@@ -30,7 +30,7 @@ enum SuppressionScope {
 }
 
 /// What is not allowed, and how many findings are. Comments that allow nothing are findings.
-pub(crate) fn filter_suppressed_findings(
+pub(crate) fn apply_suppression_comments(
     firewall: &Firewall,
     all: Vec<Finding>,
     levels: &LintLevels,

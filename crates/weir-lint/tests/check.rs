@@ -2,7 +2,7 @@
 
 use weir_lint::{
     Finding, FixOptions, LintLevel, LintLevels, LintOptions, Severity, UnfixedReason, all_lints,
-    apply_fixes, count_ruleset, lint_firewall, lint_with_default_options,
+    apply_fixes, count_firewall_contents, lint_firewall, lint_with_default_options,
 };
 use weir_model::{Family, Firewall, RuleId};
 use weir_syntax::iptables::{ParserSettings, parse};
@@ -214,7 +214,8 @@ fn every_finding_has_a_span_and_help() {
 fn ruleset_counts_list_rules_sets_matches_and_targets() {
     let text = "*filter\n:a - [0:0]\n-A FORWARD -s 192.0.2.1/32 -p tcp -m tcp --dport 1 -j a\n\
         -A a -p tcp -m tcp --dport 2\n-A a -j LOG\nCOMMIT\n";
-    let counted = count_ruleset(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
+    let counted =
+        count_firewall_contents(&firewall(text, "create s hash:ip family inet\nadd s 192.0.2.1\n"));
     assert_eq!((counted.rules, counted.sets, counted.elements), (3, 1, 1));
     assert_eq!(counted.tables[0].chains[0].chain, "a");
     let names: Vec<_> = counted.matches.iter().map(|c| (c.name.as_str(), c.count)).collect();

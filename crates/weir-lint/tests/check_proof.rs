@@ -6,7 +6,7 @@ use weir_lint::{Finding, apply_edits, lint_with_default_options};
 use weir_model::{Family, Firewall, RuleId, TableName};
 use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// A stream of choices; the same seed, the same ruleset.
 struct Rng(u64);
@@ -121,7 +121,7 @@ fn compare(before: &Firewall, after: &Firewall, count: usize, counters: bool) ->
     for entry in [JourneyKind::Forward] {
         let options =
             TrafficOptions { journey_kind: entry, max_packets: count, ..TrafficOptions::default() };
-        for packet in generate_rule_boundary_packets(ruleset, &before.sets, &options) {
+        for packet in generate_boundary_and_random_packets(ruleset, &before.sets, &options) {
             let a = old.evaluate_journey(&packet, entry, &mut SeededOracle(1));
             let b = new.evaluate_journey(&packet, entry, &mut SeededOracle(1));
             if let Some(what) = differs(&a, &b, counters) {

@@ -15,7 +15,7 @@ use weir_semantics::{Interpreter, JourneyKind, Outcome, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse, print_rule};
 use weir_testkit::random_ruleset::TestRng;
 use weir_testkit::testdata;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// Findings that are confirmed.
 const SAMPLE: usize = 100;
@@ -135,7 +135,7 @@ fn follow(case: &Case, ruleset: &Ruleset, watched: &BTreeSet<RuleId>) -> Seen {
             max_packets: PACKETS,
             ..TrafficOptions::default()
         };
-        for packet in generate_rule_boundary_packets(ruleset, &case.firewall.sets, &options) {
+        for packet in generate_boundary_and_random_packets(ruleset, &case.firewall.sets, &options) {
             let outcome = interpreter.evaluate_journey(&packet, entry, &mut SeededOracle(1));
             seen.tried = seen.tried.max(outcome.rules_tried);
             for place in outcome.hits.iter().filter_map(|hit| hit.rule_or_policy_id(ruleset.family))
@@ -371,7 +371,7 @@ fn neighbours(firewall: &Firewall, ruleset: &Ruleset) -> Said {
         ..Default::default()
     };
     let mut sent = 0;
-    for mut packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
+    for mut packet in generate_boundary_and_random_packets(ruleset, &firewall.sets, &options) {
         // Unsolicited packets of the link; those of lo are no neighbours.
         if packet.proto != 58 || packet.iif == "lo" || packet.fragment.offset > 0 {
             continue;

@@ -4,7 +4,7 @@
 
 use weir_diagram::{CompareError, CompareOptions, StatefulTestPairing, compare_firewalls};
 use weir_lint::{FixOptions, UnfixedReason, apply_fixes};
-use weir_model::effect::shared_objects::{SharedObjectConfigurations, rules_in_load_order};
+use weir_model::effect::shared_objects::{SharedObjectsAtLoad, rules_in_load_order};
 use weir_model::{Family, Firewall, Ruleset};
 use weir_semantics::{Interpreter, JourneyKind, OutcomeDifference, RuleAnswersTrueOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
@@ -224,9 +224,7 @@ fn a_ruleset_that_does_not_load_is_not_equal_to_one_that_does() {
         "*filter\n:INPUT ACCEPT [0:0]\n:U - [0:0]\n-A INPUT -m rateest --rateest1 x -j DROP\n";
     let late = firewall(&format!("{late}{}COMMIT\n", maker("x")));
     assert_eq!(
-        SharedObjectConfigurations::from_rulesets(late.rulesets())
-            .objects_missing_at_load()
-            .count(),
+        SharedObjectsAtLoad::from_rulesets(late.rulesets()).objects_missing_at_load().count(),
         1
     );
 }

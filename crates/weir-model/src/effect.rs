@@ -51,7 +51,7 @@ pub use self::targets::{
 };
 pub use self::traffic_changed_sets::{ChangingSets, list_target_sets_with_write_flags};
 pub use self::written_fields::{
-    WrittenFields, collect_fields_changed_within_table, fields_written_for_later_rules,
+    FieldsWrittenByChain, collect_fields_changed_within_table, fields_written_for_later_rules,
 };
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     use crate::target::{Effect, ExtensionTarget, Target};
 
     /// A name that no module can have: iptables reads the blank as the end of the word.
-    const NO_MODULE: &str = "no module";
+    const IMPOSSIBLE_MODULE_NAME: &str = "no module";
 
     fn other(module: &'static str, options: &[&'static str]) -> Target {
         let option = |name: &&'static str| ExtensionOption {
@@ -87,7 +87,7 @@ mod tests {
 
     /// A module that was moved from one table to the other is in only one of them.
     #[test]
-    fn a_module_with_a_row_is_not_opaque() {
+    fn a_module_with_an_effect_row_has_no_opaque_row() {
         for opaque in OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS {
             assert!(TARGET_ROWS.iter().all(|row| row.name != opaque.name), "{}", opaque.name);
         }
@@ -100,7 +100,8 @@ mod tests {
     fn written_options_become_the_variant_of_their_modules_row() {
         let option =
             || vec![WrittenOption { negated: true, name: "new", argument: Some("a b".into()) }];
-        let Target::Opaque(opaque) = Target::from_written_options(NO_MODULE, option()) else {
+        let Target::Opaque(opaque) = Target::from_written_options(IMPOSSIBLE_MODULE_NAME, option())
+        else {
             panic!("a target without a row is opaque");
         };
         assert_eq!(opaque.words, ["!", "--new", "a b"]);
@@ -109,7 +110,10 @@ mod tests {
         assert!(matches!(Target::from_written_options("QUEUE", option()), Target::Divert(_)));
         assert!(matches!(Match::from_written_options("recent", option()), Match::Stateful(_)));
         assert!(matches!(Match::from_written_options("u32", option()), Match::UnmodelledInput(_)));
-        assert!(matches!(Match::from_written_options(NO_MODULE, option()), Match::Opaque(_)));
+        assert!(matches!(
+            Match::from_written_options(IMPOSSIBLE_MODULE_NAME, option()),
+            Match::Opaque(_)
+        ));
     }
 
     /// Interpreter and diagrams let only a target that continues drop the packet itself.
@@ -137,9 +141,9 @@ mod tests {
 
     #[test]
     fn a_target_without_a_row_writes_everything() {
-        let opaque = OpaqueExtension { name: NO_MODULE.into(), words: Vec::new() };
+        let opaque = OpaqueExtension { name: IMPOSSIBLE_MODULE_NAME.into(), words: Vec::new() };
         assert_eq!(target_effects(&Target::Opaque(Box::new(opaque))), UNKNOWN_TARGET_ROW);
-        assert_eq!(target_effects(&other(NO_MODULE, &[])), UNKNOWN_TARGET_ROW);
+        assert_eq!(target_effects(&other(IMPOSSIBLE_MODULE_NAME, &[])), UNKNOWN_TARGET_ROW);
         assert!(UNKNOWN_TARGET_ROW.writes.contains(Field::Daddr));
     }
 
@@ -149,7 +153,7 @@ mod tests {
         for name in ["LOG", "NFLOG", "AUDIT", "TRACE"] {
             assert!(has_none(&other(name, &[])), "{name}");
         }
-        for name in ["TEE", "CHECKSUM", "CONNMARK", "CT", "ECN", "TCPMSS", NO_MODULE] {
+        for name in ["TEE", "CHECKSUM", "CONNMARK", "CT", "ECN", "TCPMSS", IMPOSSIBLE_MODULE_NAME] {
             assert!(!has_none(&other(name, &[])), "{name}");
         }
         assert!(!has_none(&other("SET", &["add-set"])) && !has_none(&Target::Drop));

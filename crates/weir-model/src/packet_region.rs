@@ -46,7 +46,7 @@ impl PacketRegion {
     }
 
     /// Names of devices, and prefixes of names (true), that its conditions test.
-    pub fn device_names(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub fn tested_device_names_and_prefixes(&self) -> impl Iterator<Item = (&str, bool)> {
         self.conditions.iter().flat_map(|c| &c.alternatives).filter_map(|predicate| match predicate
         {
             Predicate::Device { name, prefix } => Some((&**name, *prefix)),
@@ -103,7 +103,10 @@ mod tests {
         let devices = [("ppp", true), ("eth0", false)]
             .map(|(name, prefix)| Predicate::Device { name: name.into(), prefix });
         let region = condition(Field::Iif, devices.to_vec(), false);
-        assert_eq!(region.device_names().collect::<Vec<_>>(), [("ppp", true), ("eth0", false)]);
+        assert_eq!(
+            region.tested_device_names_and_prefixes().collect::<Vec<_>>(),
+            [("ppp", true), ("eth0", false)]
+        );
         for (device, is_inside) in [("eth0", true), ("ppp7", true), ("eth1", false), ("", false)] {
             let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
             packet.iif = device.to_owned();

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn parsing_a_truncated_packet_never_panics() {
+    fn parsing_a_truncated_packet_is_refused() {
         for number in [1, 6, 17, 33, 58, 132, 136] {
             for family in [Family::V4, Family::V6] {
                 let mut p = Packet::new(family, Addr(1), Addr(2), number);

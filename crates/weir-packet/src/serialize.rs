@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn transport_checksums_with_a_pseudo_header_are_valid() {
+    fn tcp_checksums_with_a_pseudo_header_are_valid() {
         for family in [Family::V4, Family::V6] {
             let mut p = Packet::new(family, Addr(0xc000_0201), Addr(0xc633_6407), proto::TCP);
             let flags = tcp_flag::SYN;

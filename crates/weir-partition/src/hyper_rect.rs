@@ -344,7 +344,7 @@ impl HyperRect {
             && self
                 .axisless_tests
                 .iter()
-                .all(|(atom, holds)| other.no_axis_test_result(*atom) != Some(!holds))
+                .all(|(atom, holds)| other.axisless_test_result(*atom) != Some(!holds))
     }
 
     /// Whether every packet of the other is in this one.
@@ -362,10 +362,10 @@ impl HyperRect {
             && self
                 .axisless_tests
                 .iter()
-                .all(|(atom, holds)| other.no_axis_test_result(*atom) == Some(*holds))
+                .all(|(atom, holds)| other.axisless_test_result(*atom) == Some(*holds))
     }
 
-    fn no_axis_test_result(&self, atom: u32) -> Option<bool> {
+    fn axisless_test_result(&self, atom: u32) -> Option<bool> {
         let at = self.axisless_tests.binary_search_by_key(&atom, |a| a.0).ok()?;
         Some(self.axisless_tests[at].1)
     }

@@ -65,7 +65,7 @@ pub use self::interval::{Interval, IntervalSet};
 pub use self::prefix::Prefix;
 pub use self::rule_barrier::{
     BarrierReason, TableBarriers, can_drop_truncated, find_barrier_reason, is_stateful_rule,
-    is_transport_header_test, only_counts_and_never_hotdrops,
+    is_transport_header_or_hotdrop_test, only_counts_and_never_hotdrops,
 };
 pub use self::test_algebra::{
     TestAlgebra, is_disjoint_unnegated_device, take_tests_before_transport,

@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use weir_model::effect::{UNKNOWN_TARGET_ROW, WrittenFields};
+use weir_model::effect::{FieldsWrittenByChain, UNKNOWN_TARGET_ROW};
 use weir_model::{
     ChainGraph, Family, Field, Hotdrop, Layer, Rule, Table, Target, Test, lower_to_tests,
     target_effects,
@@ -83,14 +83,14 @@ pub fn find_barrier_reason(rule: &Rule, family: Family) -> Option<BarrierReason>
 pub struct TableBarriers<'t> {
     family: Family,
     graph: ChainGraph<'t>,
-    written_fields: WrittenFields,
+    written_fields: FieldsWrittenByChain,
 }
 
 impl<'t> TableBarriers<'t> {
     /// Of a whole table: a chain that is left out would seem to write nothing.
     pub fn of_table(table: &'t Table, family: Family) -> Self {
         let graph = table.chain_graph();
-        let written_fields = WrittenFields::of_chains(&table.chains, &graph);
+        let written_fields = FieldsWrittenByChain::of_chains(&table.chains, &graph);
         TableBarriers { family, graph, written_fields }
     }
 
@@ -129,11 +129,11 @@ pub fn only_counts_and_never_hotdrops(rule: &Rule, family: Family) -> bool {
 
 /// Whether a truncated packet may be dropped by trying the rule.
 pub fn can_drop_truncated(rule: &Rule, family: Family) -> bool {
-    lower_to_tests(rule, family).iter().any(is_transport_header_test)
+    lower_to_tests(rule, family).iter().any(is_transport_header_or_hotdrop_test)
 }
 
 /// Whether the test reads a transport header: it drops a packet that has too little of one.
-pub fn is_transport_header_test(test: &Test) -> bool {
+pub fn is_transport_header_or_hotdrop_test(test: &Test) -> bool {
     match test {
         Test::Field { field, .. } => field.row().layer == Layer::Transport,
         Test::EitherPort { .. } => true,
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stateful_matches_sets_and_unknown_targets_are_barriers() {
+    fn stateful_and_set_matches_are_barriers() {
         let plain = Rule::unconditional(Target::Accept);
         assert_eq!(find_barrier_reason(&plain, Family::V4), None);
         let mut limited = plain.clone();

@@ -12,7 +12,7 @@ use weir_model::{
 };
 
 use crate::predicate_relations::{implies, is_disjoint};
-use crate::rule_barrier::{find_barrier_reason, is_transport_header_test};
+use crate::rule_barrier::{find_barrier_reason, is_transport_header_or_hotdrop_test};
 
 /// What can be told of the rules of one table.
 ///
@@ -152,7 +152,7 @@ impl TestAlgebra {
 
 /// The tests before the first that reads a transport header; all of them where none does.
 pub fn take_tests_before_transport(tests: &[Test]) -> &[Test] {
-    let first = tests.iter().position(is_transport_header_test).unwrap_or(tests.len());
+    let first = tests.iter().position(is_transport_header_or_hotdrop_test).unwrap_or(tests.len());
     &tests[..first]
 }
 

@@ -5,7 +5,7 @@ use weir_partition::{BoxBudget, BoxDecision, BoxLowering, PartitionError, RunBox
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_syntax::iptables::ParserSettings;
 use weir_testkit::random_ruleset::{self, RulesetShape, TestRng};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// A filter table with one chain, whose rules are a run of a random chain. Jumps become counters,
 /// so that what is listed is what counts.
@@ -97,7 +97,7 @@ fn every_packet_is_in_one_box_with_the_boxs_outcome() {
         let interpreter = Interpreter::new(&firewall);
         let targets: Vec<Target> = run.iter().map(|r| r.target.clone()).collect();
         let options = TrafficOptions { max_packets: 400, seed, ..TrafficOptions::default() };
-        for packet in generate_rule_boundary_packets(&ruleset, &[], &options) {
+        for packet in generate_boundary_and_random_packets(&ruleset, &[], &options) {
             let point = lowering.box_of_packet(&packet, &|_, _| false);
             let of: Vec<&RunBox> = boxes.iter().filter(|b| b.packets.covers(&point)).collect();
             let [one] = of[..] else {

@@ -24,7 +24,7 @@ use weir_semantics::{JourneyKind, SeededOracle};
 
 use crate::equivalence_check::{
     self, Counterexample, EquivalenceJudge, FractionDoneFn, PacketCheckOptions, ProofResult,
-    U32AndStringEvaluatingOracle,
+    U32EvaluatingOracle,
 };
 use crate::structure_check::{self, StructureViolation};
 use crate::{CounterPreservation, Equivalence, Pass, PassContext, PassOptions, RewrittenRuleset};
@@ -153,7 +153,7 @@ pub enum PassRefusalReason {
 
 impl PassRefusalReason {
     /// Which check found it: `packets`, `proof` or `structure`.
-    pub const fn check_name(&self) -> &'static str {
+    pub const fn refusing_check_name(&self) -> &'static str {
         match self {
             PassRefusalReason::PacketDiffers(_) => "packets",
             PassRefusalReason::Disproven(_) => "proof",
@@ -294,7 +294,7 @@ fn check_rewrite_structure(
             sets: &after.sets,
             traffic_changed_sets: &changing_sets,
         };
-        structure_check::check_rules_and_chains_of_rewrite(
+        structure_check::check_rules_chains_and_conntrack_use_of_rewrite(
             ruleset,
             &rewritten.ruleset,
             &rewritten.dead_rules,
@@ -337,7 +337,7 @@ fn check_on_packets_and_by_proof(
     });
     let next = equivalence_check::generate_firewall_check_packets(after, &options.packet_check, 1);
     let mut judge = EquivalenceJudge::new(equivalence, before, after);
-    let mut answers = U32AndStringEvaluatingOracle(SeededOracle(options.packet_check.seed));
+    let mut answers = U32EvaluatingOracle(SeededOracle(options.packet_check.seed));
     let mut packets = 0;
     // Most of the boundaries are those of the original ruleset.
     for (of, share) in [(&own, 1), (&next, 4)] {

@@ -141,7 +141,7 @@ impl EditableChainTree {
             chains.push(chain);
         }
         let chains_by_prefix: Vec<(Prefix, &SharedName)> = self.elements().collect();
-        self.write_node(Prefix::ALL, 0, &chains_by_prefix, &mut chains);
+        self.push_node_chains_recursively(Prefix::ALL, 0, &chains_by_prefix, &mut chains);
         let own: BTreeSet<SharedName> = chains.iter().map(|c| c.name.clone()).collect();
         let targets: BTreeSet<&SharedName> =
             self.chains_by_prefix.values().filter(|n| !own.contains(*n)).collect();
@@ -157,7 +157,7 @@ impl EditableChainTree {
     }
 
     /// Writes the node of a prefix and everything below it.
-    fn write_node(
+    fn push_node_chains_recursively(
         &self,
         at: Prefix,
         level: usize,
@@ -175,7 +175,7 @@ impl EditableChainTree {
         {
             let child = self.truncate_prefix(group[0].0, next);
             rules.push(self.make_jump_rule(child, self.node_chain_name(child)));
-            self.write_node(child, level + 1, group, chains);
+            self.push_node_chains_recursively(child, level + 1, group, chains);
         }
         own.sort_by_key(|(p, _)| std::cmp::Reverse(p.len));
         rules.extend(own.into_iter().map(|(p, chain)| self.make_jump_rule(p, chain.clone())));

@@ -12,7 +12,7 @@
 mod counterexample;
 mod equivalence_judge;
 mod proof;
-mod u32_and_string_evaluating_oracle;
+mod u32_evaluating_oracle;
 
 use weir_artefact::EqualityCheckRecord;
 use weir_model::{Firewall, Packet};
@@ -21,11 +21,9 @@ use weir_traffic::TrafficOptions;
 
 pub use self::counterexample::{Counterexample, FormDifference, describe_outcome};
 pub(crate) use self::equivalence_judge::EquivalenceJudge;
-pub use self::equivalence_judge::group_merged_rules;
+pub use self::equivalence_judge::map_merged_rules_to_first;
 pub use self::proof::{ProofResult, prove_equivalence};
-pub use self::u32_and_string_evaluating_oracle::{
-    U32AndStringEvaluatingOracle, evaluate_u32_expression,
-};
+pub use self::u32_evaluating_oracle::{U32EvaluatingOracle, evaluate_u32_expression};
 
 use crate::Equivalence;
 
@@ -72,7 +70,7 @@ pub fn compare_form_on_generated_packets<'f>(
     progress: &mut FractionDoneFn<'_>,
 ) -> Result<EqualityCheckRecord, Box<Counterexample>> {
     let old = Interpreter::new(before);
-    let mut answers = U32AndStringEvaluatingOracle(SeededOracle(options.seed));
+    let mut answers = U32EvaluatingOracle(SeededOracle(options.seed));
     let mut checked = 0u64;
     let sources = [before].into_iter().chain(boundaries.iter().copied()).enumerate();
     for (i, source) in sources {
@@ -127,7 +125,11 @@ pub fn generate_firewall_check_packets(
             };
             out.push((
                 entry,
-                weir_traffic::generate_rule_boundary_packets(ruleset, &firewall.sets, &traffic),
+                weir_traffic::generate_boundary_and_random_packets(
+                    ruleset,
+                    &firewall.sets,
+                    &traffic,
+                ),
             ));
         }
     }
@@ -140,7 +142,7 @@ pub fn make_iptables_form_comparer<'a>(
     after: &'a Firewall,
 ) -> impl FnMut(&Packet, JourneyKind, &Outcome<'_>, &mut dyn Oracle) -> Option<FormDifference> + 'a
 {
-    let new = Interpreter::new_with_sets_changed_by(after, before);
+    let new = Interpreter::new_for_comparison_with(after, before);
     move |packet, entry, before, answers| {
         let outcome = new.evaluate_journey(packet, entry, answers);
         before.first_difference(&outcome).map(|d| FormDifference {

@@ -29,7 +29,7 @@ use weir_artefact::manifest::{CompiledRuleRun, UnchangedRule};
 use weir_model::{Chain, Family, Rule, RuleIdTable, Ruleset, SharedName, Table, Target, rule_test};
 use weir_partition::{TableBarriers, only_counts_and_never_hotdrops};
 
-use crate::rule_runs::{self, AddressAxis, BarrierOrFreeStretch, RuleWithPrefixesAndBarrier};
+use crate::rule_runs::{self, AddressAxis, BarrierOrFreeSegment, RuleWithPrefixesAndBarrier};
 use crate::{ChainNameAllocator, CostModel, RewrittenRuleset};
 use tree_plan::{TooManyCopies, TreeChild, TreePlan, TreePlanner};
 
@@ -109,7 +109,7 @@ struct TreeBuilder<'a> {
 }
 
 /// A stretch of rules and the outcome of it.
-enum ListOrTreeStretch {
+enum ListOrTreeSegment {
     RuleList(Range<usize>),
     Tree(Range<usize>, AddressAxis, TreePlan),
 }
@@ -154,13 +154,13 @@ impl TreeBuilder<'_> {
         then: Option<SharedName>,
         report: bool,
     ) -> Vec<Rule> {
-        let parts = self.split_into_lists_and_trees(items, axes);
+        let parts = self.pin_rules_and_split_into_lists_and_trees(items, axes);
         let mut content: Vec<Rule> = Vec::new();
         let mut then = then;
         let mut open = true;
         for part in parts.into_iter().rev() {
             match part {
-                ListOrTreeStretch::RuleList(range) => {
+                ListOrTreeSegment::RuleList(range) => {
                     let list = items[range].iter().map(|i| i.rule.clone());
                     if open {
                         content =
@@ -170,7 +170,7 @@ impl TreeBuilder<'_> {
                         content.splice(0..0, list);
                     }
                 }
-                ListOrTreeStretch::Tree(range, axis, plan) => {
+                ListOrTreeSegment::Tree(range, axis, plan) => {
                     let run = &items[range];
                     let comes_back =
                         !open && run.iter().all(|i| is_not_return_or_goto(&i.rule.target));
@@ -232,11 +232,11 @@ impl TreeBuilder<'_> {
     }
 
     /// Cuts rules into lists and trees.
-    fn split_into_lists_and_trees(
+    fn pin_rules_and_split_into_lists_and_trees(
         &self,
         items: &mut [RuleWithPrefixesAndBarrier<'_>],
         axes: &[AddressAxis],
-    ) -> Vec<ListOrTreeStretch> {
+    ) -> Vec<ListOrTreeSegment> {
         let mut parts = Vec::new();
         let mut list_from = 0;
         let mut at = 0;
@@ -265,11 +265,11 @@ impl TreeBuilder<'_> {
             }
             if let Some((_, range, axis, plan)) = best {
                 if list_from < at {
-                    parts.push(ListOrTreeStretch::RuleList(list_from..at));
+                    parts.push(ListOrTreeSegment::RuleList(list_from..at));
                 }
                 at = range.end;
                 list_from = at;
-                parts.push(ListOrTreeStretch::Tree(range, axis, plan));
+                parts.push(ListOrTreeSegment::Tree(range, axis, plan));
             } else if let Some((range, axis)) = copied {
                 pin_widest_prefix_rules_in_place(&mut items[range], axis);
                 extents = rule_runs::compute_run_lengths(items);
@@ -278,7 +278,7 @@ impl TreeBuilder<'_> {
             }
         }
         if list_from < at {
-            parts.push(ListOrTreeStretch::RuleList(list_from..at));
+            parts.push(ListOrTreeSegment::RuleList(list_from..at));
         }
         parts
     }
@@ -371,7 +371,7 @@ fn make_unconditional_goto_rule(chain: SharedName) -> Rule {
 /// such test.
 fn reorder_count_only_rules(items: &mut [RuleWithPrefixesAndBarrier<'_>], family: Family) {
     for segment in rule_runs::split_at_barriers(items) {
-        let BarrierOrFreeStretch::FreeStretch(range) = segment else { continue };
+        let BarrierOrFreeSegment::FreeSegment(range) = segment else { continue };
         let mut from = range.start;
         for at in range.start..=range.end {
             let counts = at < range.end && only_counts_and_never_hotdrops(items[at].rule, family);

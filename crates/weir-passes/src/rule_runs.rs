@@ -136,27 +136,27 @@ pub fn compute_run_lengths(items: &[RuleWithPrefixesAndBarrier<'_>]) -> Vec<[usi
 
 /// A stretch of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BarrierOrFreeStretch {
+pub enum BarrierOrFreeSegment {
     /// One rule that stays, and why.
     Barrier(usize, BarrierReason),
     /// Rules between two barriers, or between a barrier and an end of the chain.
-    FreeStretch(std::ops::Range<usize>),
+    FreeSegment(std::ops::Range<usize>),
 }
 
 /// Cuts a chain at its barriers.
-pub fn split_at_barriers(items: &[RuleWithPrefixesAndBarrier<'_>]) -> Vec<BarrierOrFreeStretch> {
+pub fn split_at_barriers(items: &[RuleWithPrefixesAndBarrier<'_>]) -> Vec<BarrierOrFreeSegment> {
     let mut out = Vec::new();
     let mut start = 0;
     for (i, item) in items.iter().enumerate() {
         let Some(why) = item.barrier else { continue };
         if start < i {
-            out.push(BarrierOrFreeStretch::FreeStretch(start..i));
+            out.push(BarrierOrFreeSegment::FreeSegment(start..i));
         }
-        out.push(BarrierOrFreeStretch::Barrier(i, why));
+        out.push(BarrierOrFreeSegment::Barrier(i, why));
         start = i + 1;
     }
     if start < items.len() {
-        out.push(BarrierOrFreeStretch::FreeStretch(start..items.len()));
+        out.push(BarrierOrFreeSegment::FreeSegment(start..items.len()));
     }
     out
 }
@@ -196,9 +196,9 @@ mod tests {
         assert_eq!(
             split_at_barriers(&items),
             [
-                BarrierOrFreeStretch::FreeStretch(0..2),
-                BarrierOrFreeStretch::Barrier(2, BarrierReason::StatefulMatch),
-                BarrierOrFreeStretch::FreeStretch(3..4)
+                BarrierOrFreeSegment::FreeSegment(0..2),
+                BarrierOrFreeSegment::Barrier(2, BarrierReason::StatefulMatch),
+                BarrierOrFreeSegment::FreeSegment(3..4)
             ]
         );
         assert_eq!(compute_run_lengths(&items), [[2, 0], [1, 0], [0, 0], [1, 0]]);

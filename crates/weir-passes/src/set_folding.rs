@@ -26,7 +26,7 @@ use weir_model::{
 };
 use weir_partition::TableBarriers;
 
-use crate::rule_runs::{self, BarrierOrFreeStretch, RuleWithPrefixesAndBarrier};
+use crate::rule_runs::{self, BarrierOrFreeSegment, RuleWithPrefixesAndBarrier};
 use crate::{CostModel, RewrittenRuleset};
 use rule_groups::RuleGroup;
 
@@ -113,9 +113,9 @@ impl SetFolder<'_> {
         let mut rules = Vec::with_capacity(items.len());
         for segment in rule_runs::split_at_barriers(&items) {
             match segment {
-                BarrierOrFreeStretch::Barrier(i, _) => rules.push(items[i].rule.clone()),
-                BarrierOrFreeStretch::FreeStretch(range) => {
-                    self.fold_stretch_without_barriers(&items[range], &mut rules)
+                BarrierOrFreeSegment::Barrier(i, _) => rules.push(items[i].rule.clone()),
+                BarrierOrFreeSegment::FreeSegment(range) => {
+                    self.fold_segment_without_barriers(&items[range], &mut rules)
                 }
             }
         }
@@ -134,7 +134,7 @@ impl SetFolder<'_> {
 
     /// A stretch without barriers: groups in an order with the same meaning, or unchanged if no
     /// group is long enough.
-    fn fold_stretch_without_barriers(
+    fn fold_segment_without_barriers(
         &mut self,
         items: &[RuleWithPrefixesAndBarrier<'_>],
         out: &mut Vec<Rule>,

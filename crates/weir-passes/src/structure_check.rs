@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use weir_model::effect::shared_objects::SharedObjectConfigurations;
+use weir_model::effect::shared_objects::SharedObjectsAtLoad;
 use weir_model::effect::{ConntrackDemand, total_conntrack_demand};
 use weir_model::{Chain, Firewall, OriginalRuleIndex, Ruleset, TableName, Target};
 use weir_partition::is_stateful_rule;
@@ -57,7 +57,7 @@ pub enum StructureViolation {
 ///
 /// # Errors
 /// The first violation.
-pub fn check_rules_and_chains_of_rewrite(
+pub fn check_rules_chains_and_conntrack_use_of_rewrite(
     before: &Ruleset,
     after: &Ruleset,
     dead: &[OriginalRuleIndex],
@@ -92,8 +92,7 @@ pub fn check_shared_objects_unchanged(
     before: &Firewall,
     after: &Firewall,
 ) -> Result<(), StructureViolation> {
-    let [before, after] =
-        [before, after].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
+    let [before, after] = [before, after].map(|f| SharedObjectsAtLoad::from_rulesets(f.rulesets()));
     match before.first_object_config_or_load_difference(&after) {
         Some(object) => Err(StructureViolation::SharedObjectChanged(object.to_string())),
         None => Ok(()),
@@ -163,7 +162,9 @@ fn check_merged_rules(
 }
 
 /// Rules that keep a state or are not understood, by their credit and text, and how often they are.
-fn count_stateful_rules(ruleset: &Ruleset) -> BTreeMap<(Vec<OriginalRuleIndex>, String), usize> {
+fn count_stateful_rules_by_credit_and_text(
+    ruleset: &Ruleset,
+) -> BTreeMap<(Vec<OriginalRuleIndex>, String), usize> {
     let mut out = BTreeMap::new();
     for (_, _, rule) in ruleset.rules_with_table_and_chain() {
         // A set that is looked into twice answers twice the same, and so does what depends on the
@@ -182,7 +183,10 @@ fn check_stateful_rule_counts(
     after: &Ruleset,
     context: &PassContext<'_>,
 ) -> Result<(), StructureViolation> {
-    let (was, is) = (count_stateful_rules(before), count_stateful_rules(after));
+    let (was, is) = (
+        count_stateful_rules_by_credit_and_text(before),
+        count_stateful_rules_by_credit_and_text(after),
+    );
     for key in was.keys().chain(is.keys()) {
         let count = |of: &BTreeMap<_, usize>| of.get(key).copied().unwrap_or(0);
         let (before, after) = (count(&was), count(&is));

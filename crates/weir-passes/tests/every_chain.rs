@@ -14,9 +14,7 @@ use weir_model::{
     Ruleset, Span,
 };
 use weir_packet::{ConntrackInfo, Transport, tcp_flag};
-use weir_passes::equivalence_check::{
-    U32AndStringEvaluatingOracle, find_counterexample_in_packets,
-};
+use weir_passes::equivalence_check::{U32EvaluatingOracle, find_counterexample_in_packets};
 use weir_passes::{
     CostModel, Equivalence, Pass, PassContext, PassOptions, passes, structure_check,
 };
@@ -367,7 +365,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
         }
         count.changed += 1;
         let context = PassContext { sets: &made.sets, ..context };
-        let broken = structure_check::check_rules_and_chains_of_rewrite(
+        let broken = structure_check::check_rules_chains_and_conntrack_use_of_rewrite(
             &before,
             &made.ruleset,
             &made.dead_rules,
@@ -381,7 +379,7 @@ fn run(pass: &dyn Pass, alphabet: &Alphabet, family: Family, most: usize) -> Cou
             &before,
             &after,
             &packets,
-            &mut U32AndStringEvaluatingOracle(SeededOracle(1)),
+            &mut U32EvaluatingOracle(SeededOracle(1)),
         );
         let why = broken.err().map(|b| b.to_string()).or(differs.map(|d| d.to_string()));
         if let Some(why) = why {

@@ -48,7 +48,7 @@ pub(crate) fn build_headline(model: &ReportModel<'_>) -> HeadlineParts {
     let name = format!("weir’s {} {kind}", gain.subject.name);
     let reference = subject_label(headline.reference);
     let interval = format_interval(&gain.ratio, format_ratio_without_times_sign);
-    if gain.ratio.classify_significant_ratio_above(MIN_REPORTED_RELATIVE_CHANGE)
+    if gain.ratio.classify_ratio_difference_beyond(MIN_REPORTED_RELATIVE_CHANGE)
         == RatioDifference::None
     {
         return HeadlineParts {
@@ -136,7 +136,7 @@ pub(crate) fn assess_trust(model: &ReportModel<'_>) -> (TrustLevel, Vec<String>)
     let mut reasons: Vec<(TrustLevel, String)> = Vec::new();
     check_for_interruption_and_failures(model, &mut reasons);
     check_leaks_and_packet_balance(model, &mut reasons);
-    check_noise(model, &mut reasons);
+    check_block_count_and_noise(model, &mut reasons);
     note_cpu_pressure(model, &mut reasons);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.0));
     let trust = reasons.first().map_or(TrustLevel::Ok, |(trust, _)| *trust);
@@ -198,7 +198,7 @@ fn excess_leaked_packets(model: &ReportModel<'_>, trial: &Trial) -> u64 {
 /// Blocks below which an interval is little more than the values themselves.
 const MIN_BLOCKS_FOR_TRUSTED_INTERVAL: u32 = 3;
 
-fn check_noise(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>) {
+fn check_block_count_and_noise(model: &ReportModel<'_>, reasons: &mut Vec<(TrustLevel, String)>) {
     let run = &model.record.run;
     if run.preset.blocks < MIN_BLOCKS_FOR_TRUSTED_INTERVAL {
         let times = if run.preset.blocks == 1 { "once" } else { "twice" };

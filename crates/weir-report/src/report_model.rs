@@ -236,11 +236,11 @@ impl<'a> ReportModel<'a> {
             headline.gains.first().map_or(f64::INFINITY, |gain| gain.ratio.value)
         };
         (0..self.facets.len())
-            .filter_map(|facet| self.headline_of_facet(facet))
+            .filter_map(|facet| self.facet_gains_at_largest_value(facet))
             .min_by(|a, b| least(a).total_cmp(&least(b)))
     }
 
-    fn headline_of_facet(&self, facet: usize) -> Option<HeadlineGains<'a>> {
+    fn facet_gains_at_largest_value(&self, facet: usize) -> Option<HeadlineGains<'a>> {
         let reference = self.reference?;
         for value in self.numeric_axis_values().into_iter().rev() {
             let scenario = self.scenario_at(&self.facets[facet].scenario, value);

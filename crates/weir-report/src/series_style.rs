@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_of_one_group_differ_in_shape_and_colour() {
+    fn four_subjects_of_each_group_have_distinct_colours() {
         let subjects: Vec<RunSubject> = ["a", "b", "c", "d"]
             .iter()
             .flat_map(|name| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn more_subjects_than_colours_differ_in_shape() {
+    fn sixteen_subjects_of_one_group_have_distinct_styles() {
         let names: Vec<String> = (0..16).map(|n| n.to_string()).collect();
         let subjects: Vec<RunSubject> =
             names.iter().map(|name| sample_records::sample_subject(name, false, false)).collect();

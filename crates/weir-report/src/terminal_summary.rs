@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_of_an_empty_run_is_one_sentence() {
+    fn the_summary_of_an_empty_run_starts_with_no_pair() {
         let record = RunRecord { trials: Vec::new(), ..sample_records::sample_record() };
         assert!(render_summary(&record).starts_with("This run has no pair"));
     }

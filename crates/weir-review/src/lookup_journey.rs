@@ -76,7 +76,7 @@ pub enum LookupJourneyError {
 ///
 /// # Errors
 /// A chain cannot be looked up by the engine, or the two differ.
-pub fn look_up_journey(
+pub fn look_up_and_check_journey(
     trace: &Trace<'_>,
     (interpreter, firewall): (&Interpreter<'_>, &Firewall),
     engine: Engine,

@@ -16,7 +16,7 @@ use weir_semantics::outcome::{CountedObject, CounterHitWithCredit};
 use weir_semantics::{
     Interpreter, JourneyKind, Oracle, SeededOracle, SingleRuleOutcome, TraversalLog, Verdict,
 };
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// Evaluates single rules of a table as the interpreter does.
 struct InterpreterRuleEvaluator<'i, 'f> {
@@ -244,7 +244,7 @@ pub fn compare_generated_packets(
     };
     let options =
         TrafficOptions { seed, max_packets: packet_count, journey_kind, ..Default::default() };
-    let mut packets = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
+    let mut packets = generate_boundary_and_random_packets(ruleset, &firewall.sets, &options);
     let structures = std::slice::from_ref(structures);
     let mut oracle = SeededOracle(seed);
     let found =

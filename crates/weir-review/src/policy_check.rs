@@ -20,7 +20,7 @@ use weir_diagram::ProofBudget;
 use weir_model::effect::{match_module_name, verdict_or_extension_name};
 use weir_model::{Family, Firewall, Rule};
 use weir_semantics::JourneyKind;
-use weir_syntax::policy::{FirewallPolicy, PolicySubject, PolicyTest};
+use weir_syntax::policy::{FirewallPolicy, PolicyTest, PolicyTestPackets};
 
 pub use self::policy_report::{
     InvalidTestReason, PolicyPathReport, PolicyReport, PolicyTestReport, PolicyTestResult,
@@ -56,13 +56,14 @@ pub fn check_policy(
             continue;
         }
         match &test.subject {
-            PolicySubject::Packet { packet, given } => {
+            PolicyTestPackets::Packet { packet, given } => {
                 match packet_decision::decide_packet(test, (packet, *given), firewall) {
                     Ok(path) => report.paths.push(path),
                     Err(reason) => report.invalid = Some(reason),
                 }
             }
-            PolicySubject::Region { family, .. } => match families_of_region(*family, firewall) {
+            PolicyTestPackets::Region { family, .. } => match families_of_region(*family, firewall)
+            {
                 Ok(families) => regions.push(RegionTest { index, test, families }),
                 Err(reason) => report.invalid = Some(reason),
             },
@@ -93,7 +94,7 @@ pub fn check_policy(
             });
         }
     }
-    tests.iter_mut().for_each(PolicyTestReport::settle_result);
+    tests.iter_mut().for_each(PolicyTestReport::set_worst_result_of_paths);
     PolicyReport::from_tests(tests)
 }
 

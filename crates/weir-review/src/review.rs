@@ -151,7 +151,7 @@ impl<'a> WitnessTracer<'a> {
     ) -> [WitnessTracer<'a>; 2] {
         let [a, b] = sides.map(|s| s.firewall);
         [(a, b), (b, a)].map(|(firewall, other)| WitnessTracer {
-            interpreter: Interpreter::new_with_sets_changed_by(firewall, other),
+            interpreter: Interpreter::new_for_comparison_with(firewall, other),
             state_ids: StatefulTestIdResolver::new(firewall, stateful_pairing),
         })
     }

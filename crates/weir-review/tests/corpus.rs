@@ -12,8 +12,8 @@ use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Outcome, Seede
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::testdata;
 use weir_traffic::{
-    PacketPatternOptions, PatternPacket, TrafficOptions, TrafficPattern, generate_pattern_packets,
-    generate_rule_boundary_packets,
+    PacketPatternOptions, PatternPacket, TrafficOptions, TrafficPattern,
+    generate_boundary_and_random_packets, generate_pattern_packets,
 };
 
 /// The rulesets that can be read, with their names.
@@ -55,7 +55,7 @@ fn traffic_reaches_most_rules_and_every_journey_ends() {
                 ..TrafficOptions::default()
             };
             let begin = Instant::now();
-            let all = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
+            let all = generate_boundary_and_random_packets(ruleset, &firewall.sets, &options);
             making += begin.elapsed().as_secs_f64();
             assert!(!all.is_empty(), "{name}: no packets");
             let begin = Instant::now();
@@ -89,7 +89,7 @@ fn traces_agree_with_journeys() {
         let interpreter = Interpreter::new(&firewall);
         let Some(ruleset) = firewall.rulesets().next() else { continue };
         let options = TrafficOptions { max_packets: 50, ..TrafficOptions::default() };
-        for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
+        for packet in generate_boundary_and_random_packets(ruleset, &firewall.sets, &options) {
             let plain =
                 interpreter.evaluate_journey(&packet, options.journey_kind, &mut SeededOracle(1));
             let trace =
@@ -139,7 +139,7 @@ fn shadowed_rules_never_count_and_redundant_rules_are_removable() {
                 max_packets: 20_000,
                 ..TrafficOptions::default()
             };
-            for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
+            for packet in generate_boundary_and_random_packets(ruleset, &firewall.sets, &options) {
                 let a = old.evaluate_journey(&packet, entry, &mut SeededOracle(1));
                 let b = new.evaluate_journey(&packet, entry, &mut SeededOracle(1));
                 assert!(same(&a, &b), "{name}: without all of them: {packet:?}");

@@ -14,10 +14,10 @@ use weir_semantics::{
 };
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_syntax::policy::{
-    ExpectedVerdict, FirewallPolicy, PolicySubject, PolicyTest, parse_policy,
+    ExpectedVerdict, FirewallPolicy, PolicyTest, PolicyTestPackets, parse_policy,
 };
 use weir_syntax::{ipset, packet};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 const LIMITS: PolicyCheckLimits =
     PolicyCheckLimits { memory_bytes: 1 << 30, steps_max: 100_000_000 };
@@ -336,7 +336,7 @@ fn compare_packets_of_region(
     decided: &PolicyTestReport,
     firewall: &Firewall,
 ) -> usize {
-    let PolicySubject::Region { region, .. } = &test.subject else { return 0 };
+    let PolicyTestPackets::Region { region, .. } = &test.subject else { return 0 };
     let interpreter = Interpreter::new(firewall);
     let mut compared = 0;
     for path in &decided.paths {
@@ -352,7 +352,7 @@ fn compare_packets_of_region(
             journey_kind: journey,
             ..TrafficOptions::default()
         };
-        for packet in generate_rule_boundary_packets(ruleset, &firewall.sets, &options) {
+        for packet in generate_boundary_and_random_packets(ruleset, &firewall.sets, &options) {
             if !region.contains(&packet) || !is_whole_and_forwardable(&packet) {
                 continue;
             }

@@ -9,7 +9,7 @@ use weir_lint::lint_with_default_options;
 use weir_model::Firewall;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 fn main() {
     let short = "*filter\n:FORWARD DROP [0:0]\n\
@@ -56,7 +56,7 @@ fn bench(name: &str, text: &str) {
         ..Default::default()
     };
     let begin = Instant::now();
-    let traffic = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
+    let traffic = generate_boundary_and_random_packets(ruleset, &firewall.sets, &options);
     println!("  {} packets made in {:.1?}", traffic.len(), begin.elapsed());
     let (begin, mut tried, mut hit) = (Instant::now(), 0u64, std::collections::HashSet::new());
     for packet in &traffic {

@@ -77,7 +77,7 @@ impl<'f> Interpreter<'f> {
     /// The same for a firewall that is compared with another: [`Oracle`](crate::Oracle) also
     /// answers here for sets that rules of the other change, and is asked about routes as if each
     /// had the mangle table of both.
-    pub fn new_with_sets_changed_by(firewall: &'f Firewall, other: &Firewall) -> Self {
+    pub fn new_for_comparison_with(firewall: &'f Firewall, other: &Firewall) -> Self {
         let changing =
             ChangingSets::from_firewall(firewall).union(ChangingSets::from_firewall(other));
         let mut interpreter = Self::from_rulesets_and_sets(

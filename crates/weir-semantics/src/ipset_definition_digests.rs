@@ -62,7 +62,7 @@ impl<'f> IpsetDefinitionDigests<'f> {
     /// `with_members`: a list is hashed with the definitions of its members, which are no lists.
     fn compute_definition_digest(&self, index: usize, with_members: bool) -> u64 {
         let set = &self.sets[index];
-        let mut hasher = new_hasher();
+        let mut hasher = new_deterministic_hasher();
         (&set.kind, set.family).hash(&mut hasher);
         let mut options: Vec<String> =
             set.options.iter().filter(|o| affects_behaviour(o)).map(|o| format!("{o:?}")).collect();
@@ -110,13 +110,13 @@ fn digest_element(element: &Element) -> u64 {
         span: _,
         credited_originals: _,
     } = element;
-    let mut hasher = new_hasher();
+    let mut hasher = new_deterministic_hasher();
     (parts, nomatch, timeout, counters, other_words).hash(&mut hasher);
     hasher.finish()
 }
 
 /// The same in every process.
-fn new_hasher() -> DefaultHasher {
+fn new_deterministic_hasher() -> DefaultHasher {
     BuildHasherDefault::<DefaultHasher>::default().build_hasher()
 }
 

@@ -29,8 +29,8 @@ pub mod trace;
 pub use interpreter::{Interpreter, SingleRuleOutcome};
 pub use journey_kind::{JourneyKind, tables_at_hook};
 pub use oracle::{
-    AlwaysFalseOracle, ConnectionFact, NatQuestion, Oracle, OracleQuestion, PerRuleAnswerOracle,
-    QuestionSubject, RuleAnswersTrueOracle, SeededOracle, UnknownWrite,
+    AlwaysFalseOracle, ConnectionFactOfHost, NatQuestion, Oracle, OracleQuestion,
+    PerRuleAnswerOracle, QuestionSubject, RuleAnswersTrueOracle, SeededOracle, UnknownWrite,
 };
 pub use outcome::{
     AnsweredQuestion, AppliedTarget, CountedObject, CounterHitWithCredit, CreditedCounter, Outcome,

@@ -71,7 +71,7 @@ pub struct UnknownWrite<'a> {
 
 /// What the host knows of a packet's connection, and the packet does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionFact {
+pub enum ConnectionFactOfHost {
     /// An earlier packet of the connection has traversed the nat table at this hook: an unanswered
     /// connection stays NEW, and nat rules see the first packet only.
     NatTableAlreadyTraversed,
@@ -80,7 +80,7 @@ pub enum ConnectionFact {
     HostReplyInheritsConntrackEntry,
 }
 
-impl ConnectionFact {
+impl ConnectionFactOfHost {
     /// The digest of the question, as [`OracleQuestion::content_digest`] for a question of a rule.
     pub fn digest(self) -> u64 {
         digest_debug_text(&("fact", self))
@@ -120,9 +120,9 @@ pub trait Oracle {
     }
 
     /// What the host knows of the packet's connection. The default is no.
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        _fact: ConnectionFact,
+        _fact: ConnectionFactOfHost,
         _hook: Hook,
         _packet: &Packet,
     ) -> bool {
@@ -208,9 +208,9 @@ impl Oracle for SeededOracle {
         self.hash_question(q, "comes back").is_multiple_of(4)
     }
 
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        fact: ConnectionFact,
+        fact: ConnectionFactOfHost,
         hook: Hook,
         packet: &Packet,
     ) -> bool {

@@ -48,7 +48,7 @@ impl ElementKey {
     }
 }
 
-fn set_element_key(set: &IpSet, index: u32) -> ElementKey {
+fn key_of_set_element(set: &IpSet, index: u32) -> ElementKey {
     ElementKey::from_parts(&set.elements[index as usize].parts)
 }
 
@@ -134,8 +134,8 @@ impl ElementIndex {
             let key = ElementKey::from_parts(&element.parts);
             let next = first_element_by_key.insert_or_replace(
                 i as u32,
-                |other| hash_for_index_table(&set_element_key(set, other)),
-                |other| set_element_key(set, other) == key,
+                |other| hash_for_index_table(&key_of_set_element(set, other)),
+                |other| key_of_set_element(set, other) == key,
             );
             next_with_same_key[i] = next.unwrap_or(NO_ELEMENT);
         }
@@ -205,9 +205,9 @@ impl IpsetIndex<'_> {
         let index = self.element_index.get_or_init(|| ElementIndex::new(self.set));
         for lens in &index.prefix_len_combinations {
             let key = self.mask_key_parts(parts, *lens, packet.family);
-            let found = index
-                .first_element_by_key
-                .find(hash_for_index_table(&key), |other| set_element_key(self.set, other) == key);
+            let found = index.first_element_by_key.find(hash_for_index_table(&key), |other| {
+                key_of_set_element(self.set, other) == key
+            });
             let mut element = found.unwrap_or(NO_ELEMENT);
             while element != NO_ELEMENT {
                 if self.matches_device(&self.set.elements[element as usize], packet, dirs) {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use weir_model::effect::shared_objects::SharedObjectConfigurations;
+use weir_model::effect::shared_objects::SharedObjectsAtLoad;
 use weir_model::{Rule, Ruleset};
 
 use crate::question_digest::digest_debug_text;
@@ -23,7 +23,7 @@ impl SharedObjectConfigDigests {
         rulesets: impl Iterator<Item = &'r Ruleset>,
     ) -> SharedObjectConfigDigests {
         let rulesets: Vec<&Ruleset> = rulesets.collect();
-        let objects = SharedObjectConfigurations::from_rulesets(rulesets.iter().copied());
+        let objects = SharedObjectsAtLoad::from_rulesets(rulesets.iter().copied());
         let mut by_rule = HashMap::new();
         for ruleset in rulesets {
             for (_, _, rule) in ruleset.rules_with_table_and_chain() {

@@ -6,7 +6,7 @@ use weir_semantics::trace::trace_journey;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::TestRng;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// A rule of a list: mostly an address or a port, sometimes neither, both, or a negation.
 fn random_rule(rng: &mut TestRng) -> String {
@@ -62,7 +62,7 @@ fn skipping_rules_changes_no_outcome_counters_or_rule_count() {
             ..TrafficOptions::default()
         };
         let ruleset = firewall.v4.as_ref().expect("a ruleset");
-        for packet in generate_rule_boundary_packets(ruleset, &[], &options) {
+        for packet in generate_boundary_and_random_packets(ruleset, &[], &options) {
             let plain = interpreter.evaluate_journey(
                 &packet,
                 JourneyKind::Forward,

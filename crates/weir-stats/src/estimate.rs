@@ -52,7 +52,7 @@ pub enum RatioDifference {
 impl Estimate {
     /// Whether this ratio is a difference: only where the interval excludes 1 and the effect is
     /// above `threshold` (0.02 is two percent either way).
-    pub fn classify_significant_ratio_above(&self, threshold: f64) -> RatioDifference {
+    pub fn classify_ratio_difference_beyond(&self, threshold: f64) -> RatioDifference {
         if self.lo > 1.0 && self.value > 1.0 + threshold {
             RatioDifference::Higher
         } else if self.hi < 1.0 && self.value < 1.0 / (1.0 + threshold) {
@@ -266,7 +266,7 @@ mod tests {
         let ratio = estimate_median_of_pair_ratios(&pairs).unwrap();
         assert_eq!(ratio.value, 2.0);
         assert_eq!(
-            ratio.classify_significant_ratio_above(0.02),
+            ratio.classify_ratio_difference_beyond(0.02),
             RatioDifference::Higher,
             "its interval: {ratio:?}"
         );
@@ -275,12 +275,12 @@ mod tests {
     #[test]
     fn a_difference_requires_interval_and_value_beyond_the_threshold() {
         let small = Estimate { value: 1.01, lo: 1.005, hi: 1.015, samples: 9 };
-        assert_eq!(small.classify_significant_ratio_above(0.02), RatioDifference::None);
-        assert_eq!(small.classify_significant_ratio_above(0.005), RatioDifference::Higher);
+        assert_eq!(small.classify_ratio_difference_beyond(0.02), RatioDifference::None);
+        assert_eq!(small.classify_ratio_difference_beyond(0.005), RatioDifference::Higher);
         let wide = Estimate { value: 1.3, lo: 0.9, hi: 1.5, samples: 9 };
-        assert_eq!(wide.classify_significant_ratio_above(0.02), RatioDifference::None);
+        assert_eq!(wide.classify_ratio_difference_beyond(0.02), RatioDifference::None);
         let low = Estimate { value: 0.5, lo: 0.4, hi: 0.6, samples: 9 };
-        assert_eq!(low.classify_significant_ratio_above(0.02), RatioDifference::Lower);
+        assert_eq!(low.classify_ratio_difference_beyond(0.02), RatioDifference::Lower);
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         let two = noisy(1000.0, 60.0, 12, 2);
         let pairs: Vec<(f64, f64)> = one.into_iter().zip(two).collect();
         assert_eq!(
-            estimate_median_of_pair_ratios(&pairs).unwrap().classify_significant_ratio_above(0.02),
+            estimate_median_of_pair_ratios(&pairs).unwrap().classify_ratio_difference_beyond(0.02),
             RatioDifference::None
         );
     }

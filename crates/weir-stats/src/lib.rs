@@ -27,8 +27,8 @@ pub mod estimate;
 pub mod evidence_limits;
 pub mod lookup_measurement;
 pub mod machine_observations;
+pub mod probe_kinds_and_results;
 pub mod probe_request_totals;
-pub mod probe_result;
 pub mod quantity;
 pub mod rate_search;
 mod record_file;
@@ -55,7 +55,7 @@ pub use estimate::{Estimate, RatioDifference};
 pub use evidence_limits::EvidenceShortcoming;
 pub use lookup_measurement::LookupMeasurement;
 pub use machine_observations::{ConntrackTableObservation, CoreNetworkLoad, MachineObservations};
-pub use probe_result::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
+pub use probe_kinds_and_results::{BackgroundLoad, BulkTcpStreamResult, ProbeKind, ProbeResult};
 pub use quantity::{Quantity, QuantityUnit, RunOverlayYAxis};
 pub use run::{
     FrameFactsRecord, GeneratedRulesetRecord, HostEnvironment, NoiseFloor, Paper, PaperStatedValue,

@@ -7,7 +7,7 @@
 
 mod overlay_axis;
 mod primary_quantity;
-mod quantity_comparison;
+mod quantity_comparison_direction;
 mod trial_readings;
 
 use serde::{Deserialize, Serialize};
@@ -20,14 +20,14 @@ use crate::endpoint_counts;
 use crate::trial::{Trial, TrialKind};
 
 pub use self::overlay_axis::{QuantityUnit, RunOverlayYAxis};
-pub use self::quantity_comparison::{BetterDirection, QuantityComparison};
+pub use self::quantity_comparison_direction::{BetterDirection, ComparisonNameAndDirection};
 
 /// A row of the table.
 struct QuantityRow {
     kind: TrialKind,
     title: &'static str,
     read_value: fn(&Trial) -> Option<f64>,
-    compared_as: Option<QuantityComparison>,
+    compared_as: Option<ComparisonNameAndDirection>,
     run_overlay: Option<RunOverlayYAxis>,
 }
 
@@ -68,7 +68,7 @@ macro_rules! define_quantities {
                         kind: TrialKind::$kind,
                         title: $title,
                         read_value: $read_value,
-                        compared_as: optional_column!($(QuantityComparison {
+                        compared_as: optional_column!($(ComparisonNameAndDirection {
                             name: $compared_as,
                             better: BetterDirection::$better,
                         })?),
@@ -454,7 +454,7 @@ impl Quantity {
     }
 
     /// How runs are compared by it; `None` if they are not.
-    pub fn comparison(self) -> Option<QuantityComparison> {
+    pub fn comparison(self) -> Option<ComparisonNameAndDirection> {
         self.table_row().compared_as
     }
 

@@ -36,8 +36,8 @@ pub struct RunRecord {
     pub searches: Vec<RateSearchRecord>,
 }
 
-/// The files that [`load_record`] reads, of which a run has some: others see by them that it
-/// changed.
+/// The files that [`load_record_recomputing_claims`] reads, of which a run has some: others see by
+/// them that it changed.
 pub const RECORD_FILE_NAMES: [&str; 5] =
     ["run.json", "trials.jsonl", "trials.jsonl.gz", "search.jsonl", "search.jsonl.gz"];
 
@@ -53,14 +53,14 @@ fn searches_file(dir: &Path) -> RecordFile {
 ///
 /// # Errors
 /// A file that is missing, that does not hold what it should, or of another format.
-pub fn load_record(dir: &Path) -> Result<RunRecord, RecordError> {
+pub fn load_record_recomputing_claims(dir: &Path) -> Result<RunRecord, RecordError> {
     load_record_with_reader(dir, RecordFile::read_sole_form)
 }
 
 /// Reads the folder of a run that may be in progress: an incomplete line is omitted.
 ///
 /// # Errors
-/// As [`load_record`].
+/// As [`load_record_recomputing_claims`].
 pub fn load_record_of_run_in_progress(dir: &Path) -> Result<RunRecord, RecordError> {
     let whole_lines = |file: &RecordFile| {
         let mut read = file.read_preferring_plain()?;
@@ -141,17 +141,17 @@ pub fn read_trials_text(dir: &Path) -> Result<String, RecordError> {
 /// `trials.jsonl` is cut off. Of a complete run, the files that are still plain are compressed.
 ///
 /// # Errors
-/// As [`load_record`], and where a file cannot be changed.
+/// As [`load_record_recomputing_claims`], and where a file cannot be changed.
 pub fn prepare_and_load_run_to_resume(dir: &Path) -> Result<RunRecord, RecordError> {
     if load_run_json(dir)?.complete {
         compress_records(dir)?;
-        return load_record(dir);
+        return load_record_recomputing_claims(dir);
     }
     searches_file(dir).expand_to_plain()?;
     let file = trials_file(dir);
     file.expand_to_plain()?;
     file.cut_partial_line()?;
-    load_record(dir)
+    load_record_recomputing_claims(dir)
 }
 
 /// Compresses the records of a complete run. A kill meanwhile loses nothing.

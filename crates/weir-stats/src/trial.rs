@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::connection_counts::ConnectionCounts;
 use crate::lookup_measurement::LookupMeasurement;
 use crate::machine_observations::MachineObservations;
-use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
+use crate::probe_kinds_and_results::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
 
 use serialized_trial::SerializedTrial;

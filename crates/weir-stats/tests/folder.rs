@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_stats::run_folder::{
-    append_trial, compress_records, load_record, load_record_of_run_in_progress,
+    append_trial, compress_records, load_record_of_run_in_progress, load_record_recomputing_claims,
     prepare_and_load_run_to_resume, read_trials_text, save_run_json,
 };
 use weir_stats::{
@@ -76,7 +76,7 @@ fn a_run_is_read_as_it_was_written() {
     save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
     append_trial(&dir, &Trial { number: 1, ..trial() }).unwrap();
-    let record = load_record(&dir).unwrap();
+    let record = load_record_recomputing_claims(&dir).unwrap();
     assert_eq!(record.run, run());
     assert_eq!(record.trials, [trial(), Trial { number: 1, ..trial() }]);
 }
@@ -86,7 +86,10 @@ fn another_format_is_refused() {
     let dir = folder("format");
     save_run_json(&dir, &Run { format: 999, ..run() }).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    assert!(matches!(load_record(&dir), Err(RecordError::UnsupportedFormat { found: 999, .. })));
+    assert!(matches!(
+        load_record_recomputing_claims(&dir),
+        Err(RecordError::UnsupportedFormat { found: 999, .. })
+    ));
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn a_broken_line_is_named() {
     let path = dir.join("trials.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{text}{{\"number\": 1\n")).unwrap();
-    let error = load_record(&dir).unwrap_err().to_string();
+    let error = load_record_recomputing_claims(&dir).unwrap_err().to_string();
     assert!(error.contains("trials.jsonl:2:"), "{error}");
 }
 
@@ -106,10 +109,11 @@ fn a_complete_run_is_read_identically_after_compression() {
     let dir = folder("compressed");
     save_run_json(&dir, &run()).unwrap();
     append_trial(&dir, &trial()).unwrap();
-    let (record, text) = (load_record(&dir).unwrap(), read_trials_text(&dir).unwrap());
+    let (record, text) =
+        (load_record_recomputing_claims(&dir).unwrap(), read_trials_text(&dir).unwrap());
     compress_records(&dir).unwrap();
     assert!(!dir.join("trials.jsonl").exists());
-    assert_eq!(load_record(&dir).unwrap(), record);
+    assert_eq!(load_record_recomputing_claims(&dir).unwrap(), record);
     assert_eq!(load_record_of_run_in_progress(&dir).unwrap(), record);
     assert_eq!(read_trials_text(&dir).unwrap(), text);
 }

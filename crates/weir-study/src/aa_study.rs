@@ -25,7 +25,7 @@ impl LoadedStudy {
         study.title = format!("{}: {name} against itself", study.title);
         let has_own = study.presets.contains_key(AA_PRESET_NAME);
         if let Some(smoke) = study.presets.get("smoke").filter(|_| !has_own) {
-            let short = smoke.reduce_to_first_axis_ends(&study.axes);
+            let short = smoke.reduce_to_two_points_and_three_blocks(&study.axes);
             study.presets.insert(AA_PRESET_NAME.to_owned(), short);
         }
         for preset in study.presets.values_mut() {

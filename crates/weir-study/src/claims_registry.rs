@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_comes_from_exactly_one_place() {
+    fn a_status_comes_from_exactly_one_key() {
         assert_eq!(
             statement_with_extra_toml("needs = \"a ring\"").unwrap().status,
             StatementStatus::NeedsHardware
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reproduced_without_a_run() {
+    fn a_claim_without_run_is_not_run_and_no_status_is_typed() {
         assert_eq!(
             statement_with_extra_toml("claims = [\"falls\"]").unwrap().status,
             StatementStatus::NotRun

@@ -14,9 +14,9 @@ use weir_stats::ProbeKind;
 use crate::StudyError;
 use crate::connection_path::ConnectionPath;
 use crate::loaded_study::LoadedStudy;
+use crate::supported_workload_features::NOT_IMPLEMENTED_OVER_HOSTS;
 use crate::toml_text::{check_and_deserialize_toml, error_at_offset};
 use crate::value_rule_tables::HOSTS_VALUE_RULES;
-use crate::workload::NOT_IMPLEMENTED_OVER_HOSTS;
 
 /// The hosts of a run, as their file says.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl LabHostsFile {
         let LabHostsDefinition { ends, firewall } =
             check_and_deserialize_toml(path, &text, HOSTS_VALUE_RULES)?;
         let hosts = LabHostsFile { path: path.to_owned(), text, tester: ends, firewall };
-        hosts.refuse_contradictory_host_settings()?;
+        hosts.refuse_invalid_host_settings()?;
         Ok(hosts)
     }
 
@@ -107,7 +107,7 @@ impl LabHostsFile {
         LabHostsFile::read(path)
     }
 
-    fn refuse_contradictory_host_settings(&self) -> Result<(), StudyError> {
+    fn refuse_invalid_host_settings(&self) -> Result<(), StudyError> {
         let LabHostsFile { tester: ends, firewall, .. } = self;
         if let Some(host) = &ends.unsupported_remote_host {
             let message = "ends on another machine are not implemented: start weir on that machine";

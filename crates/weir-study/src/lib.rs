@@ -14,8 +14,8 @@
 //!   what its parts require of each other;
 //! - `subject`, `command_variables`, `file_generator`, `program_search_path`: what is measured:
 //!   commands, their variables, and the files that they read;
-//! - `traffic`, `workload`, `endpoints`, `connection_path`, `client_kind`, `probe_plan`: what is
-//!   sent, by whom, and along which path;
+//! - `traffic`, `supported_workload_features`, `endpoints`, `connection_path`, `client_kind`,
+//!   `probe_plan`: what is sent, by whom, and along which path;
 //! - `trial_plan`, `aa_study`: the order of trials; a subject compared with itself;
 //! - `run_request`: what a run requests of a study;
 //! - `lab_hosts_file`, `firewall_devices`: a study over two machines;
@@ -44,6 +44,7 @@ mod study;
 mod study_checks;
 mod study_loader;
 pub mod subject;
+pub mod supported_workload_features;
 mod toml_text;
 mod toml_value_error;
 pub mod traffic;
@@ -51,7 +52,6 @@ pub mod trial_plan;
 mod value_limits;
 mod value_rule_tables;
 mod value_rules;
-pub mod workload;
 
 pub use client_kind::ClientKind;
 pub use connection_path::ConnectionPath;
@@ -67,6 +67,6 @@ pub use run_request::PresetAndRunMode;
 pub use study::{AA_PRESET_NAME, AaControl, AxisDefinition, NoiseLimits, PresetDefinition, Study};
 pub use study_loader::load_study;
 pub use subject::{Subject, Subjects};
+pub use supported_workload_features::WorkloadFeatures;
 pub use traffic::{ConcurrencyTarget, ConnectionLoad, KernelSocketClients, Traffic};
 pub use trial_plan::{PlannedTrial, SubjectCopy};
-pub use workload::WorkloadFeatures;

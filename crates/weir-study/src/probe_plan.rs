@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use toml::Spanned;
-use weir_stats::probe_result::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
+use weir_stats::probe_kinds_and_results::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
 use weir_stats::{BackgroundLoad, Coordinate, ProbeKind};
 
 use crate::trial_plan::PlannedTrial;

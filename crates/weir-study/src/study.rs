@@ -10,8 +10,8 @@ use weir_stats::{Claim, ClaimBounds, Coordinate, Paper, PaperStatedValue, Scenar
 use crate::file_generator::FileGenerator;
 use crate::firewall_devices::FirewallDevices;
 use crate::probe_plan::ProbePlan;
+use crate::supported_workload_features::{RULESET_LOADS_ONLY_FEATURES, WorkloadFeatures};
 use crate::traffic::{ConnectionLoad, Traffic};
-use crate::workload::{RULESET_LOADS_ONLY_FEATURES, WorkloadFeatures};
 
 /// A study as its file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -208,7 +208,7 @@ pub struct PresetDefinition {
 
 impl PresetDefinition {
     /// The same at two points at most: the ends of the first axis, and the last value of others.
-    pub(crate) fn reduce_to_first_axis_ends(
+    pub(crate) fn reduce_to_two_points_and_three_blocks(
         &self,
         axes: &BTreeMap<String, AxisDefinition>,
     ) -> PresetDefinition {

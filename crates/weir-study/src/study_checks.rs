@@ -4,7 +4,7 @@ mod connection_path_checks;
 mod preset_checks;
 mod subject_command_checks;
 
-use weir_stats::probe_result::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
+use weir_stats::probe_kinds_and_results::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
 use weir_stats::{Claim, ClaimTest, Coordinate, Scenario, SubjectPoint};
 
 use crate::StudyError;
@@ -39,7 +39,7 @@ impl LoadedStudy {
         if let Some(again) = &study.again {
             let at = again.subject.span().start;
             self.check_subject_exists(again.subject.get_ref(), at)?;
-            self.check_scenario(&again.at, at)?;
+            self.check_scenario_coordinates_exist(&again.at, at)?;
         }
         for (name, preset) in &study.presets {
             for (axis, values) in &preset.axes {
@@ -54,8 +54,8 @@ impl LoadedStudy {
         for claim in &study.claims {
             self.check_claim(claim.get_ref(), claim.span().start)?;
         }
-        self.check_axis_titles()?;
-        self.check_paper_values()
+        self.check_titled_axis_values_exist()?;
+        self.check_claims_of_paper_values_exist()
     }
 
     /// Whether an axis of the traffic is there, and has values that its field gives a meaning.
@@ -78,7 +78,7 @@ impl LoadedStudy {
     }
 
     /// Whether each title of a value is that of one on its axis.
-    fn check_axis_titles(&self) -> Result<(), StudyError> {
+    fn check_titled_axis_values_exist(&self) -> Result<(), StudyError> {
         for (name, axis) in &self.study.axes {
             for titled in axis.titles.keys() {
                 if !axis.values.iter().any(|value| value.to_string() == *titled) {
@@ -91,7 +91,7 @@ impl LoadedStudy {
     }
 
     /// Whether each claim that a value of the paper names is there.
-    fn check_paper_values(&self) -> Result<(), StudyError> {
+    fn check_claims_of_paper_values_exist(&self) -> Result<(), StudyError> {
         let ids = || self.study.claims.iter().map(|claim| claim.get_ref().id.as_str());
         let named = self.study.paper_values.iter().filter_map(|value| value.claim.as_ref());
         match named.into_iter().find(|name| !ids().any(|id| id == name.as_str())) {
@@ -124,14 +124,14 @@ impl LoadedStudy {
     fn check_claim(&self, claim: &Claim, at: usize) -> Result<(), StudyError> {
         let place = |place: &SubjectPoint| {
             self.check_subject_exists(&place.subject, at)?;
-            self.check_scenario(&place.at, at)
+            self.check_scenario_coordinates_exist(&place.at, at)
         };
         match &claim.test {
             Some(ClaimTest::Ratio { of, to, .. }) => place(of).and_then(|()| place(to)),
             Some(ClaimTest::Value { of, .. }) => place(of),
             Some(ClaimTest::Growth { subject, axis, at: point, above, from, to, .. }) => {
                 self.check_subject_exists(subject, at)?;
-                self.check_scenario(point, at)?;
+                self.check_scenario_coordinates_exist(point, at)?;
                 self.check_axis_value_exists(axis, &Coordinate::Number(*from), at)?;
                 self.check_axis_value_exists(axis, &Coordinate::Number(*to), at)?;
                 above.as_ref().map_or(Ok(()), place)
@@ -202,7 +202,11 @@ impl LoadedStudy {
         Err(self.study_error_at_offset(at, message))
     }
 
-    fn check_scenario(&self, point: &Scenario, at: usize) -> Result<(), StudyError> {
+    fn check_scenario_coordinates_exist(
+        &self,
+        point: &Scenario,
+        at: usize,
+    ) -> Result<(), StudyError> {
         point.0.iter().try_for_each(|(axis, value)| match &self.study.probe {
             Some(probing) if [PROBE_KIND_AXIS, BACKGROUND_LOAD_AXIS].contains(&axis.as_str()) => {
                 let found = probing.includes_probe_axis_value(axis, value);

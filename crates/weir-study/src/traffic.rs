@@ -16,7 +16,7 @@ pub mod connections;
 pub mod frames;
 pub mod lookups;
 pub mod loopback;
-mod serde_variant_names;
+mod serde_variant_and_field_names;
 pub mod sockets;
 pub(crate) mod traffic_axis;
 pub(crate) mod traffic_kind;
@@ -29,11 +29,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::firewall_devices::FirewallDevices;
+use crate::supported_workload_features::WorkloadFeatures;
 use crate::toml_value_error::TomlValueError;
-use crate::traffic::serde_variant_names::{list_field_names_of_variant, list_variant_names};
+use crate::traffic::serde_variant_and_field_names::{
+    list_field_names_of_variant, list_variant_names,
+};
 use crate::traffic::traffic_axis::TrafficAxis;
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::WorkloadFeatures;
 
 pub use connection_load::{
     ConcurrencyTarget, ConnectionLoad, FIRST_KERNEL_SOCKET_CLIENT_PORT, KernelSocketClients,

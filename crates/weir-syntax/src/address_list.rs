@@ -47,7 +47,7 @@ pub fn parse_address_list(
         let entry = line.split(['#', ';']).next().unwrap_or_default();
         let trimmed = entry.trim_ascii();
         if !trimmed.is_empty() {
-            match parse_address_range(trimmed, family) {
+            match parse_address_list_entry(trimmed, family) {
                 Ok(range) => ranges.push(range),
                 Err(wrong) => {
                     let start = line_start + (entry.len() - entry.trim_ascii_start().len());
@@ -62,18 +62,23 @@ pub fn parse_address_list(
 }
 
 /// Whether a word is an entry of a list, of either family.
-pub fn is_address_range(word: &str) -> bool {
-    [Family::V4, Family::V6].into_iter().any(|family| parse_address_range(word, family).is_ok())
+pub fn is_address_list_entry(word: &str) -> bool {
+    [Family::V4, Family::V6]
+        .into_iter()
+        .any(|family| parse_address_list_entry(word, family).is_ok())
 }
 
 /// Why a word is not an entry.
-struct RejectedEntry {
+struct AddressListEntryError {
     message: String,
     cure: String,
 }
 
-fn parse_address_range(entry: &str, family: Family) -> Result<AddressRange, RejectedEntry> {
-    let reject = |message: String, cure: String| Err(RejectedEntry { message, cure });
+fn parse_address_list_entry(
+    entry: &str,
+    family: Family,
+) -> Result<AddressRange, AddressListEntryError> {
+    let reject = |message: String, cure: String| Err(AddressListEntryError { message, cure });
     if let Some((addr, len)) = entry.split_once('/') {
         let addr = parse_address(addr, family)?;
         let bits = family.addr_bits();
@@ -109,7 +114,7 @@ fn parse_address_range(entry: &str, family: Family) -> Result<AddressRange, Reje
     parse_address(entry, family).map(|addr| (addr, addr))
 }
 
-fn parse_address(text: &str, family: Family) -> Result<u128, RejectedEntry> {
+fn parse_address(text: &str, family: Family) -> Result<u128, AddressListEntryError> {
     let parsed = match family {
         Family::V4 => text.parse::<Ipv4Addr>().map(|addr| u128::from(u32::from(addr))).ok(),
         Family::V6 => text.parse::<Ipv6Addr>().map(u128::from).ok(),
@@ -119,7 +124,7 @@ fn parse_address(text: &str, family: Family) -> Result<u128, RejectedEntry> {
             Family::V4 => ("IPv4", "192.0.2.1", text.parse::<Ipv6Addr>().is_ok()),
             Family::V6 => ("IPv6", "2001:db8::1", text.parse::<Ipv4Addr>().is_ok()),
         };
-        RejectedEntry {
+        AddressListEntryError {
             message: format!("{text} is not an {name} address"),
             cure: match is_other {
                 true => format!("the set is for {name}: use a list for a set of the other family"),
@@ -166,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rejected_line_is_named() {
+    fn every_rejected_line_is_reported() {
         let text = "192.0.2.1\n192.0.2.1/24\n192.0.2.0/33\n192.0.2.3-192.0.2.1\n010.0.0.1\n\
                     2001:db8::1\nexample.org\n192.0.2.0/+8\n192.0.2.1 192.0.2.2\n1.2.3\n";
         let lines: Vec<usize> = errors(text, Family::V4).iter().map(|error| error.0).collect();
@@ -188,10 +193,10 @@ mod tests {
     #[test]
     fn a_word_of_the_command_line_is_an_entry_or_the_name_of_a_file() {
         for entry in ["192.0.2.1", "2001:db8::/32", "192.0.2.1-192.0.2.7", "0.0.0.0/0"] {
-            assert!(is_address_range(entry), "{entry}");
+            assert!(is_address_list_entry(entry), "{entry}");
         }
         for file in ["list.txt", "./192.0.2.1", "-", "/etc/list", "192.0.2.1.list"] {
-            assert!(!is_address_range(file), "{file}");
+            assert!(!is_address_list_entry(file), "{file}");
         }
     }
 }

@@ -128,7 +128,7 @@ fn shorten_long_words(text: String) -> String {
 }
 
 /// Longest part of a line that is shown, in bytes; longer lines are truncated around the marker.
-const SHOWN_LINE_MAX_BYTES: usize = 400;
+const EXCERPT_AFTER_SPAN_START_MAX_BYTES: usize = 400;
 
 /// Renders errors with file, line, marker and cure, in the given order.
 ///
@@ -211,9 +211,9 @@ fn excerpt_around_span<'a>(
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
     let from = floor_to_char_boundary(
         text,
-        line_start.max(start.saturating_sub(SHOWN_LINE_MAX_BYTES / 2)),
+        line_start.max(start.saturating_sub(EXCERPT_AFTER_SPAN_START_MAX_BYTES / 2)),
     );
-    let to = floor_to_char_boundary(text, line_end.min(start + SHOWN_LINE_MAX_BYTES));
+    let to = floor_to_char_boundary(text, line_end.min(start + EXCERPT_AFTER_SPAN_START_MAX_BYTES));
     let shown = escape_control_chars(&text[from..to]).into_owned();
     let width = |c: char| control_char_escape(c).map_or(c.len_utf8(), |words| words.len());
     let place = |at: usize| text[from..at.clamp(from, to)].chars().map(width).sum::<usize>();

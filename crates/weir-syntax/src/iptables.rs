@@ -15,8 +15,8 @@ mod option_specs_and_arguments;
 mod parser_settings;
 mod print;
 mod reader;
-mod rule_text;
 mod scan;
+mod single_rule_parser;
 mod table_draft;
 pub(crate) mod word_splitting;
 
@@ -26,7 +26,7 @@ pub use self::extension::compute_rate_count_and_unit_millis;
 pub(crate) use self::extension::find_reject_type;
 pub use self::parser_settings::ParserSettings;
 pub use self::print::{print, print_match, print_rule, print_target};
-pub use self::rule_text::parse_rule;
+pub use self::single_rule_parser::parse_rule;
 use crate::Diagnostic;
 
 /// Reads a ruleset.

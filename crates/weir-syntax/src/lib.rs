@@ -1,5 +1,5 @@
 //! Text to model and back: `iptables-save`, `ip6tables-save`, `ipset save`, the nft that weir
-//! writes, the count rules of an `ipf.conf` ([`ipf`]), and single packets ([`packet`]).
+//! writes, the count rules of an `ipf.conf` ([`ipf_count_rules`]), and single packets ([`packet`]).
 //!
 //! A text is read completely, or refused with a position and a cure ([`Diagnostic`], drawn by
 //! [`render_diagnostics`]); all errors of a text are reported together. The printed text is what
@@ -11,7 +11,7 @@
 //! - `iptables`: `iptables-save` and `ip6tables-save`;
 //! - `ipset`: `ipset save`;
 //! - `nft`: the nft that weir writes, and listings of it;
-//! - `ipf`: count rules of IP Filter;
+//! - `ipf_count_rules`: count rules of IP Filter;
 //! - `packet`: the language of `--packet`;
 //! - `diagnostic`, `terminal_escape`: errors with their place, and how they are printed;
 //! - `strtod`, `strtoul`, `system_name_tables`: numbers and names as the tools read them;
@@ -35,7 +35,7 @@ mod diagnostic;
 #[doc(hidden)]
 pub mod fuzz;
 mod intern;
-pub mod ipf;
+pub mod ipf_count_rules;
 pub mod ipset;
 pub mod iptables;
 pub mod nft;

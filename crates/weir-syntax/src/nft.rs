@@ -24,11 +24,11 @@
 
 mod action_parser;
 mod comparison_parser;
-mod map_keys;
 mod normal_form;
 mod opaque_test_parser;
 mod print;
 mod reject_types;
+mod seen_map_keys;
 mod statement_parser;
 mod table_parser;
 mod token_cursor;
@@ -41,7 +41,8 @@ use crate::Diagnostic;
 pub use normal_form::{check_rulesets_equal, normalize_ruleset};
 pub use print::{
     family_keyword, print, print_effect, print_element_key, print_nat, print_reject,
-    sanitize_comment, statements_in_an_order_that_nft_does_not_merge, value_of_single_value_test,
+    sanitize_and_truncate_comment, statements_masked_against_nft_merging,
+    value_of_single_value_test,
 };
 
 /// Reads nft text that weir wrote, or a listing of it.

@@ -32,7 +32,7 @@ use weir_model::Span;
 
 use self::definitions::Definitions;
 pub use self::policy_types::{
-    AssumedMatchResult, ExpectedVerdict, FirewallPolicy, PolicySubject, PolicyTest,
+    AssumedMatchResult, ExpectedVerdict, FirewallPolicy, PolicyTest, PolicyTestPackets,
 };
 use self::statements::{PolicyStatement, split_statements};
 use crate::diagnostic::{Diagnostic, ParseResult};
@@ -49,7 +49,7 @@ use crate::diagnostic::{Diagnostic, ParseResult};
 /// assert_eq!(policy.tests[0].expected, ExpectedVerdict::Drop);
 /// ```
 pub fn parse_policy(text: &str) -> Result<FirewallPolicy, Vec<Diagnostic>> {
-    if let Some(span) = find_table_line(text) {
+    if let Some(span) = span_of_leading_table_line(text) {
         let message = "this is a ruleset of iptables-save, not a policy";
         let help = "the policy is the first argument: `weir test POLICY FILE`";
         return Err(vec![Diagnostic::new(message, span).with_help(help)]);
@@ -77,7 +77,7 @@ pub fn parse_policy(text: &str) -> Result<FirewallPolicy, Vec<Diagnostic>> {
 }
 
 /// The first line, if it begins a table of `iptables-save`: no statement begins with an asterisk.
-fn find_table_line(text: &str) -> Option<Span> {
+fn span_of_leading_table_line(text: &str) -> Option<Span> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let words = line.trim();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_lists_are_well_formed() {
+    fn the_fallback_tables_have_well_known_names() {
         assert_eq!(parse_etc_protocols(FALLBACK_PROTOCOLS).name_by_number[&47], "gre");
         let services = parse_etc_services(FALLBACK_SERVICES);
         assert_eq!(services[&("www".to_owned(), Some("tcp".to_owned()))], 80);

@@ -3,7 +3,7 @@
 use weir_model::{Family, Field, Hook, Packet, PacketRegion};
 use weir_syntax::packet::parse_packet;
 use weir_syntax::policy::{
-    ExpectedVerdict, FirewallPolicy, PolicySubject, PolicyTest, parse_policy,
+    ExpectedVerdict, FirewallPolicy, PolicyTest, PolicyTestPackets, parse_policy,
 };
 
 fn read(text: &str) -> FirewallPolicy {
@@ -18,8 +18,8 @@ fn single(text: &str) -> PolicyTest {
 
 fn region(words: &str) -> (PacketRegion, Option<Family>) {
     match single(&format!("drop all {words}\n")).subject {
-        PolicySubject::Region { region, family, .. } => (region, family),
-        PolicySubject::Packet { .. } => panic!("{words} is a packet"),
+        PolicyTestPackets::Region { region, family, .. } => (region, family),
+        PolicyTestPackets::Packet { .. } => panic!("{words} is a packet"),
     }
 }
 
@@ -101,7 +101,7 @@ fn matches_and_targets_may_be_assumed_not_to_drop() {
 fn a_packet_may_name_a_definition_with_one_value() {
     let text = "define lan = eth0\ndefine hosts = { 192.0.2.1, 192.0.2.2 }\n";
     let test = read(&format!("{text}drop packet iif $lan tcp dport 22\n")).tests.remove(0);
-    let PolicySubject::Packet { packet: read, .. } = test.subject else { panic!("a region") };
+    let PolicyTestPackets::Packet { packet: read, .. } = test.subject else { panic!("a region") };
     assert_eq!(*read, packet("iif eth0 tcp dport 22"));
     let several = format!("{text}drop packet iif $lan ip saddr $hosts\n");
     let errors = parse_policy(&several).expect_err("two values");
@@ -116,7 +116,9 @@ fn a_packet_may_name_a_definition_with_one_value() {
 #[test]
 fn a_packet_subject_may_span_several_lines() {
     let test = single("drop packet iif eth0 # in\n  tcp flags syn,ack tcp dport 22\n");
-    let PolicySubject::Packet { packet: read, given } = test.subject else { panic!("a region") };
+    let PolicyTestPackets::Packet { packet: read, given } = test.subject else {
+        panic!("a region")
+    };
     assert_eq!(*read, packet("iif eth0 tcp flags syn,ack tcp dport 22"));
     assert!(given.contains(Field::Dport) && !given.contains(Field::Sport));
 }

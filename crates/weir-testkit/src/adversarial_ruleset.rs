@@ -168,9 +168,11 @@ impl ShapeWriter {
             AdversarialShape::ChangingSets => self.write_changing_sets(size),
             AdversarialShape::TwiceJumpedChains => self.write_twice_jumped_chains(size.min(60)),
             AdversarialShape::Nat => self.write_nat(size),
-            AdversarialShape::CopiedMarks => {
-                self.append_generated_rules(size, MANGLE_TABLE_INDEX, ShapeWriter::copied_mark_rule)
-            }
+            AdversarialShape::CopiedMarks => self.append_generated_rules(
+                size,
+                MANGLE_TABLE_INDEX,
+                ShapeWriter::mark_copy_ttl_or_dscp_rule,
+            ),
             AdversarialShape::StatefulVerdicts => self.append_generated_rules(
                 size,
                 FILTER_TABLE_INDEX,
@@ -294,7 +296,7 @@ impl ShapeWriter {
         (low, low + self.rng.number_below(5_000))
     }
 
-    fn copied_mark_rule(&mut self, i: usize) -> String {
+    fn mark_copy_ttl_or_dscp_rule(&mut self, i: usize) -> String {
         let test = self.pick_often_none(&["-m mark --mark 0x1/0x1", "-p tcp", "-i eth0"]);
         let target = match self.rng.number_below(6) {
             0 => "CONNMARK --save-mark --nfmask 0xff --ctmask 0xff".to_owned(),

@@ -15,7 +15,7 @@ use crate::traffic_options::TrafficOptions;
 
 /// Packets for a ruleset, at most `options.count`, no two alike. `sets` are the sets that its rules
 /// name, as far as they are known.
-pub fn generate_rule_boundary_packets(
+pub fn generate_boundary_and_random_packets(
     ruleset: &Ruleset,
     sets: &[IpSet],
     options: &TrafficOptions,

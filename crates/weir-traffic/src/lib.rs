@@ -1,6 +1,6 @@
 //! Packets for a ruleset: on and around every boundary of every rule, and random ones.
 //!
-//! A ruleset of 36,000 rules has millions of boundaries. [`generate_rule_boundary_packets`]
+//! A ruleset of 36,000 rules has millions of boundaries. [`generate_boundary_and_random_packets`]
 //! iterates over all reachable rules, one packet per rule and round, so that a limited number of
 //! packets still covers every rule: first a packet that satisfies the rule and the jumps that lead
 //! to it, then one variation per round (a value one below, on and one above each boundary, a bit of
@@ -33,9 +33,9 @@ mod rule_paths;
 mod traffic_options;
 mod traffic_pattern;
 
-pub use self::boundary_packet_maker::generate_rule_boundary_packets;
+pub use self::boundary_packet_maker::generate_boundary_and_random_packets;
 pub use self::traffic_options::TrafficOptions;
 pub use self::traffic_pattern::{
-    DecidingRuleOrPolicy, PacketPatternOptions, PatternPacket, PatternPacketGenerationError,
+    DecidingFilterRuleOrPolicy, PacketPatternOptions, PatternPacket, PatternPacketGenerationError,
     TrafficPattern, generate_pattern_packets,
 };

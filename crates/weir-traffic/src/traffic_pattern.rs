@@ -140,7 +140,7 @@ pub struct PatternPacket {
     /// Its verdict.
     pub verdict: Verdict,
     /// The counter that it hit last.
-    pub decided_by: Option<DecidingRuleOrPolicy>,
+    pub decided_by: Option<DecidingFilterRuleOrPolicy>,
     /// Number of rules whose evaluation was begun.
     pub rules_tried: u32,
 }
@@ -159,7 +159,7 @@ impl PatternPacket {
 
 /// Where a packet is decided: the last counter that it hits in the filter table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DecidingRuleOrPolicy {
+pub struct DecidingFilterRuleOrPolicy {
     /// The chain.
     pub chain: String,
     /// The number of the rule in it, from 1; `None` for the policy of a built-in chain.
@@ -195,7 +195,7 @@ pub fn generate_pattern_packets(
     };
     let paths = RulePaths::new(ruleset, options.journey_kind);
     match options.pattern {
-        TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_packets(&paths)?,
+        TrafficPattern::AllMatchAtEnd => maker.generate_last_rule_or_policy_packets(&paths)?,
         TrafficPattern::Uniform => {
             maker.generate_packets_weighted_by_random_rank(&paths, |_| 1.0)?;
         }
@@ -240,7 +240,7 @@ impl<'a> PatternPacketMaker<'a> {
         self.interpreter.evaluate_journey(packet, self.options.journey_kind, &mut AlwaysFalseOracle)
     }
 
-    fn push_unseen_packet(&mut self, packet: Packet, outcome: &Outcome<'_>) {
+    fn push_unseen_wanted_packet(&mut self, packet: Packet, outcome: &Outcome<'_>) {
         if self.options.only_accepted && outcome.verdict != Verdict::Accept {
             return;
         }
@@ -277,7 +277,7 @@ impl<'a> PatternPacketMaker<'a> {
             let Some(packet) = self.build_unconfirmed_rule_packet(paths, reached) else { continue };
             let outcome = self.evaluate_packet(&packet);
             if hits_credited_rule(&outcome, &reached.rule.credited_originals) {
-                self.push_unseen_packet(packet, &outcome);
+                self.push_unseen_wanted_packet(packet, &outcome);
             }
         }
         Ok(())
@@ -327,7 +327,7 @@ impl<'a> PatternPacketMaker<'a> {
     }
 
     /// Packets that the last rule of the built-in filter chain takes, or else its policy.
-    fn generate_last_rule_packets(
+    fn generate_last_rule_or_policy_packets(
         &mut self,
         paths: &RulePaths<'_>,
     ) -> Result<(), PatternPacketGenerationError> {
@@ -372,7 +372,7 @@ impl<'a> PatternPacketMaker<'a> {
                 None => ends_in_filter_policy(&outcome),
             };
             if ends {
-                self.push_unseen_packet(packet, &outcome);
+                self.push_unseen_wanted_packet(packet, &outcome);
             }
         }
         Ok(())
@@ -409,7 +409,7 @@ impl<'a> PatternPacketMaker<'a> {
             let sport = 1024 + self.rng.below(60_000) as u16;
             set_sport(&mut packet, sport);
             let outcome = self.evaluate_packet(&packet);
-            self.push_unseen_packet(packet, &outcome);
+            self.push_unseen_wanted_packet(packet, &outcome);
         }
         Ok(())
     }
@@ -468,20 +468,22 @@ fn hits_credited_rule(outcome: &Outcome<'_>, credited_originals: &[OriginalRuleI
 }
 
 /// The last rule or policy of the filter table that counted the packet.
-fn find_last_filter_counter(outcome: &Outcome<'_>) -> Option<DecidingRuleOrPolicy> {
+fn find_last_filter_counter(outcome: &Outcome<'_>) -> Option<DecidingFilterRuleOrPolicy> {
     outcome.hits.iter().rev().find_map(|hit| match hit.counted_object {
         CountedObject::Rule { table: TableName::Filter, chain, number } => {
-            Some(DecidingRuleOrPolicy {
+            Some(DecidingFilterRuleOrPolicy {
                 chain: chain.to_string(),
                 rule: Some(number),
                 is_user_chain: !BUILT_IN_FILTER_CHAINS.contains(&&**chain),
             })
         }
-        CountedObject::Policy { table: TableName::Filter, chain } => Some(DecidingRuleOrPolicy {
-            chain: chain.to_string(),
-            rule: None,
-            is_user_chain: false,
-        }),
+        CountedObject::Policy { table: TableName::Filter, chain } => {
+            Some(DecidingFilterRuleOrPolicy {
+                chain: chain.to_string(),
+                rule: None,
+                is_user_chain: false,
+            })
+        }
         CountedObject::Rule { .. }
         | CountedObject::Policy { .. }
         | CountedObject::IpsetElement { .. } => None,

@@ -10,7 +10,7 @@ use weir_model::{
 use weir_semantics::{
     CountedObject, Interpreter, OutcomeDifference, RuleAnswersTrueOracle, SeededOracle,
 };
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// What a random rule tests.
 fn tests() -> impl Strategy<Value = Rule> {
@@ -135,7 +135,7 @@ fn difference(a: &Firewall, b: &Firewall) -> Option<(Packet, OutcomeDifference)>
     let (before, after) = (Interpreter::new(a), Interpreter::new(b));
     let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
     let ruleset = a.v4.as_ref().expect("a v4 ruleset");
-    generate_rule_boundary_packets(ruleset, &[], &options).into_iter().find_map(|p| {
+    generate_boundary_and_random_packets(ruleset, &[], &options).into_iter().find_map(|p| {
         let one = before.evaluate_journey(&p, options.journey_kind, &mut SeededOracle(7));
         let other = after.evaluate_journey(&p, options.journey_kind, &mut SeededOracle(7));
         one.first_difference(&other).map(|d| (p, d))
@@ -214,7 +214,7 @@ proptest! {
         let rule = chains(&mut firewall)[0].rules[0].clone();
         let interpreter = Interpreter::new(&firewall);
         let options = TrafficOptions { max_packets: 300, ..TrafficOptions::default() };
-        for p in generate_rule_boundary_packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
+        for p in generate_boundary_and_random_packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
             let mut oracle = RuleAnswersTrueOracle;
             let outcome = interpreter.evaluate_journey(&p, options.journey_kind, &mut oracle);
             let hit = outcome.hits.iter().any(|h| h.credited_originals == rule.credited_originals);
@@ -232,7 +232,7 @@ proptest! {
         });
         let interpreter = Interpreter::new(&before);
         let options = TrafficOptions { max_packets: 400, ..TrafficOptions::default() };
-        let all = generate_rule_boundary_packets(before.v4.as_ref().expect("v4"), &[], &options);
+        let all = generate_boundary_and_random_packets(before.v4.as_ref().expect("v4"), &[], &options);
         let reaches = all.iter().any(|p| {
             let kind = options.journey_kind;
             let outcome = interpreter.evaluate_journey(p, kind, &mut SeededOracle(7));
@@ -246,8 +246,8 @@ proptest! {
     fn the_same_seed_makes_the_same_packets(firewall in firewall()) {
         let ruleset = firewall.v4.as_ref().expect("v4");
         let options = TrafficOptions { max_packets: 200, ..TrafficOptions::default() };
-        let all = generate_rule_boundary_packets(ruleset, &[], &options);
-        prop_assert_eq!(&all, &generate_rule_boundary_packets(ruleset, &[], &options));
+        let all = generate_boundary_and_random_packets(ruleset, &[], &options);
+        prop_assert_eq!(&all, &generate_boundary_and_random_packets(ruleset, &[], &options));
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         prop_assert_eq!(distinct.len(), all.len());
     }

@@ -7,8 +7,8 @@ use weir_packet::Transport;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, SeededOracle, Verdict};
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_traffic::{
-    DecidingRuleOrPolicy, PacketPatternOptions, PatternPacket, PatternPacketGenerationError,
-    TrafficOptions, TrafficPattern, generate_pattern_packets, generate_rule_boundary_packets,
+    DecidingFilterRuleOrPolicy, PacketPatternOptions, PatternPacket, PatternPacketGenerationError,
+    TrafficOptions, TrafficPattern, generate_boundary_and_random_packets, generate_pattern_packets,
 };
 
 fn firewall(text: &str) -> Firewall {
@@ -21,7 +21,7 @@ fn firewall(text: &str) -> Firewall {
 
 fn traffic(firewall: &Firewall, options: &TrafficOptions) -> Vec<Packet> {
     let ruleset = firewall.rulesets().next().expect("a ruleset");
-    generate_rule_boundary_packets(ruleset, &firewall.sets, options)
+    generate_boundary_and_random_packets(ruleset, &firewall.sets, options)
 }
 
 fn hit(firewall: &Firewall, options: &TrafficOptions) -> HashSet<OriginalRuleIndex> {
@@ -196,8 +196,11 @@ fn pattern_packets_end_at_the_expected_rule() {
         assert!(pattern(kind).iter().all(|p| p.rules_tried == tried(&p.packet)));
     }
     let ends = pattern(TrafficPattern::AllMatchAtEnd);
-    let last =
-        DecidingRuleOrPolicy { chain: "FORWARD".to_owned(), rule: Some(4), is_user_chain: false };
+    let last = DecidingFilterRuleOrPolicy {
+        chain: "FORWARD".to_owned(),
+        rule: Some(4),
+        is_user_chain: false,
+    };
     assert!(ends.iter().all(|p| p.decided_by.as_ref() == Some(&last)));
 }
 
@@ -240,8 +243,11 @@ fn packets_matching_no_rule_do_not_replace_packets_matching_the_last_rule() {
 fn a_policy_after_rules_without_jumps_is_the_end_of_the_chain() {
     let log = "*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.1.0.1/32 -j LOG\nCOMMIT\n";
     let ends = generate_pattern_from_text(log, TrafficPattern::AllMatchAtEnd).unwrap();
-    let policy =
-        DecidingRuleOrPolicy { chain: "FORWARD".to_owned(), rule: None, is_user_chain: false };
+    let policy = DecidingFilterRuleOrPolicy {
+        chain: "FORWARD".to_owned(),
+        rule: None,
+        is_user_chain: false,
+    };
     assert!(!ends.is_empty() && ends.iter().all(|p| p.decided_by.as_ref() == Some(&policy)));
 }
 

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use weir_artefact::manifest::SummedCounterGroup;
 use weir_kernel::Namespace;
 use weir_kernel::ipset_counters::IpsetCounterReader;
-use weir_kernel::nft_counters::{NftTableCounterReader, RuleCounterValue};
-use weir_kernel::xtables_counters::{PacketByteCount, TableCounterReader};
+use weir_kernel::nft_rule_and_element_counters::{NftTableCounterReader, RuleCounterValue};
+use weir_kernel::xtables_counters::{LegacyTableCounterReader, PacketByteCount};
 use weir_model::{CounterLocation, CountersByOriginalRule, Family, Firewall, RuleId, TableName};
 
 use crate::VerifyError;
@@ -39,7 +39,7 @@ pub(crate) struct CreditCounters {
 #[derive(Debug)]
 struct CountedIptablesTable {
     family: Family,
-    counters: TableCounterReader,
+    counters: LegacyTableCounterReader,
     /// Where its readings begin.
     first_reading_index: usize,
 }
@@ -195,7 +195,7 @@ impl CreditCounters {
         self.assign_readings_to_nft_elements()?;
         for (tool, table) in names {
             let family = family_of_tool(tool);
-            let counters = TableCounterReader::open(&self.firewall_namespace, family, table)?;
+            let counters = LegacyTableCounterReader::open(&self.firewall_namespace, family, table)?;
             let first = self.readings.len();
             for (i, place) in counters.rule_and_policy_positions().iter().enumerate() {
                 let (tool, table) = (tool.to_owned(), table.to_owned());

@@ -17,7 +17,7 @@ mod measured_rule;
 
 use std::collections::{HashMap, HashSet};
 
-use weir_kernel::xtables_counters::TableCounterReader;
+use weir_kernel::xtables_counters::LegacyTableCounterReader;
 use weir_kernel::{Namespace, Session, conntrack};
 use weir_model::{Family, Firewall, Hook, Packet, TableName};
 use weir_packet::{ConntrackInfo, CtState};
@@ -77,7 +77,7 @@ pub struct RuleEffectTester {
     family: Family,
     parsed_firewall: Firewall,
     testbed: Testbed,
-    table_counter_readers: Vec<(TableName, TableCounterReader)>,
+    table_counter_readers: Vec<(TableName, LegacyTableCounterReader)>,
     /// Where a rule's counter is: table, chain, number.
     counter_positions: HashMap<(TableName, String, u32), (usize, usize)>,
     last_counts: Vec<Vec<u64>>,
@@ -163,7 +163,7 @@ impl RuleEffectTester {
     fn open_and_index_all_rule_counters(&mut self) -> Result<(), VerifyError> {
         for ruleset in self.parsed_firewall.rulesets() {
             for name in ruleset.tables.iter().map(|t| t.name) {
-                let counters = TableCounterReader::open(
+                let counters = LegacyTableCounterReader::open(
                     &self.testbed.firewall_namespace,
                     self.family,
                     name.as_str(),

@@ -138,7 +138,7 @@ impl Testbed {
     /// Sends a batch and returns what was seen of it.
     pub fn send_batch(&mut self, batch: &PacketBatch) -> Result<BatchObservation, VerifyError> {
         self.configure_devices_and_route(&batch.path)?;
-        self.create_conntrack_entries(batch)?;
+        self.replace_conntrack_entries(batch)?;
         // What earlier batches left to be read is not this batch's.
         self.nflog.visit_waiting_packets(|_| ())?;
         let back =
@@ -271,7 +271,7 @@ impl Testbed {
     }
 
     /// Makes the connections that the batch's packets belong to.
-    fn create_conntrack_entries(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
+    fn replace_conntrack_entries(&mut self, batch: &PacketBatch) -> Result<(), VerifyError> {
         let entries: Vec<_> =
             batch.packets.iter().flat_map(|p| p.conntrack_entries.clone()).collect();
         let Some(connections) = &mut self.conntrack_table else { return Ok(()) };

@@ -122,7 +122,7 @@ pub(crate) fn run_verification(
         empty_testbed: empty,
         rulesets_under_test: tested,
     };
-    let paths = test_packets::generate_packets_by_devices_and_kind(firewall, options);
+    let paths = test_packets::generate_or_take_exact_packets_by_path(firewall, options);
     run.report.generated = paths.iter().map(|(_, p)| p.len() as u64).sum();
     run.compare_packets_in_rounds(paths, progress)?;
     drop(session);

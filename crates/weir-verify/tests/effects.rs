@@ -43,7 +43,8 @@ fn every_modelled_module_and_option_is_measured() {
         rules.extend(matches.chain(targets).map(|s| format!("{} ", s.rule)));
     }
     let mut missing = Vec::new();
-    let modules = weir_syntax::iptables::extension_descriptions::describe_modelled_extensions();
+    let modules =
+        weir_syntax::iptables::extension_descriptions::describe_extensions_with_effect_row();
     // The kernel has no modules of other packages.
     for module in modules.iter().filter(|module| module.is_part_of_iptables) {
         let flag = if module.is_target { "-j" } else { "-m" };

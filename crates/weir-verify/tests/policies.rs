@@ -10,9 +10,9 @@ use weir_review::policy_check::{PolicyCheckLimits, check_policy, is_expected_ver
 use weir_semantics::{AlwaysFalseOracle, Interpreter, JourneyKind, Verdict};
 use weir_syntax::ipset;
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_syntax::policy::{PolicySubject, PolicyTest, parse_policy};
+use weir_syntax::policy::{PolicyTest, PolicyTestPackets, parse_policy};
 use weir_testkit::skip_without_root;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 use weir_verify::{VerifyOptions, verify};
 
 /// Packets of one region and path.
@@ -40,7 +40,7 @@ fn sample_region(
     journey: JourneyKind,
     firewall: &Firewall,
 ) -> Vec<(Packet, Verdict)> {
-    let PolicySubject::Region { region, .. } = &test.subject else { return Vec::new() };
+    let PolicyTestPackets::Region { region, .. } = &test.subject else { return Vec::new() };
     let interpreter = Interpreter::new(firewall);
     let ruleset = firewall.rulesets().next().expect("rules");
     let options = TrafficOptions {
@@ -49,7 +49,7 @@ fn sample_region(
         journey_kind: journey,
         ..TrafficOptions::default()
     };
-    let packets = generate_rule_boundary_packets(ruleset, &firewall.sets, &options);
+    let packets = generate_boundary_and_random_packets(ruleset, &firewall.sets, &options);
     let whole = packets.into_iter().filter(|packet| {
         packet.fragment.offset == 0
             && !packet.fragment.more_fragments

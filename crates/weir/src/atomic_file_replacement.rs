@@ -15,7 +15,7 @@ use std::process;
 ///
 /// # Errors
 /// As of [`fs::write`]; the old content is preserved.
-pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace_file_atomically_if_possible(path: &Path, content: &[u8]) -> io::Result<()> {
     let real = fs::canonicalize(path);
     let path = real.as_deref().unwrap_or(path);
     let existing = fs::metadata(path).ok();
@@ -44,7 +44,7 @@ pub fn replace_file_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// As of [`fs::write`]; the old content is preserved.
-pub fn replace_directory_entry(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace_without_following_link(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let fresh = path.with_file_name(fresh_file_name(name));
     let write = || {
@@ -106,7 +106,7 @@ mod tests {
         let owner_before = owner(&file);
         let link = folder.path().join("link");
         symlink(&file, &link).expect("a link");
-        replace_file_atomically(&link, b"new").expect("it can be written");
+        replace_file_atomically_if_possible(&link, b"new").expect("it can be written");
         assert!(link.is_symlink());
         assert_eq!(owner(&file), owner_before);
         assert_eq!(fs::read(&file).expect("a file"), b"new");
@@ -121,12 +121,12 @@ mod tests {
         let victim = folder.write_file("victim", "secret");
         let link = folder.path().join("weir.prom");
         symlink(&victim, &link).expect("a link");
-        replace_directory_entry(&link, b"new").expect("it can be written");
+        replace_without_following_link(&link, b"new").expect("it can be written");
         assert_eq!(fs::read(&victim).expect("a file"), b"secret");
         assert!(!link.is_symlink() && fs::read(&link).expect("a file") == b"new");
         let mode = fs::metadata(&link).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
-        replace_directory_entry(&folder.path().join("absent/a"), b"new").unwrap_err();
+        replace_without_following_link(&folder.path().join("absent/a"), b"new").unwrap_err();
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "no other file");
     }
 
@@ -134,9 +134,9 @@ mod tests {
     fn a_file_that_cannot_be_written_leaves_nothing() {
         let folder = TempFolder::new("replaced-file-error");
         let missing = folder.path().join("no-such-folder/rules");
-        assert!(replace_file_atomically(&missing, b"new").is_err());
+        assert!(replace_file_atomically_if_possible(&missing, b"new").is_err());
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
         let there = folder.path().join("rules");
-        assert!(replace_file_atomically(&there, b"new").is_ok());
+        assert!(replace_file_atomically_if_possible(&there, b"new").is_ok());
     }
 }

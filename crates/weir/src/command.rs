@@ -15,7 +15,7 @@ pub mod fmt;
 pub mod form_output;
 pub mod generations;
 pub mod lab;
-pub mod lab_claims;
+pub mod lab_list_and_index;
 pub mod lab_referee;
 pub mod lab_run_per_kernel;
 pub mod lab_run_reports;

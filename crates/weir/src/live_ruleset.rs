@@ -105,7 +105,7 @@ pub fn read_live_ruleset(variant: Option<IptablesVariantArg>) -> Result<LiveRule
         format!("nft table {family} {name}, which is not a table of iptables-nft{traversed}")
     };
     found.unread_parts.extend(tables.foreign_tables.iter().map(other));
-    found.unread_parts.extend(status.list_device_filters());
+    found.unread_parts.extend(status.describe_device_filters());
     found.weir_nft_family_and_table_names = tables.weir_tables;
     Ok(found)
 }
@@ -168,8 +168,8 @@ fn choose_unambiguous_iptables_variant(
     variant: Option<IptablesVariantArg>,
 ) -> Result<ChosenVariantText> {
     let held = |text: &Option<(String, String)>| {
-        text.as_ref().map_or_else(IptablesVariantRuleCounts::default, |(_, text)| {
-            IptablesVariantRuleCounts::count_rules_and_policies(text)
+        text.as_ref().map_or_else(IptablesVariantRuleAndPolicyCounts::default, |(_, text)| {
+            IptablesVariantRuleAndPolicyCounts::count_rules_and_drop_policies(text)
         })
     };
     let (in_legacy, in_nft) = (held(&legacy), held(&nft));
@@ -198,15 +198,15 @@ fn choose_unambiguous_iptables_variant(
 
 /// What a variant holds of a family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct IptablesVariantRuleCounts {
+struct IptablesVariantRuleAndPolicyCounts {
     rule_count: usize,
     /// Built-in chains whose policy is not ACCEPT.
     drop_policy_count: usize,
 }
 
-impl IptablesVariantRuleCounts {
-    fn count_rules_and_policies(text: &str) -> IptablesVariantRuleCounts {
-        let mut held = IptablesVariantRuleCounts::default();
+impl IptablesVariantRuleAndPolicyCounts {
+    fn count_rules_and_drop_policies(text: &str) -> IptablesVariantRuleAndPolicyCounts {
+        let mut held = IptablesVariantRuleAndPolicyCounts::default();
         for line in text.lines() {
             let rule = line.strip_prefix('[').and_then(|l| Some(l.split_once("] ")?.1));
             held.rule_count += usize::from(rule.unwrap_or(line).starts_with("-A "));
@@ -219,11 +219,11 @@ impl IptablesVariantRuleCounts {
 
     /// Whether it does anything to packets.
     fn affects_packets(self) -> bool {
-        self != IptablesVariantRuleCounts::default()
+        self != IptablesVariantRuleAndPolicyCounts::default()
     }
 }
 
-impl std::fmt::Display for IptablesVariantRuleCounts {
+impl std::fmt::Display for IptablesVariantRuleAndPolicyCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |n: usize, one: &str, many: &str| match n {
             1 => format!("1 {one}"),

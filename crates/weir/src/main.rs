@@ -135,12 +135,12 @@ fn run_lab_command(subcommand: LabCommand) -> anyhow::Result<YesNoExitStatus> {
         LabCommand::Run(args) => command::lab::run_study_and_write_report(&args),
         LabCommand::Selftest(args) => command::lab_selftest::run_and_print_self_test(&args),
         LabCommand::Report(args) => command::lab::write_report(&args),
-        LabCommand::Index(args) => command::lab_claims::write_index_and_linked_files(&args),
+        LabCommand::Index(args) => command::lab_list_and_index::write_index_and_linked_files(&args),
         LabCommand::Serve(args) => command::lab_serve::serve_pages_until_killed(&args),
         LabCommand::Compare(args) => command::lab::compare_runs_and_print(&args),
         LabCommand::Agent => command::lab::run_firewall_host_agent(),
         LabCommand::Referee(args) => command::lab_referee::print_objections(&args),
-        LabCommand::List(args) => command::lab_claims::print_or_write_claim_lists(&args),
+        LabCommand::List(args) => command::lab_list_and_index::print_or_write_claim_lists(&args),
     }
 }
 
@@ -149,7 +149,7 @@ fn run_set_command(
     colors: ColoredStreams,
 ) -> anyhow::Result<YesNoExitStatus> {
     match subcommand {
-        SetCommand::List(args) => command::set_list::print_sets(&args),
+        SetCommand::List(args) => command::set_list::print_sets_or_elements(&args),
         SetCommand::Add(args) => {
             command::set::change_set_and_print(&args, AddressListOperation::Add, colors.stderr)
         }

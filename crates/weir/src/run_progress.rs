@@ -48,7 +48,7 @@ impl RunProgressDisplay {
             progress.estimated_remaining_time,
         );
         if self.lines.is_hidden() {
-            if self.plain_line_timer.is_due(Instant::now()) {
+            if self.plain_line_timer.start_interval_if_due(Instant::now()) {
                 terminal::print_escaped_to_stderr(&format_plain_progress_line(progress));
             }
             return;
@@ -89,14 +89,14 @@ struct PlainLineTimer {
 
 impl PlainLineTimer {
     /// Whether a line is due now: the first one, and others at intervals.
-    fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self
+    fn start_interval_if_due(&mut self, now: Instant) -> bool {
+        let start_interval_if_due = self
             .last_line
             .is_none_or(|last| now.saturating_duration_since(last) >= PLAIN_LINE_INTERVAL);
-        if is_due {
+        if start_interval_if_due {
             self.last_line = Some(now);
         }
-        is_due
+        start_interval_if_due
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     fn plain_lines_are_written_at_the_start_and_at_intervals() {
         let (mut timer, start) = (PlainLineTimer::default(), Instant::now());
         let due: Vec<u64> = (0..100)
-            .filter(|seconds| timer.is_due(start + Duration::from_secs(*seconds)))
+            .filter(|seconds| timer.start_interval_if_due(start + Duration::from_secs(*seconds)))
             .collect();
         assert_eq!(due, [0, 30, 60, 90]);
         let progress = weir_lab::RunProgress {
@@ -159,7 +159,7 @@ mod tests {
     fn each_updated_subject_has_its_current_estimate_with_interval() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let run = root.join("studies/hagtheil-empty-tables/runs/2026-11-21-amd-epyc-2cpu");
-        let record = weir_stats::run_folder::load_record(&run).unwrap();
+        let record = weir_stats::run_folder::load_record_recomputing_claims(&run).unwrap();
         let lines = format_estimate_of_updated_subjects(&record.trials, 0);
         let mut subjects: Vec<&str> = lines.iter().map(|(subject, _)| *subject).collect();
         subjects.sort_unstable();

@@ -274,8 +274,8 @@ fn a_study_over_two_hosts_gives_single_machine_ratios() {
         assert!(ended.status.success(), "{out}: {}", said(&ended));
     }
     assert_eq!((Lan::devices(&lan.ends), Lan::devices(&lan.firewall)), before);
-    let local = run_folder::load_record(&lan.folder.join("local")).unwrap();
-    let remote = run_folder::load_record(&lan.folder.join("remote")).unwrap();
+    let local = run_folder::load_record_recomputing_claims(&lan.folder.join("local")).unwrap();
+    let remote = run_folder::load_record_recomputing_claims(&lan.folder.join("remote")).unwrap();
 
     let of = |record: &RunRecord, kind: TrialKind| {
         record.trials.iter().filter(|t| t.kind == kind).count()

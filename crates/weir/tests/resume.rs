@@ -93,7 +93,7 @@ fn a_killed_run_resumes_where_it_stopped() {
     fs::write(&path, &text[..text.len() - 10]).unwrap();
     assert!(weir(&study, &out, &["--resume"]).status().unwrap().success());
 
-    let record = run_folder::load_record(&out).unwrap();
+    let record = run_folder::load_record_recomputing_claims(&out).unwrap();
     assert!(record.run.complete);
     assert!(!path.exists() && out.join("trials.jsonl.gz").exists(), "it is compressed");
     let plan = plan_packet_and_probe_trials(&study, "tiny", 1).unwrap();

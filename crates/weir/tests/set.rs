@@ -313,10 +313,10 @@ fn a_change_waits_for_another_and_a_dry_run_does_not() {
     if skip_without_root() {
         return;
     }
-    use weir_apply::address_sets::SetLock;
+    use weir_apply::address_sets::AddressSetsLock;
     let sets = Sets::new("setlock");
     sets.load(&["ipset", "restore"], "create s hash:ip\n");
-    let take = || SetLock::acquire(std::time::Duration::ZERO);
+    let take = || AddressSetsLock::acquire(std::time::Duration::ZERO);
     let lock = sets.namespace.call_inside(take).expect("inside").expect("a free lock");
     let mut waiting = sets.namespace.command(WEIR);
     waiting.args(["set", "add", "s", "192.0.2.1"]).stdout(std::process::Stdio::piped());

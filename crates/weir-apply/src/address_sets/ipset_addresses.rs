@@ -41,7 +41,7 @@ pub(super) fn describe_set(socket: &mut IpsetSocket, name: &str) -> Result<Addre
         ),
     };
     let header = header.ok_or_else(missing)?;
-    header.describe()
+    header.into_address_set()
 }
 
 /// The header of a set, as listed by the kernel.
@@ -60,7 +60,7 @@ impl DecodedIpsetHeader {
         Ok(DecodedIpsetHeader { decoded: decoded.ok().map(DecodedSet::into_set), identity })
     }
 
-    fn describe(self) -> Result<AddressSet, ApplyError> {
+    fn into_address_set(self) -> Result<AddressSet, ApplyError> {
         let IpsetIdentity { name, type_name, .. } = self.identity;
         let unmanaged = |reason: &str| ApplyError::NotAnAddressSet {
             set: name.clone(),

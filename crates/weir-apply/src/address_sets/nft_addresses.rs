@@ -23,7 +23,7 @@ pub(super) fn describe_set(
     socket: &mut NftSocket,
     place: &NftSetPlace,
 ) -> Result<AddressSet, ApplyError> {
-    let read = socket.read_set(place, |attributes| {
+    let read = socket.read_set_attributes(place, |attributes| {
         let number = |kind| attributes.find(kind).map_or(Ok(0), |value| value.be32());
         let size = match attributes.find(NFTA_SET_DESC) {
             Some(desc) => {

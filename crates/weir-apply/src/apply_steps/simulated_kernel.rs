@@ -13,8 +13,8 @@ fn family_table(table: TableName) -> FamilyTable {
 
 /// A ruleset that evaluates both hooks of both tables, some of them by nft: bit `2 * table + hook`
 /// of `in_nft`. Its version stands in every rule.
-fn ruleset(version: char, in_nft: u32) -> KernelRuleset {
-    let mut made = KernelRuleset::default();
+fn ruleset(version: char, in_nft: u32) -> KernelRulesetTexts {
+    let mut made = KernelRulesetTexts::default();
     for (t, table) in TABLES.into_iter().enumerate() {
         let (mut legacy, mut nft) = (String::new(), String::new());
         for (h, hook) in HOOKS.into_iter().enumerate() {
@@ -59,7 +59,11 @@ fn accept_by_policy<'t>(
 
 impl SimulatedKernel {
     /// The states that a step leads through; the last is its end.
-    fn states_of_step(&self, step: &ApplyStep, wanted: &KernelRuleset) -> Vec<SimulatedKernel> {
+    fn states_of_step(
+        &self,
+        step: &ApplyStep,
+        wanted: &KernelRulesetTexts,
+    ) -> Vec<SimulatedKernel> {
         let mut states = Vec::new();
         let mut next = self.clone();
         let now = &mut next.present.ruleset;
@@ -140,7 +144,7 @@ impl SimulatedKernel {
     }
 }
 
-fn simulate_kernel_with(ruleset: KernelRuleset) -> SimulatedKernel {
+fn simulate_kernel_with(ruleset: KernelRulesetTexts) -> SimulatedKernel {
     SimulatedKernel { present: RulesetInForce { ruleset, ..RulesetInForce::default() } }
 }
 
@@ -148,8 +152,8 @@ fn simulate_kernel_with(ruleset: KernelRuleset) -> SimulatedKernel {
 /// `wanted` still. An interrupted way back is gone on, as weir does.
 fn run_with_crashes(
     start: &SimulatedKernel,
-    wanted: &KernelRuleset,
-    back: &KernelRuleset,
+    wanted: &KernelRulesetTexts,
+    back: &KernelRulesetTexts,
     crashes: u32,
 ) {
     let mut kernel = start.clone();

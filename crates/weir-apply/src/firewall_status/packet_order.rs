@@ -9,7 +9,7 @@ use weir_kernel::netfilter_hooks::{
 };
 use weir_model::{Hook, TableName};
 
-use super::status_types::{FirewallKind, FirewallStatus, HookOrder, HookOrderEntry};
+use super::status_types::{FirewallKind, FirewallStatus, HookOrderEntry, HookTraversalOrder};
 
 /// Names of the hooks by their numbers (include/uapi/linux/netfilter.h).
 const HOOK_NAMES: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
@@ -24,7 +24,7 @@ pub(super) fn read_packet_order(status: &mut FirewallStatus) {
         Ok(hooks) => (status.hooks, status.order_source) = (hooks, "kernel"),
         Err(error) => {
             status.order_source = "priorities";
-            status.hooks = sort_tables_by_priority(status);
+            status.hooks = list_base_chains_by_hook_and_priority(status);
             // Without privileges, what is missing is told already.
             if error.is_none_or(|kind| kind != std::io::ErrorKind::PermissionDenied) {
                 add_bpf_programs(status);
@@ -36,7 +36,7 @@ pub(super) fn read_packet_order(status: &mut FirewallStatus) {
 }
 
 /// The hooks as the kernel lists them; why it does not.
-fn read_hooks_of_kernel() -> Result<Vec<HookOrder>, Option<std::io::ErrorKind>> {
+fn read_hooks_of_kernel() -> Result<Vec<HookTraversalOrder>, Option<std::io::ErrorKind>> {
     if !KernelFeature::HookList.is_loaded() {
         return Err(None);
     }
@@ -65,7 +65,7 @@ fn read_hooks_of_kernel() -> Result<Vec<HookOrder>, Option<std::io::ErrorKind>> 
 }
 
 /// The base chains of all tables by family and hook, sorted by priority.
-fn sort_tables_by_priority(status: &FirewallStatus) -> Vec<HookOrder> {
+fn list_base_chains_by_hook_and_priority(status: &FirewallStatus) -> Vec<HookTraversalOrder> {
     let mut hooks = Vec::new();
     for (family, nft_families) in
         [("ipv4", &["ip", "inet"][..]), ("ipv6", &["ip6", "inet"]), ("bridge", &["bridge"])]
@@ -87,7 +87,7 @@ fn sort_tables_by_priority(status: &FirewallStatus) -> Vec<HookOrder> {
                 .collect();
             entries.sort_by_key(|entry| entry.priority);
             if !entries.is_empty() {
-                hooks.push(HookOrder { family: family.to_owned(), hook, entries });
+                hooks.push(HookTraversalOrder { family: family.to_owned(), hook, entries });
             }
         }
     }
@@ -115,7 +115,7 @@ fn add_bpf_programs(status: &mut FirewallStatus) {
                 let at = order.entries.partition_point(|known| known.priority <= entry.priority);
                 order.entries.insert(at, entry);
             }
-            None => status.hooks.push(HookOrder {
+            None => status.hooks.push(HookTraversalOrder {
                 family: family.to_owned(),
                 hook,
                 entries: vec![entry],
@@ -152,7 +152,7 @@ pub(super) fn hook_name(nft_family: &str, number: u32) -> &'static str {
 }
 
 fn push_hook(
-    hooks: &mut Vec<HookOrder>,
+    hooks: &mut Vec<HookTraversalOrder>,
     family: String,
     hook: &'static str,
     entries: &[NetfilterHookEntry],
@@ -162,7 +162,7 @@ fn push_hook(
         .map(|entry| HookOrderEntry { priority: entry.priority, name: describe_entry(entry) })
         .collect();
     if !entries.is_empty() {
-        hooks.push(HookOrder { family, hook, entries });
+        hooks.push(HookTraversalOrder { family, hook, entries });
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::status_types::{
-    DeviceFilterStatus, FamilyFirewalls, FirewallKind, FirewallStatus, HookOrder, TableChainStatus,
-    TableStatus,
+    DeviceFilterStatus, FamilyFirewalls, FirewallKind, FirewallStatus, HookTraversalOrder,
+    TableChainStatus, TableStatus,
 };
 
 impl FirewallStatus {
@@ -83,7 +83,7 @@ impl FirewallStatus {
     }
 
     /// What packets traverse before and after the tables of netfilter, a phrase each.
-    pub fn list_device_filters(&self) -> Vec<String> {
+    pub fn describe_device_filters(&self) -> Vec<String> {
         let phrase = |filter: &DeviceFilterStatus| {
             let DeviceFilterStatus { device, kind, detail } = filter;
             let order = if *kind == "tc egress" { "after" } else { "before" };
@@ -146,7 +146,7 @@ fn render_table(text: &mut String, table: &TableStatus) {
     }
 }
 
-fn render_hook(text: &mut String, hook: &HookOrder) {
+fn render_hook(text: &mut String, hook: &HookTraversalOrder) {
     let _ = writeln!(text, "  {} {}", hook.family, hook.hook);
     for entry in &hook.entries {
         let _ = writeln!(text, "    {:>11}  {}", entry.priority, entry.name);

@@ -17,7 +17,7 @@ pub struct FirewallStatus {
     /// Programs that keep tables, chains or sets here.
     pub owners: Vec<OwnerStatus>,
     /// What packets traverse at each hook, in this order.
-    pub hooks: Vec<HookOrder>,
+    pub hooks: Vec<HookTraversalOrder>,
     /// Where the order is from. `kernel`: the kernel lists what is at its hooks. `priorities`: it
     /// does not; the tables, and BPF programs of any network namespace, are sorted by their
     /// priorities.
@@ -128,7 +128,7 @@ pub struct OwnerStatus {
 
 /// What packets traverse at a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HookOrder {
+pub struct HookTraversalOrder {
     /// `ipv4`, `ipv6`, `bridge`, or a device.
     pub family: String,
     /// `PREROUTING`, …; `ingress` and `egress` of a device.

@@ -15,19 +15,19 @@ use super::{
 use crate::ApplyOperationError;
 use crate::apply_conflicts::list_apply_conflicts;
 use crate::apply_steps::{ApplyStep, plan_apply_steps};
-use crate::artefact_ruleset::{build_artefact_ruleset, list_artefact_tables};
+use crate::artefact_ruleset::{list_artefact_tables, merge_artefact_into_ruleset};
 use crate::firewall_status::read_firewall_status;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, RulesetInForce, find_artefact_mark, is_legacy_table_in_use,
+    FamilyTable, KernelRulesetTexts, RulesetInForce, find_artefact_mark, is_legacy_table_in_use,
     list_set_names,
 };
 use crate::rule_counters::{OriginalRules, add_counts_during_change, carry_counters};
-use crate::ruleset_tools::read_tool_output;
 use crate::state_store::{
     ConfirmationDeadline, GenerationKind, GenerationOutcome, GenerationRecord, Journal,
     JournalOperation, JournalStage, SourceFile,
 };
 use crate::step_execution::tool_of_step;
+use crate::tool_execution::read_tool_output;
 
 /// The artefact to apply, and how.
 #[derive(Clone, Debug)]
@@ -89,10 +89,10 @@ impl LockedGenerations {
                 seconds_left: pending.seconds_left().unwrap_or_default(),
             });
         }
-        let current = self.store.read_current()?;
+        let current = self.store.read_current_of_this_boot()?;
         let recorded = match current.generation {
             Some(generation) => self.store.read_ruleset(generation)?,
-            None => KernelRuleset::default(),
+            None => KernelRulesetTexts::default(),
         };
         let present = read_affected_ruleset_in_force(request.artefact, &recorded)?;
         refuse_conflicts(request, &present, &recorded)?;
@@ -110,7 +110,7 @@ impl LockedGenerations {
         let steps = plan_apply_steps(&present, &wanted);
         check_required_tools(&steps, &wanted)?;
         let previous = self.save_ruleset_in_force(request, &recorded, &present)?;
-        let baseline = self.store.read_current()?.baseline.unwrap_or(previous);
+        let baseline = self.store.read_current_of_this_boot()?.baseline.unwrap_or(previous);
         let generation = self.write_new_generation(request, &wanted, previous)?;
         let ids = [previous, generation, baseline];
         let mut journal = Journal::begin(JournalOperation::Apply, ids, read_boot_id()?);
@@ -133,7 +133,7 @@ impl LockedGenerations {
             self.change_ruleset_and_carry_counters(request, &present, &old_originals, &mut wanted);
         let apply_time = begin.elapsed();
         let done = done.and_then(|dropped_counter_rules| {
-            self.record_generation_in_force(request, &mut journal, &wanted, apply_time)?;
+            self.verify_and_record_generation_in_force(request, &mut journal, &wanted, apply_time)?;
             Ok(dropped_counter_rules)
         });
         let dropped_counter_rules = match done {
@@ -162,7 +162,7 @@ impl LockedGenerations {
         request: &ApplyRequest<'_>,
         present: &RulesetInForce,
         old_originals: &OriginalRules,
-        wanted: &mut KernelRuleset,
+        wanted: &mut KernelRulesetTexts,
     ) -> Result<usize, ApplyOperationError> {
         let new_originals = request.original_rules();
         let counters = self.read_current_counters(&present.ruleset)?;
@@ -176,17 +176,17 @@ impl LockedGenerations {
     fn save_ruleset_in_force(
         &mut self,
         request: &ApplyRequest<'_>,
-        recorded: &KernelRuleset,
+        recorded: &KernelRulesetTexts,
         present: &RulesetInForce,
     ) -> Result<u32, ApplyOperationError> {
-        let current = self.store.read_current()?;
+        let current = self.store.read_current_of_this_boot()?;
         let Some(baseline) = current.baseline else {
             let generation = self.store.create_generation_folder()?;
             self.store.write_ruleset(generation, &add_foreign_sets(present.ruleset.clone())?)?;
             let kind = GenerationKind::Snapshot;
             let mut record = GenerationRecord::new(generation, kind, None, &request.command);
             record.outcome = GenerationOutcome::Applied;
-            self.store.write_generation(&record)?;
+            self.store.write_generation_record(&record)?;
             self.store.write_current(generation, generation)?;
             return Ok(generation);
         };
@@ -217,7 +217,7 @@ impl LockedGenerations {
     fn write_new_generation(
         &self,
         request: &ApplyRequest<'_>,
-        wanted: &KernelRuleset,
+        wanted: &KernelRulesetTexts,
         previous: u32,
     ) -> Result<u32, ApplyOperationError> {
         let generation = self.store.create_generation_folder()?;
@@ -232,7 +232,7 @@ impl LockedGenerations {
     fn write_generation_folder(
         &self,
         request: &ApplyRequest<'_>,
-        wanted: &KernelRuleset,
+        wanted: &KernelRulesetTexts,
         generation: u32,
         previous: u32,
     ) -> Result<(), ApplyOperationError> {
@@ -250,26 +250,26 @@ impl LockedGenerations {
         };
         let mut record = GenerationRecord::new(generation, kind, Some(previous), &request.command);
         record.ignores_foreign_changes = request.ignores_foreign_changes;
-        self.store.write_generation(&record)
+        self.store.write_generation_record(&record)
     }
 
     /// Checks that the new ruleset is in force, and records the kernel's listing of it.
-    fn record_generation_in_force(
+    fn verify_and_record_generation_in_force(
         &self,
         request: &ApplyRequest<'_>,
         journal: &mut Journal,
-        wanted: &KernelRuleset,
+        wanted: &KernelRulesetTexts,
         apply_time: Duration,
     ) -> Result<(), ApplyOperationError> {
         let tables = wanted.tables();
         let present = read_tables_and_sets_in_force(&tables, &[wanted])?.ruleset;
         let id = request.artefact.manifest.id.as_str();
         for table in list_artefact_tables(request.artefact) {
-            let is_expected = |ruleset: &KernelRuleset| {
+            let is_expected = |ruleset: &KernelRulesetTexts| {
                 let text = ruleset.legacy_tables.get(&table).map(String::as_str);
                 text.and_then(find_artefact_mark) == Some(id)
             };
-            let is_in_nft = |ruleset: &KernelRuleset| ruleset.nft_tables.contains_key(&table);
+            let is_in_nft = |ruleset: &KernelRulesetTexts| ruleset.nft_tables.contains_key(&table);
             if is_expected(&present) != is_expected(wanted)
                 || is_in_nft(&present) != is_in_nft(wanted)
             {
@@ -277,10 +277,10 @@ impl LockedGenerations {
             }
         }
         self.store.write_ruleset(journal.to, &add_foreign_sets(present)?)?;
-        let mut record = self.store.read_generation(journal.to)?;
+        let mut record = self.store.read_generation_record(journal.to)?;
         record.outcome = GenerationOutcome::Applied;
         record.apply_microseconds = Some(apply_time.as_micros() as u64);
-        self.store.write_generation(&record)?;
+        self.store.write_generation_record(&record)?;
         journal.stage = JournalStage::InForce;
         if let Some(deadline) = &mut journal.deadline {
             let sockets = read_tcp_sockets()?;
@@ -295,7 +295,7 @@ impl LockedGenerations {
     fn undo_apply(
         &self,
         journal: &Journal,
-        wanted: &KernelRuleset,
+        wanted: &KernelRulesetTexts,
         cause: ApplyOperationError,
     ) -> ApplyOperationError {
         let tables = wanted.tables();
@@ -305,7 +305,7 @@ impl LockedGenerations {
             journal.baseline,
             &tables,
         )
-        .and_then(|back| self.restore_ruleset(&back, wanted));
+        .and_then(|back| self.undo_partial_change(&back, wanted));
         match undone {
             Err(undo) => ApplyOperationError::UndoFailed {
                 cause: Box::new(cause),
@@ -325,7 +325,7 @@ impl LockedGenerations {
 /// Reads the ruleset in force for the tables of an artefact and of a generation, and its sets.
 pub(crate) fn read_affected_ruleset_in_force(
     artefact: &Artefact,
-    recorded: &KernelRuleset,
+    recorded: &KernelRulesetTexts,
 ) -> Result<RulesetInForce, ApplyOperationError> {
     let mut tables = list_artefact_tables(artefact);
     tables.extend(recorded.tables());
@@ -338,9 +338,9 @@ pub(crate) fn read_affected_ruleset_in_force(
 /// current generation.
 pub(crate) fn plan_wanted_ruleset(
     artefact: &Artefact,
-    recorded: &KernelRuleset,
-    present: &KernelRuleset,
-) -> Result<KernelRuleset, ApplyOperationError> {
+    recorded: &KernelRulesetTexts,
+    present: &KernelRulesetTexts,
+) -> Result<KernelRulesetTexts, ApplyOperationError> {
     let mut foreign_sets = Vec::new();
     if artefact.contents.sets.is_some() {
         foreign_sets = list_set_names()?;
@@ -353,13 +353,13 @@ pub(crate) fn plan_wanted_ruleset(
         }
     }
     let is_in_use = |table: FamilyTable| in_use.contains(&table);
-    Ok(build_artefact_ruleset(artefact, present, &foreign_sets, is_in_use))
+    Ok(merge_artefact_into_ruleset(artefact, present, &foreign_sets, is_in_use))
 }
 
 fn refuse_conflicts(
     request: &ApplyRequest<'_>,
     present: &RulesetInForce,
-    recorded: &KernelRuleset,
+    recorded: &KernelRulesetTexts,
 ) -> Result<(), ApplyOperationError> {
     let status = read_firewall_status();
     let conflicts = list_apply_conflicts(request.artefact, &present.ruleset, &status, recorded);
@@ -378,7 +378,7 @@ fn refuse_conflicts(
 /// Checks, before the first step, that the tools of all steps are installed.
 fn check_required_tools(
     steps: &[ApplyStep],
-    wanted: &KernelRuleset,
+    wanted: &KernelRulesetTexts,
 ) -> Result<(), ApplyOperationError> {
     let mut tools: Vec<&str> = Vec::new();
     for step in steps {

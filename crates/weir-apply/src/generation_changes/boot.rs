@@ -43,8 +43,8 @@ impl LockedGenerations {
         command: Vec<String>,
         start_supervisor: StartSupervisor<'_>,
     ) -> Result<BootRestoration, ApplyOperationError> {
-        if let Some(generation) = self.store.read_current()?.generation {
-            let record = self.store.read_generation(generation)?;
+        if let Some(generation) = self.store.read_current_of_this_boot()?.generation {
+            let record = self.store.read_generation_record(generation)?;
             // The snapshot of a boot is no reason to leave its ruleset in force.
             if record.kind != GenerationKind::Snapshot || record.previous.is_some() {
                 return Ok(BootRestoration::AlreadyInForce(generation));
@@ -58,7 +58,7 @@ impl LockedGenerations {
                 return Ok(BootRestoration::NothingToRestore);
             }
         };
-        let record = self.store.read_generation(generation)?;
+        let record = self.store.read_generation_record(generation)?;
         let folder = self.store.generation_folder(record.generation);
         let stored = weir_artefact::read_artefact(&folder.join("artefact"))?;
         if let Some(edited) = stored.edited_files.first() {
@@ -69,7 +69,7 @@ impl LockedGenerations {
             )));
         }
         let texts = read_source_texts(&record, &folder)?;
-        self.restore_foreign_sets_of(&self.store.read_ruleset(generation)?)?;
+        self.create_missing_foreign_sets_of(&self.store.read_ruleset(generation)?)?;
         let sources = texts.iter().map(|(source, text)| (source.clone(), text.as_str()));
         let request = ApplyRequest {
             artefact: &stored.artefact,
@@ -81,9 +81,9 @@ impl LockedGenerations {
         let applied = self.apply(&request, start_supervisor)?;
         // A rollback leads to what was there before the restored generation, not to the snapshot of
         // the boot.
-        let mut new_record = self.store.read_generation(applied.generation)?;
+        let mut new_record = self.store.read_generation_record(applied.generation)?;
         new_record.previous = record.previous.or(new_record.previous);
-        self.store.write_generation(&new_record)?;
+        self.store.write_generation_record(&new_record)?;
         Ok(BootRestoration::Restored { generation, applied })
     }
 
@@ -92,7 +92,7 @@ impl LockedGenerations {
     pub(super) fn record_boot_generation(&self, in_force: u32) -> Result<(), ApplyOperationError> {
         let mut candidate = Some(in_force);
         while let Some(generation) = candidate {
-            let record = self.store.read_generation(generation)?;
+            let record = self.store.read_generation_record(generation)?;
             if record.kind != GenerationKind::Snapshot {
                 break;
             }
@@ -104,7 +104,7 @@ impl LockedGenerations {
 
     /// Records that a generation that was left is in force again.
     pub(super) fn record_restored(&self, generation: u32) -> Result<(), ApplyOperationError> {
-        let outcome = self.store.read_generation(generation)?.outcome;
+        let outcome = self.store.read_generation_record(generation)?.outcome;
         if matches!(outcome, GenerationOutcome::RolledBack { .. }) {
             self.record_outcome(generation, &GenerationOutcome::Applied)?;
         }
@@ -114,7 +114,7 @@ impl LockedGenerations {
     /// Refuses if generations were in force for good and the file that names the last one is gone.
     fn refuse_missing_boot_file(&self) -> Result<(), ApplyOperationError> {
         for generation in self.store.list_generations()? {
-            let record = self.store.read_generation(generation)?;
+            let record = self.store.read_generation_record(generation)?;
             let was_kept =
                 matches!(record.outcome, GenerationOutcome::Applied | GenerationOutcome::Confirmed);
             if record.kind != GenerationKind::Snapshot && was_kept {

@@ -37,7 +37,7 @@ impl LockedGenerations {
         proof: ReachabilityProof,
     ) -> Result<(u32, Option<SocketAddr>), ApplyOperationError> {
         let Some(pending) = self.store.read_journal()? else {
-            let newest = self.describe_rolled_back_generation()?;
+            let newest = self.describe_newest_generation_if_rolled_back()?;
             return Err(ApplyOperationError::NothingToConfirm { newest });
         };
         let peer = match proof {
@@ -51,9 +51,11 @@ impl LockedGenerations {
     }
 
     /// What became of the newest generation, if it was rolled back.
-    fn describe_rolled_back_generation(&self) -> Result<Option<String>, ApplyOperationError> {
+    fn describe_newest_generation_if_rolled_back(
+        &self,
+    ) -> Result<Option<String>, ApplyOperationError> {
         let Some(newest) = self.store.list_generations()?.last().copied() else { return Ok(None) };
-        let record = self.store.read_generation(newest)?;
+        let record = self.store.read_generation_record(newest)?;
         let is_rolled_back = matches!(record.outcome, GenerationOutcome::RolledBack { .. });
         Ok(is_rolled_back.then(|| format!("generation {newest} was {}", record.describe_outcome())))
     }

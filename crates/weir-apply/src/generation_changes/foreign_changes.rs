@@ -4,15 +4,15 @@
 use super::LockedGenerations;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, find_artefact_mark, have_equal_rules, read_foreign_sets,
-    remove_changing_numbers,
+    FamilyTable, KernelRulesetTexts, are_texts_equal_except_counters, find_artefact_mark,
+    read_foreign_sets, remove_changing_numbers,
 };
 use crate::state_store::{GenerationKind, GenerationOutcome, GenerationRecord};
 
 /// Adds the foreign sets that the rules of a ruleset in force use.
 pub(super) fn add_foreign_sets(
-    mut ruleset: KernelRuleset,
-) -> Result<KernelRuleset, ApplyOperationError> {
+    mut ruleset: KernelRulesetTexts,
+) -> Result<KernelRulesetTexts, ApplyOperationError> {
     ruleset.foreign_sets = read_foreign_sets(&ruleset)?;
     Ok(ruleset)
 }
@@ -23,15 +23,18 @@ impl LockedGenerations {
     pub(super) fn save_changes_by_others(
         &self,
         changed: u32,
-        present: KernelRuleset,
+        present: KernelRulesetTexts,
         command: &[String],
     ) -> Result<u32, ApplyOperationError> {
         if let Some(newest) = self.store.list_generations()?.last().copied() {
-            let record = self.store.read_generation(newest)?;
+            let record = self.store.read_generation_record(newest)?;
             let is_of_changed =
                 record.kind == GenerationKind::Snapshot && record.previous == Some(changed);
             if is_of_changed
-                && self.store.read_ruleset(newest).is_ok_and(|saved| is_equal(&saved, &present))
+                && self
+                    .store
+                    .read_ruleset(newest)
+                    .is_ok_and(|saved| are_rulesets_equal_except_counters(&saved, &present))
             {
                 return Ok(newest);
             }
@@ -41,21 +44,22 @@ impl LockedGenerations {
         let mut record = GenerationRecord::new(generation, kind, Some(changed), command);
         record.outcome = GenerationOutcome::Applied;
         self.store.write_ruleset(generation, &add_foreign_sets(present)?)?;
-        self.store.write_generation(&record)?;
+        self.store.write_generation_record(&record)?;
         Ok(generation)
     }
 }
 
 /// Whether two rulesets differ in nothing but counters.
-fn is_equal(a: &KernelRuleset, b: &KernelRuleset) -> bool {
-    let units = |ruleset: &KernelRuleset| -> Vec<(String, String)> {
+fn are_rulesets_equal_except_counters(a: &KernelRulesetTexts, b: &KernelRulesetTexts) -> bool {
+    let units = |ruleset: &KernelRulesetTexts| -> Vec<(String, String)> {
         let legacy = ruleset.legacy_tables.iter().map(|(table, text)| (table.to_string(), text));
         let nft = ruleset.nft_tables.iter().map(|(table, text)| (format!("nft {table}"), text));
         let sets = ruleset.sets.iter().map(|(set, text)| (format!("set {set}"), text));
         legacy.chain(nft).chain(sets).map(|(name, text)| (name, text.clone())).collect()
     };
     let (a, b) = (units(a), units(b));
-    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && have_equal_rules(&a.1, &b.1))
+    a.len() == b.len()
+        && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && are_texts_equal_except_counters(&a.1, &b.1))
 }
 
 /// Tables that another program changed during an interrupted change between two rulesets.
@@ -70,16 +74,18 @@ pub(super) struct ForeignTableChanges {
 /// Finds tables that match neither of two generations. The kernel's listing of a table may differ
 /// from the text of its artefact: such a table is recognized by its artefact mark.
 pub(super) fn find_foreign_table_changes(
-    [wanted, other]: [&KernelRuleset; 2],
+    [wanted, other]: [&KernelRulesetTexts; 2],
     other_artefact_id: Option<&str>,
-    present: &KernelRuleset,
+    present: &KernelRulesetTexts,
 ) -> ForeignTableChanges {
     let mut found = ForeignTableChanges::default();
     for (table, text) in &present.legacy_tables {
         let [wanted, other] = [wanted, other].map(|ruleset| {
             ruleset.legacy_tables.get(table).map(String::as_str).unwrap_or_default()
         });
-        if have_equal_rules(wanted, text) || have_equal_rules(other, text) {
+        if are_texts_equal_except_counters(wanted, text)
+            || are_texts_equal_except_counters(other, text)
+        {
             continue;
         }
         let id = find_artefact_mark(text);
@@ -120,7 +126,7 @@ mod tests {
             let rules: String = rules.iter().map(|rule| format!("-A INPUT {rule}\n")).collect();
             let text = format!("*filter\n:INPUT ACCEPT [1:2]\n{rules}COMMIT\n");
             let legacy_tables = [(table, text)].into();
-            KernelRuleset { legacy_tables, ..KernelRuleset::default() }
+            KernelRulesetTexts { legacy_tables, ..KernelRulesetTexts::default() }
         };
         let find = |wanted: &[&str], other: &[&str], present: &[&str]| {
             let (wanted, other) = (ruleset(wanted), ruleset(other));

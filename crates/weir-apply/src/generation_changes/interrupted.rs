@@ -15,7 +15,9 @@ use crate::state_store::{
 };
 
 impl LockedGenerations {
-    pub(super) fn recover_interrupted_change(&mut self) -> Result<(), ApplyOperationError> {
+    pub(super) fn recover_interrupted_or_overdue_change(
+        &mut self,
+    ) -> Result<(), ApplyOperationError> {
         let Some(journal) = self.store.read_journal()? else { return Ok(()) };
         if journal.boot_id != weir_kernel::boot_clock::read_boot_id()? {
             if journal.operation == JournalOperation::Rollback {
@@ -81,7 +83,7 @@ impl LockedGenerations {
 
     /// Whether a generation that was applied still waits for its confirmation.
     fn is_unconfirmed(&self, journal: &Journal) -> Result<bool, ApplyOperationError> {
-        let outcome = self.store.read_generation(journal.to)?.outcome;
+        let outcome = self.store.read_generation_record(journal.to)?.outcome;
         Ok(journal.confirm_seconds.is_some() && outcome != GenerationOutcome::Confirmed)
     }
 
@@ -102,7 +104,7 @@ impl LockedGenerations {
             read_ruleset_completed_from_baseline(store, wanted, baseline, &tables)?;
         let other_ruleset = read_ruleset_completed_from_baseline(store, other, baseline, &tables)?;
         let present = read_tables_and_sets_in_force(&tables, &[&wanted_ruleset, &other_ruleset])?;
-        let other_record = store.read_generation(other)?;
+        let other_record = store.read_generation_record(other)?;
         let rulesets = [&wanted_ruleset, &other_ruleset];
         let mut foreign =
             find_foreign_table_changes(rulesets, other_record.artefact_id(), &present.ruleset);
@@ -141,7 +143,7 @@ impl LockedGenerations {
     ) -> Result<(), ApplyOperationError> {
         let outcome = rolled_back_outcome(reason);
         self.record_outcome(from, &outcome)?;
-        let record = self.store.read_generation(from)?;
+        let record = self.store.read_generation_record(from)?;
         let changed = record.previous.filter(|_| record.kind == GenerationKind::Snapshot);
         if let Some(changed) = changed.filter(|changed| *changed != to) {
             // The rollback does not need this generation: if its record is lost, nothing fails.
@@ -155,9 +157,9 @@ impl LockedGenerations {
         generation: u32,
         outcome: &GenerationOutcome,
     ) -> Result<(), ApplyOperationError> {
-        let mut record = self.store.read_generation(generation)?;
+        let mut record = self.store.read_generation_record(generation)?;
         record.outcome = outcome.clone();
-        self.store.write_generation(&record)
+        self.store.write_generation_record(&record)
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_apply_steps;
-use crate::kernel_ruleset::KernelRuleset;
+use crate::kernel_ruleset::KernelRulesetTexts;
 use crate::rule_counters::{carry_counters, read_counters_in_force};
 use crate::state_store::{Journal, JournalOperation};
 
@@ -32,7 +32,7 @@ impl LockedGenerations {
         tables.dedup();
         let mut wanted =
             read_ruleset_completed_from_baseline(&self.store, previous, pending.baseline, &tables)?;
-        let known: Vec<&KernelRuleset> = recorded.iter().chain([&wanted]).collect();
+        let known: Vec<&KernelRulesetTexts> = recorded.iter().chain([&wanted]).collect();
         let present = read_tables_and_sets_in_force(&tables, &known)?;
         // Failures here must not prevent the rollback.
         if let Some(recorded) = &recorded {
@@ -62,8 +62,8 @@ impl LockedGenerations {
     fn save_unconfirmed_ruleset(
         &self,
         unconfirmed: u32,
-        recorded: &KernelRuleset,
-        present: &KernelRuleset,
+        recorded: &KernelRulesetTexts,
+        present: &KernelRulesetTexts,
     ) -> Result<(), ApplyOperationError> {
         let mut leaving = present.clone();
         leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
@@ -79,8 +79,8 @@ impl LockedGenerations {
         &self,
         unconfirmed: u32,
         previous: u32,
-        present: &KernelRuleset,
-        wanted: &mut KernelRuleset,
+        present: &KernelRulesetTexts,
+        wanted: &mut KernelRulesetTexts,
     ) -> Result<(), ApplyOperationError> {
         let old = read_original_rules(&self.store, unconfirmed)?;
         let new = read_original_rules(&self.store, previous)?;

@@ -4,18 +4,18 @@ use super::foreign_changes::add_foreign_sets;
 use super::{
     LockedGenerations, StartSupervisor, check_unchanged_by_others, read_original_rules,
     read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
-    require_generation_in_force,
+    require_generation_and_baseline,
 };
 use crate::ApplyOperationError;
 use crate::apply_steps::plan_apply_steps;
-use crate::kernel_ruleset::{KernelRuleset, have_equal_rules};
+use crate::kernel_ruleset::{KernelRulesetTexts, are_texts_equal_except_counters};
 use crate::rule_counters::{add_counts_during_change, carry_counters};
 use crate::state_store::{
     GenerationKind, GenerationOutcome, Journal, JournalOperation, JournalStage,
 };
 
 /// The reason recorded for a rollback by command.
-const REQUESTED_ROLLBACK: &str = "weir rollback";
+const REQUESTED_ROLLBACK_REASON: &str = "weir rollback";
 
 /// The result of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,8 @@ impl LockedGenerations {
         ignores_foreign_changes: bool,
         start_supervisor: StartSupervisor<'_>,
     ) -> Result<RestoredGeneration, ApplyOperationError> {
-        let (current, _) = require_generation_in_force(&self.store.read_current()?)?;
+        let (current, _) =
+            require_generation_and_baseline(&self.store.read_current_of_this_boot()?)?;
         let to = match generation {
             Some(generation) => generation,
             None => {
@@ -48,7 +49,7 @@ impl LockedGenerations {
                     )));
                 }
                 self.refuse_rollback_after_automatic_rollback(current)?;
-                self.store.read_generation(current)?.previous.ok_or_else(|| {
+                self.store.read_generation_record(current)?.previous.ok_or_else(|| {
                     ApplyOperationError::Refused(format!("generation {current} is the first one"))
                 })?
             }
@@ -58,7 +59,12 @@ impl LockedGenerations {
                 "generation {to} is already in force"
             )));
         }
-        self.restore_generation(to, REQUESTED_ROLLBACK, ignores_foreign_changes, start_supervisor)?;
+        self.restore_generation(
+            to,
+            REQUESTED_ROLLBACK_REASON,
+            ignores_foreign_changes,
+            start_supervisor,
+        )?;
         Ok(RestoredGeneration { from: current, to })
     }
 
@@ -72,7 +78,7 @@ impl LockedGenerations {
         let mut in_force = current;
         let mut records = Vec::new();
         for generation in self.store.list_generations()?.into_iter().rev() {
-            let record = self.store.read_generation(generation)?;
+            let record = self.store.read_generation_record(generation)?;
             if record.generation == in_force && record.kind == GenerationKind::Snapshot {
                 in_force = record.previous.unwrap_or(in_force);
             } else if record.kind != GenerationKind::Snapshot {
@@ -83,7 +89,7 @@ impl LockedGenerations {
         let Some(record) = records.pop() else { return Ok(()) };
         let newest = record.generation;
         let GenerationOutcome::RolledBack { reason } = &record.outcome else { return Ok(()) };
-        if reason == REQUESTED_ROLLBACK || record.previous != Some(in_force) {
+        if reason == REQUESTED_ROLLBACK_REASON || record.previous != Some(in_force) {
             return Ok(());
         }
         Err(ApplyOperationError::Refused(format!(
@@ -100,8 +106,9 @@ impl LockedGenerations {
         ignores_foreign_changes: bool,
         start_supervisor: StartSupervisor<'_>,
     ) -> Result<(), ApplyOperationError> {
-        let (current, baseline) = require_generation_in_force(&self.store.read_current()?)?;
-        let target = self.store.read_generation(to)?;
+        let (current, baseline) =
+            require_generation_and_baseline(&self.store.read_current_of_this_boot()?)?;
+        let target = self.store.read_generation_record(to)?;
         if target.outcome == GenerationOutcome::Prepared {
             return Err(ApplyOperationError::Refused(format!(
                 "generation {to} was never in force: apply its files instead"
@@ -138,7 +145,7 @@ impl LockedGenerations {
         };
         if let Err(cause) = change() {
             let back = read_ruleset_completed_from_baseline(&self.store, from, baseline, &tables)?;
-            if let Err(undo) = self.restore_ruleset(&back, &wanted) {
+            if let Err(undo) = self.undo_partial_change(&back, &wanted) {
                 let (cause, undo) = (Box::new(cause), Box::new(undo));
                 return Err(ApplyOperationError::UndoFailed { cause, generation: from, undo });
             }
@@ -154,15 +161,18 @@ impl LockedGenerations {
         self.record_rolled_back([from, to], reason)?;
         self.record_restored(to)?;
         self.store.remove_journal()?;
-        self.check_restored_tables(&wanted)
+        self.check_restored_legacy_tables(&wanted)
     }
 
     /// Compares the ruleset in force with the restored one.
-    fn check_restored_tables(&self, wanted: &KernelRuleset) -> Result<(), ApplyOperationError> {
+    fn check_restored_legacy_tables(
+        &self,
+        wanted: &KernelRulesetTexts,
+    ) -> Result<(), ApplyOperationError> {
         let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
         let present = read_tables_and_sets_in_force(&tables, &[wanted])?.ruleset;
         for (table, text) in &wanted.legacy_tables {
-            if !have_equal_rules(text, &present.legacy_tables[table]) {
+            if !are_texts_equal_except_counters(text, &present.legacy_tables[table]) {
                 return Err(ApplyOperationError::Refused(format!(
                     "table {table} was restored, but the kernel now lists other rules"
                 )));
@@ -176,12 +186,13 @@ impl LockedGenerations {
     /// the generation that is in force.
     pub(super) fn save_outgoing_generation(
         &mut self,
-        recorded: &KernelRuleset,
-        present: &KernelRuleset,
+        recorded: &KernelRulesetTexts,
+        present: &KernelRulesetTexts,
         ignores_foreign_changes: bool,
         command: &[String],
     ) -> Result<u32, ApplyOperationError> {
-        let (current, baseline) = require_generation_in_force(&self.store.read_current()?)?;
+        let (current, baseline) =
+            require_generation_and_baseline(&self.store.read_current_of_this_boot()?)?;
         let mut leaving = present.clone();
         leaving.legacy_tables.retain(|table, _| recorded.legacy_tables.contains_key(table));
         leaving.sets.retain(|set, _| recorded.sets.contains_key(set));

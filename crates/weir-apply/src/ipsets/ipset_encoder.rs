@@ -11,7 +11,7 @@ use weir_syntax::ipset::ipset_type_name;
 use crate::ApplyError;
 
 /// The latest revision of each type that ipset 7.17 knows: it could not list a set of a later one.
-pub(crate) const KNOWN_TYPE_REVISIONS: [(&str, u8); 16] = [
+pub(crate) const LATEST_KNOWN_TYPE_REVISIONS: [(&str, u8); 16] = [
     ("bitmap:ip", 3),
     ("bitmap:ip,mac", 3),
     ("bitmap:port", 3),
@@ -36,7 +36,7 @@ pub(crate) fn type_name(set: &IpSet) -> String {
 }
 
 /// The name and type of a set, in the latest revision that the kernel and ipset know.
-pub(crate) fn choose_identity(
+pub(crate) fn identify_with_latest_known_revision(
     socket: &mut IpsetSocket,
     set: &IpSet,
 ) -> Result<IpsetIdentity, ApplyError> {
@@ -47,7 +47,7 @@ pub(crate) fn choose_identity(
         None => AF_UNSPEC,
     };
     let kernel = socket.read_type_revisions(&type_name, address_family)?;
-    let known = KNOWN_TYPE_REVISIONS.iter().find(|(name, _)| *name == type_name);
+    let known = LATEST_KNOWN_TYPE_REVISIONS.iter().find(|(name, _)| *name == type_name);
     let revision = known.map_or(*kernel.start(), |(_, last)| (*last).min(*kernel.end()));
     Ok(IpsetIdentity { name: set.name.to_string(), type_name, revision, address_family })
 }

@@ -4,9 +4,9 @@ use weir_kernel::xtables::{PacketByteCount, XtablesHooks, XtablesReplacement};
 
 use super::draft_table::{DraftTable, DraftVerdict, RuleOrigin};
 use crate::ApplyError;
+use crate::xtables::entry_comparison::clear_counters_and_comefrom;
 use crate::xtables::entry_offsets::{EXTENSION_HEADER_BYTES, EntryOffsets, read_u16};
 use crate::xtables::entry_writer::{EntryWriter, XT_RETURN, verdict_of_policy};
-use crate::xtables::kernel_entry::clear_counters_and_comefrom;
 
 /// Where the counts of an entry come from.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl DraftTableLayout {
             writer.append_chain(chain)?;
         }
         writer.ends.write_error_entry("ERROR");
-        writer.append_end(CountSource::Zero);
+        writer.append_boundary_entry(CountSource::Zero);
         for (at, chain) in std::mem::take(&mut writer.jumps) {
             let start = writer.user_chain_starts[chain as usize].to_ne_bytes();
             writer.replacement.entries_mut()[at..at + 4].copy_from_slice(&start);
@@ -100,7 +100,7 @@ impl LayoutWriter<'_> {
             }
             None => {
                 self.ends.write_error_entry(&chain.name);
-                self.append_end(CountSource::Zero);
+                self.append_boundary_entry(CountSource::Zero);
                 self.user_chain_starts[index] = self.next_offset()?;
             }
         }
@@ -132,15 +132,17 @@ impl LayoutWriter<'_> {
             self.hooks.underflows[hook.number()] = self.next_offset()?;
             self.ends.write_verdict_entry(verdict_of_policy(chain.policy_drops));
             let number = chain.policy_entry_number;
-            self.append_end(number.map_or(CountSource::Zero, CountSource::ReplacedEntry));
+            self.append_boundary_entry(
+                number.map_or(CountSource::Zero, CountSource::ReplacedEntry),
+            );
         } else {
             self.ends.write_verdict_entry(XT_RETURN);
-            self.append_end(CountSource::Zero);
+            self.append_boundary_entry(CountSource::Zero);
         }
         Ok(())
     }
 
-    fn append_end(&mut self, source: CountSource) {
+    fn append_boundary_entry(&mut self, source: CountSource) {
         self.replacement.append_entry(self.ends.bytes());
         self.sources.push(source);
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::chain_difference::{ChainDifference, ChainDifferenceKind};
+use crate::xtables::entry_comparison::clear_counters_and_comefrom;
 use crate::xtables::entry_offsets::{EXTENSION_HEADER_BYTES, EntryOffsets, read_u16, read_u32};
-use crate::xtables::kernel_entry::clear_counters_and_comefrom;
 use crate::xtables::{KernelChain, KernelTable};
 
 /// The chains in which two readings of a table differ, by name.
@@ -15,7 +15,8 @@ pub(super) fn find_chain_differences(
     if are_entries_equal_except_counts(before, after) {
         return Vec::new();
     }
-    let (before, mut after) = (describe_chains(before), describe_chains(after));
+    let (before, mut after) =
+        (list_chain_entries_without_counts(before), list_chain_entries_without_counts(after));
     let mut differences = Vec::new();
     for (chain, rules) in before {
         let kind = match after.remove(&chain) {
@@ -50,12 +51,14 @@ fn are_entries_equal_except_counts(a: &KernelTable, b: &KernelTable) -> bool {
 }
 
 /// An entry without counts, and the chain that it jumps to.
-type DescribedEntry = (Vec<u8>, Option<String>);
+type EntryWithoutCounts = (Vec<u8>, Option<String>);
 
-fn describe_chains(table: &KernelTable) -> BTreeMap<String, Vec<DescribedEntry>> {
+fn list_chain_entries_without_counts(
+    table: &KernelTable,
+) -> BTreeMap<String, Vec<EntryWithoutCounts>> {
     let describe = |chain: &KernelChain| {
-        let rules = chain.rules.clone().map(|rule| describe_rule(table, rule));
-        let mut entries: Vec<DescribedEntry> = rules.collect();
+        let rules = chain.rules.clone().map(|rule| rule_entry_without_counts(table, rule));
+        let mut entries: Vec<EntryWithoutCounts> = rules.collect();
         let mut end = table.last_entry(chain).to_vec();
         clear_counters_and_comefrom(&mut end, EntryOffsets::of(table.family()));
         entries.push((end, None));
@@ -64,7 +67,7 @@ fn describe_chains(table: &KernelTable) -> BTreeMap<String, Vec<DescribedEntry>>
     table.chains().iter().map(describe).collect()
 }
 
-fn describe_rule(table: &KernelTable, rule: usize) -> DescribedEntry {
+fn rule_entry_without_counts(table: &KernelTable, rule: usize) -> EntryWithoutCounts {
     let offsets = EntryOffsets::of(table.family());
     let mut entry = table.rule_entry(rule).to_vec();
     clear_counters_and_comefrom(&mut entry, offsets);

@@ -17,8 +17,8 @@ use super::draft_table_layout::DraftTableLayout;
 use super::table_difference::find_chain_differences;
 use crate::ApplyError;
 use crate::xtables::decoder::rule_decoder::{RuleDecoder, VerdictTarget};
+use crate::xtables::entry_comparison::EntryComparison;
 use crate::xtables::entry_writer::EntryWriter;
-use crate::xtables::kernel_entry::EntryComparison;
 use crate::xtables::rule_entry::{VerdictFixup, write_rule_entry};
 use crate::xtables::{KernelExtension, KernelTable, SetIndices};
 
@@ -143,7 +143,7 @@ impl<'s> Transaction<'s> {
     /// match or target of it.
     pub fn append_rule(&mut self, chain: &str, rule: &Rule) -> Result<(), ApplyError> {
         let index = self.find_chain(chain)?;
-        self.insert_encoded(index, self.draft.chains[index].rules.len(), rule)
+        self.encode_and_insert(index, self.draft.chains[index].rules.len(), rule)
     }
 
     /// Inserts a rule as number `number` of its chain, from 1.
@@ -159,7 +159,7 @@ impl<'s> Transaction<'s> {
         let index = self.find_chain(chain)?;
         let length = self.draft.chains[index].rules.len();
         match number.checked_sub(1).filter(|position| *position <= length) {
-            Some(position) => self.insert_encoded(index, position, rule),
+            Some(position) => self.encode_and_insert(index, position, rule),
             None => Err(ApplyError::NoRuleOfNumber { chain: chain.into(), number, length }),
         }
     }
@@ -320,7 +320,7 @@ impl<'s> Transaction<'s> {
         self.draft.find_chain(chain).ok_or_else(missing)
     }
 
-    fn insert_encoded(
+    fn encode_and_insert(
         &mut self,
         chain: usize,
         position: usize,

@@ -11,9 +11,9 @@ use weir_kernel::nft_objects::read_nft_tables;
 use weir_kernel::xtables::XtablesSocket;
 use weir_model::{Family, Ruleset, TableName};
 
-use super::{FamilyTable, KernelRuleset, empty_table_text};
+use super::{FamilyTable, KernelRulesetTexts, empty_table_text};
 use crate::ipsets::read_sets;
-use crate::ruleset_tools::read_tool_output;
+use crate::tool_execution::read_tool_output;
 use crate::xtables::{KernelTable, SetIndices, decode_table};
 use crate::{ApplyError, ApplyOperationError};
 
@@ -28,7 +28,7 @@ const SPARE_SET_PREFIX: &str = "weir-spare-";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesetInForce {
     /// The requested tables and sets, and all tables of the nft form.
-    pub ruleset: KernelRuleset,
+    pub ruleset: KernelRulesetTexts,
     /// Copies of tables of the nft form left by an interrupted change, with the names of the tables
     /// themselves.
     pub nft_copies: BTreeMap<FamilyTable, String>,
@@ -81,7 +81,7 @@ pub fn read_ruleset_in_force(
 /// Reads the foreign sets that rules of legacy iptables use: sets that weir did not create, and the
 /// members of lists among them.
 pub(crate) fn read_foreign_sets(
-    ruleset: &KernelRuleset,
+    ruleset: &KernelRulesetTexts,
 ) -> Result<BTreeMap<String, String>, ApplyOperationError> {
     let there: BTreeSet<String> = list_set_names()?.into_iter().collect();
     if there.is_empty() {
@@ -98,7 +98,7 @@ pub(crate) fn read_foreign_sets(
             continue;
         }
         let text = read_set_text(&set)?;
-        if KernelRuleset::is_list_of_sets(&text) {
+        if KernelRulesetTexts::is_list_of_sets(&text) {
             let members = text.lines().filter_map(|line| line.split(' ').nth(2));
             named.extend(members.filter(|name| there.contains(*name)).map(str::to_owned));
         }

@@ -56,7 +56,7 @@ fn is_counter_pair(word: &str) -> bool {
 
 /// Whether two texts have the same lines, ignoring changing numbers, empty lines and comment lines.
 /// The order matters for the rules of a chain, but not for elements of sets, chains and tables.
-pub fn have_equal_rules(a: &str, b: &str) -> bool {
+pub fn are_texts_equal_except_counters(a: &str, b: &str) -> bool {
     find_text_difference(a, b).is_none()
 }
 
@@ -181,15 +181,18 @@ mod tests {
                  -j ACCEPT\nCOMMIT\n"
             )
         };
-        assert!(have_equal_rules(&text(1, "a"), &text(2, "a")));
-        assert!(!have_equal_rules(&text(1, "[1:2] packets 3"), &text(1, "[1:3] packets 4")));
+        assert!(are_texts_equal_except_counters(&text(1, "a"), &text(2, "a")));
+        assert!(!are_texts_equal_except_counters(
+            &text(1, "[1:2] packets 3"),
+            &text(1, "[1:3] packets 4")
+        ));
         let nft = |n: u32| {
             format!(
                 "table ip t {{\n\tmap m {{\n\t\telements = {{ 1.1.1.1 counter packets {n} bytes 2 : \
                  drop }}\n\t}}\n\tchain c {{\n\t\tcounter packets {n} bytes 4 drop\n\t}}\n}}\n"
             )
         };
-        assert!(have_equal_rules(&nft(1), &nft(9)));
+        assert!(are_texts_equal_except_counters(&nft(1), &nft(9)));
     }
 
     #[test]
@@ -197,10 +200,13 @@ mod tests {
         let rule = |words: &str| format!("*raw\n[0:0] -A OUTPUT {words}\nCOMMIT\n");
         for word in ["used", "packets", "bytes", "expires", "[1:2]"] {
             let comment = |target: &str| rule(&format!("-m comment --comment {word} -j {target}"));
-            assert!(!have_equal_rules(&comment("DROP"), &comment("ACCEPT")), "{word}");
+            assert!(
+                !are_texts_equal_except_counters(&comment("DROP"), &comment("ACCEPT")),
+                "{word}"
+            );
         }
         let mode = |mode: &str| rule(&format!("-m connbytes --connbytes-mode {mode} -j DROP"));
-        assert!(!have_equal_rules(&mode("packets"), &mode("bytes")));
+        assert!(!are_texts_equal_except_counters(&mode("packets"), &mode("bytes")));
     }
 
     #[test]
@@ -208,9 +214,15 @@ mod tests {
         let rules = |a: &str, b: &str| {
             format!("*raw\n[0:0] -A OUTPUT -j {a}\n[0:0] -A OUTPUT -j {b}\nCOMMIT\n")
         };
-        assert!(!have_equal_rules(&rules("DROP", "ACCEPT"), &rules("ACCEPT", "DROP")));
-        assert!(have_equal_rules(&rules("DROP", "ACCEPT"), &rules("DROP", "ACCEPT")));
-        assert!(have_equal_rules(
+        assert!(!are_texts_equal_except_counters(
+            &rules("DROP", "ACCEPT"),
+            &rules("ACCEPT", "DROP")
+        ));
+        assert!(are_texts_equal_except_counters(
+            &rules("DROP", "ACCEPT"),
+            &rules("DROP", "ACCEPT")
+        ));
+        assert!(are_texts_equal_except_counters(
             "add s 1.1.1.1\nadd s 1.1.1.2\n",
             "add s 1.1.1.2\nadd s 1.1.1.1\n"
         ));

@@ -7,9 +7,7 @@ use weir_kernel::nft_protocol::*;
 use weir_kernel::nft_socket::NftSetPlace;
 use weir_model::Family;
 use weir_model::nft::{LoadExpression, MapKeyExpression, Rule, Statement, Test};
-use weir_syntax::nft::{
-    statements_in_an_order_that_nft_does_not_merge, value_of_single_value_test,
-};
+use weir_syntax::nft::{statements_masked_against_nft_merging, value_of_single_value_test};
 
 use super::action_encoder::{push_effect, push_nat, push_reject};
 use super::expression_list::{
@@ -19,7 +17,7 @@ use super::expression_list::{
 use super::loaded_value::LoadedValue;
 use super::opaque_test_encoder::push_opaque_test;
 use super::rule_context::RuleContext;
-use super::table_sets::TableSets;
+use super::table_map_ids::TableMapIds;
 use super::test_encoder::push_test;
 use super::userdata::comment_userdata;
 
@@ -38,7 +36,7 @@ pub(super) struct RulePlace<'a> {
 /// The statement that cannot be encoded.
 pub(super) fn push_rule(
     requests: &mut Vec<NetlinkRequest>,
-    sets: &mut TableSets<'_>,
+    sets: &mut TableMapIds<'_>,
     place: RulePlace<'_>,
     rule: &Rule,
 ) -> Result<(), String> {
@@ -65,11 +63,11 @@ pub(super) fn push_rule(
 fn push_statements(
     expressions: &mut ExpressionList<'_>,
     context: &mut RuleContext<'_>,
-    map_ids: &super::table_sets::MapIds<'_>,
+    map_ids: &super::table_map_ids::MapIds<'_>,
     rule: &Rule,
 ) -> Result<(), String> {
     let family = context.family;
-    let statements: Vec<_> = statements_in_an_order_that_nft_does_not_merge(rule).collect();
+    let statements: Vec<_> = statements_masked_against_nft_merging(rule).collect();
     let port_pair = find_port_pair(statements.iter().map(|statement| &**statement));
     for (index, statement) in statements.iter().enumerate() {
         match &**statement {
@@ -99,7 +97,7 @@ fn push_statements(
     Ok(())
 }
 
-fn map_has_intervals(map_ids: &super::table_sets::MapIds<'_>, map: &str) -> bool {
+fn map_has_intervals(map_ids: &super::table_map_ids::MapIds<'_>, map: &str) -> bool {
     map_ids.get(map).is_some_and(|map| map.has_intervals)
 }
 

@@ -33,7 +33,7 @@ impl UserdataWriter {
 /// A comment of a rule or chain, as nft can hold it.
 pub(super) fn comment_userdata(comment: &str) -> Vec<u8> {
     const COMMENT: u8 = 0;
-    let mut text = weir_syntax::nft::sanitize_comment(comment).into_bytes();
+    let mut text = weir_syntax::nft::sanitize_and_truncate_comment(comment).into_bytes();
     text.push(0);
     let mut userdata = UserdataWriter::default();
     userdata.put(COMMENT, &text);

@@ -7,13 +7,13 @@ use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
 use super::counters_by_location::CountersByLocation;
 use crate::ApplyOperationError;
-use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
-use crate::ruleset_tools::read_tool_output;
+use crate::kernel_ruleset::{FamilyTable, KernelRulesetTexts};
+use crate::tool_execution::read_tool_output;
 
 /// The counters of a ruleset that was just read. Tables of nft are listed again with numbers
 /// instead of names, as in manifests.
 pub(crate) fn read_counters_in_force(
-    present: &KernelRuleset,
+    present: &KernelRulesetTexts,
 ) -> Result<CountersByLocation, ApplyOperationError> {
     let mut counters = read_counters_of_legacy_tables(present);
     counters.extend(read_set_counters(&present.sets));
@@ -27,7 +27,7 @@ pub(crate) fn read_counters_in_force(
 }
 
 /// Counters of rules and policies.
-pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRuleset) -> CountersByLocation {
+pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRulesetTexts) -> CountersByLocation {
     let mut counters = CountersByLocation::new();
     for (of, text) in &ruleset.legacy_tables {
         let (tool, table) = (iptables_tool_name(of.family).to_owned(), of.table.to_string());

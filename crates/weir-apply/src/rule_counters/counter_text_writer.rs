@@ -9,11 +9,11 @@ use super::counter_text_reader::{
     NftBlock, chain_of_rule_line, elements_of_line, is_nft_rule_line, split_counters,
 };
 use super::counters_by_location::CountersByLocation;
-use crate::kernel_ruleset::{FamilyTable, KernelRuleset};
+use crate::kernel_ruleset::{FamilyTable, KernelRulesetTexts};
 
 /// Writes counters into the texts of a ruleset. Counters for places that it does not have are
 /// ignored.
-pub(super) fn write_counters(ruleset: &mut KernelRuleset, counters: &CountersByLocation) {
+pub(super) fn write_counters(ruleset: &mut KernelRulesetTexts, counters: &CountersByLocation) {
     if counters.is_empty() {
         return;
     }

@@ -4,7 +4,7 @@ use weir_artefact::Manifest;
 use weir_model::{CounterLocation, Family, RuleId, Ruleset, compute_rule_content_keys};
 use weir_syntax::iptables::{self, ParserSettings, print_rule};
 
-use crate::kernel_ruleset::KernelRuleset;
+use crate::kernel_ruleset::KernelRulesetTexts;
 
 /// The rules and policies of an original ruleset.
 #[derive(Clone, Debug, Default)]
@@ -12,12 +12,12 @@ pub struct OriginalRules {
     /// The original ruleset of each family that has one.
     pub rulesets: Vec<Ruleset>,
     /// Their rules and policies.
-    pub rules: Vec<OriginalRuleCounters>,
+    pub rules: Vec<OriginalRuleCounterLocations>,
 }
 
 /// A rule or policy, and the places of its counters.
 #[derive(Clone, Debug)]
-pub struct OriginalRuleCounters {
+pub struct OriginalRuleCounterLocations {
     /// Its place.
     pub id: RuleId,
     /// Its content, independent of its position in the chain.
@@ -42,7 +42,7 @@ impl OriginalRules {
     }
 
     /// The rules of tables of legacy iptables, each with its own counter.
-    pub fn of_legacy_tables(ruleset: &KernelRuleset) -> OriginalRules {
+    pub fn of_legacy_tables(ruleset: &KernelRulesetTexts) -> OriginalRules {
         let texts: Vec<(Family, String)> = [Family::V4, Family::V6]
             .into_iter()
             .map(|family| {
@@ -66,7 +66,7 @@ impl OriginalRules {
             let keys = compute_rule_content_keys(&ruleset, |rule| print_rule(rule, *family));
             for (key, id, _) in keys {
                 let locations = locations(&id);
-                originals.rules.push(OriginalRuleCounters {
+                originals.rules.push(OriginalRuleCounterLocations {
                     content_key: key.to_string(),
                     id,
                     locations,
@@ -76,7 +76,11 @@ impl OriginalRules {
                 for chain in table.chains.iter().filter(|chain| chain.policy.is_some()) {
                     let id = RuleId::for_policy(*family, table.name, &chain.name);
                     let (content_key, locations) = (id.to_string(), locations(&id));
-                    originals.rules.push(OriginalRuleCounters { content_key, id, locations });
+                    originals.rules.push(OriginalRuleCounterLocations {
+                        content_key,
+                        id,
+                        locations,
+                    });
                 }
             }
             originals.rulesets.push(ruleset);

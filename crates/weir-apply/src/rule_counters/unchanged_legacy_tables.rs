@@ -10,10 +10,11 @@ use weir_kernel::xtables::XtablesSocket;
 use weir_model::{CounterLocation, Counters};
 
 use super::counters_by_location::{CountersByLocation, sum_counters};
-use super::original_rules::{OriginalRuleCounters, OriginalRules};
+use super::original_rules::{OriginalRuleCounterLocations, OriginalRules};
 use super::table_counter_places::{CountedEntry, list_counted_entries};
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, decode_table_text, find_text_difference, is_legacy_table_in_use,
+    FamilyTable, KernelRulesetTexts, decode_table_text, find_text_difference,
+    is_legacy_table_in_use,
 };
 use crate::xtables::KernelTable;
 use crate::{ApplyError, ApplyOperationError};
@@ -30,14 +31,14 @@ pub(crate) struct UnchangedLegacyTables {
 #[derive(Debug, Default)]
 struct RuleCounterPlaces {
     /// In tables.
-    entries: Vec<TableEntry>,
+    entries: Vec<CountedEntryPlace>,
     /// Elsewhere: elements of sets.
     others: Vec<CounterLocation>,
 }
 
 /// An entry with counters.
 #[derive(Clone, Copy, Debug)]
-struct TableEntry {
+struct CountedEntryPlace {
     /// Index of the table.
     table: usize,
     /// Offset in its entries.
@@ -48,7 +49,7 @@ impl UnchangedLegacyTables {
     /// Reads the tables of a generation; none if the kernel has other rules, a table that weir
     /// cannot decode, or if the generation also has tables of nft.
     pub(crate) fn find(
-        recorded: &KernelRuleset,
+        recorded: &KernelRulesetTexts,
         originals: &OriginalRules,
     ) -> Result<Option<UnchangedLegacyTables>, ApplyOperationError> {
         if !recorded.nft_tables.is_empty() {
@@ -65,10 +66,10 @@ impl UnchangedLegacyTables {
         for (index, table) in tables.iter().enumerate() {
             let counted = list_counted_entries(table).into_iter();
             entries.extend(counted.map(|(location, CountedEntry { offset, .. })| {
-                (location, TableEntry { table: index, offset })
+                (location, CountedEntryPlace { table: index, offset })
             }));
         }
-        let places = |rule: &OriginalRuleCounters| {
+        let places = |rule: &OriginalRuleCounterLocations| {
             let mut places = RuleCounterPlaces::default();
             for location in &rule.locations {
                 match entries.get(location) {
@@ -100,7 +101,7 @@ impl UnchangedLegacyTables {
         }
         let count = |places: &RuleCounterPlaces| {
             let counted = places.entries.iter().map(|entry| {
-                let count = present[entry.table].count_of_entry_at(entry.offset);
+                let count = present[entry.table].counters_of_entry_at(entry.offset);
                 Counters { packets: count.packets, bytes: count.bytes }
             });
             counted.fold(sum_counters(&places.others, others), |sum, count| Counters {

@@ -22,7 +22,7 @@ pub(super) fn refuse_unsafe_folder(path: &Path) -> Result<(), ApplyOperationErro
         Err(error) => return Err(ApplyOperationError::file("read", path)(error)),
     };
     if !metadata.is_symlink() && !metadata.is_dir() {
-        return Err(unsafe_path(
+        return Err(unsafe_path_error(
             path,
             "is not a folder",
             "move it away, or choose another --state",
@@ -47,7 +47,7 @@ pub(super) fn refuse_unsafe_entries(folder: &Path) -> Result<(), ApplyOperationE
         if metadata.is_dir() {
             refuse_unsafe_entries(&path)?;
         } else if !metadata.is_file() {
-            return Err(unsafe_path(&path, "is not a regular file", "move it away"));
+            return Err(unsafe_path_error(&path, "is not a regular file", "move it away"));
         }
     }
     Ok(())
@@ -56,7 +56,7 @@ pub(super) fn refuse_unsafe_entries(folder: &Path) -> Result<(), ApplyOperationE
 fn refuse_unsafe_metadata(path: &Path, metadata: &fs::Metadata) -> Result<(), ApplyOperationError> {
     let owner = rustix::process::geteuid().as_raw();
     if metadata.is_symlink() {
-        return Err(unsafe_path(
+        return Err(unsafe_path_error(
             path,
             "is a symbolic link",
             "remove it, or choose another --state",
@@ -64,16 +64,16 @@ fn refuse_unsafe_metadata(path: &Path, metadata: &fs::Metadata) -> Result<(), Ap
     }
     if metadata.uid() != owner {
         let cure = format!("chown {owner} {}", path.display());
-        return Err(unsafe_path(path, "belongs to another user", &cure));
+        return Err(unsafe_path_error(path, "belongs to another user", &cure));
     }
     if metadata.mode() & GROUP_OR_OTHERS_WRITE != 0 {
         let cure = format!("chmod go-w {}", path.display());
-        return Err(unsafe_path(path, "can be written by other users", &cure));
+        return Err(unsafe_path_error(path, "can be written by other users", &cure));
     }
     Ok(())
 }
 
-fn unsafe_path(path: &Path, problem: &'static str, cure: &str) -> ApplyOperationError {
+fn unsafe_path_error(path: &Path, problem: &'static str, cure: &str) -> ApplyOperationError {
     ApplyOperationError::UnsafeStatePath { path: path.to_owned(), problem, cure: cure.to_owned() }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), App
 }
 
 /// Reads a value; none if the file is not there.
-pub(super) fn read_json<T: DeserializeOwned>(
+pub(super) fn read_versioned_json<T: DeserializeOwned>(
     path: &Path,
 ) -> Result<Option<T>, ApplyOperationError> {
     let text = match fs::read_to_string(path) {
@@ -221,10 +221,15 @@ mod tests {
     fn a_version_that_is_not_known_is_refused() {
         let folder = TempFolder::new("state-version");
         let path = folder.write_file("a.json", "{\"version\": 2}");
-        let error = read_json::<serde_json::Value>(&path).expect_err("another version").to_string();
+        let error = read_versioned_json::<serde_json::Value>(&path)
+            .expect_err("another version")
+            .to_string();
         assert!(error.contains("version 2, and this weir reads 1"), "{error}");
         fs::write(&path, "{\"version\": 1}").expect("it is written");
-        assert!(read_json::<serde_json::Value>(&path).expect("it is read").is_some());
-        assert_eq!(read_json::<serde_json::Value>(&folder.path().join("b")).expect("none"), None);
+        assert!(read_versioned_json::<serde_json::Value>(&path).expect("it is read").is_some());
+        assert_eq!(
+            read_versioned_json::<serde_json::Value>(&folder.path().join("b")).expect("none"),
+            None
+        );
     }
 }

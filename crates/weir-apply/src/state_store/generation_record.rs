@@ -40,7 +40,7 @@ pub struct GenerationRecord {
 }
 
 /// Stands for the checksum of a file that may be missing while files are replaced.
-pub(super) const ABSENT_FILE: &str = "no file";
+pub(super) const ABSENT_FILE_DIGEST: &str = "no file";
 
 /// The origin of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ impl GenerationRecord {
 
     /// Accepts new files of its ruleset in addition to the old ones.
     pub(super) fn accept_new_digests(&mut self, new: &BTreeMap<String, Vec<String>>) {
-        let absent = || vec![ABSENT_FILE.to_owned()];
+        let absent = || vec![ABSENT_FILE_DIGEST.to_owned()];
         for (name, digests) in new {
             let accepted = self.ruleset_sha256.entry(name.clone()).or_insert_with(absent);
             accepted.extend(digests.iter().cloned());
@@ -133,7 +133,7 @@ impl GenerationRecord {
     }
 
     /// `linear`, `tree`, …, or `snapshot`.
-    pub fn form_name(&self) -> &'static str {
+    pub fn form_name_or_snapshot(&self) -> &'static str {
         match &self.kind {
             GenerationKind::Snapshot => "snapshot",
             GenerationKind::Applied { form, .. } => form.as_str(),
@@ -146,7 +146,7 @@ impl GenerationRecord {
     }
 
     /// The files that it was compiled from, with abbreviated digests.
-    pub fn describe_sources(&self) -> String {
+    pub fn describe_sources_or_command(&self) -> String {
         const SHOWN_SHA256_DIGITS: usize = 12;
         let GenerationKind::Applied { sources, artefact_id, .. } = &self.kind else {
             return format!("by {}", self.command.join(" "));

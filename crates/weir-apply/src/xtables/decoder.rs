@@ -4,17 +4,17 @@
 //! something that the model does not hold, and the rule is refused by the name of its match or
 //! target. So each decoder reads what it needs and does not have to check the rest.
 
+mod conntrack_matches;
 mod conntrack_targets;
 mod extension_bytes;
-mod host_matches;
 mod matches;
 pub(crate) mod rule_decoder;
 mod set_modules;
-mod state_matches;
 mod stateful_matches;
 mod table_decoder;
 mod targets;
 mod u32_match;
+mod unmodelled_input_matches;
 
 pub use self::rule_decoder::{KernelExtension, KernelExtensionKind};
 pub use self::table_decoder::decode_table;

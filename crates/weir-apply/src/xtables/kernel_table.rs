@@ -231,18 +231,18 @@ impl KernelTable {
     }
 
     /// What a rule had counted when the table was read.
-    pub fn rule_count_at_reading(&self, rule: usize) -> PacketByteCount {
-        self.entry_count_at_reading(self.rule_entry(rule))
+    pub fn rule_counters_at_reading(&self, rule: usize) -> PacketByteCount {
+        self.entry_counters_at_reading(self.rule_entry(rule))
     }
 
     /// What a built-in chain's policy had counted when the table was read.
-    pub fn policy_count_at_reading(&self, chain: &KernelChain) -> PacketByteCount {
-        self.entry_count_at_reading(self.last_entry(chain))
+    pub fn policy_counters_at_reading(&self, chain: &KernelChain) -> PacketByteCount {
+        self.entry_counters_at_reading(self.last_entry(chain))
     }
 
     /// What the entry at an offset had counted when the table was read.
-    pub(crate) fn count_of_entry_at(&self, offset: u32) -> PacketByteCount {
-        self.entry_count_at_reading(self.entry_at(offset))
+    pub(crate) fn counters_of_entry_at(&self, offset: u32) -> PacketByteCount {
+        self.entry_counters_at_reading(self.entry_at(offset))
     }
 
     /// Whether another reading has the same entries, whatever they counted.
@@ -271,7 +271,7 @@ impl KernelTable {
         true
     }
 
-    fn entry_count_at_reading(&self, entry: &[u8]) -> PacketByteCount {
+    fn entry_counters_at_reading(&self, entry: &[u8]) -> PacketByteCount {
         let at = EntryOffsets::of(self.family).counters_at;
         PacketByteCount { packets: read_u64(entry, at), bytes: read_u64(entry, at + 8) }
     }

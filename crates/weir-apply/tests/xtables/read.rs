@@ -34,13 +34,13 @@ fn chains_rules_policies_and_counters_are_read_as_loaded() {
         ];
         assert_eq!(chains, expected);
         assert_eq!(table.rule_count(), 4);
-        let counts: Vec<u64> = (0..4).map(|r| table.rule_count_at_reading(r).bytes).collect();
+        let counts: Vec<u64> = (0..4).map(|r| table.rule_counters_at_reading(r).bytes).collect();
         assert_eq!(counts, [6, 9, 1, 0]);
         let [input, forward, output] = &table.chains()[..3] else { panic!("three chains") };
         assert!(table.policy_drops(input) && !table.policy_drops(forward));
         let count = PacketByteCount { packets: 3, bytes: 4 };
-        assert_eq!(table.policy_count_at_reading(forward), count);
-        assert_eq!(table.policy_count_at_reading(output), PacketByteCount::default());
+        assert_eq!(table.policy_counters_at_reading(forward), count);
+        assert_eq!(table.policy_counters_at_reading(output), PacketByteCount::default());
     }
 }
 

@@ -21,7 +21,7 @@ use weir_model::{Effect, Family, NatTarget};
 use super::chain_names::NftChainNames;
 use super::lookup_class_rules::{ClassChainSharingKey, SharedAndRemainingClassRules};
 use super::lookup_classes::LookupKey;
-use super::lookup_run_search::{ChosenLookupRuleRun, KeyedRuleStretch, find_best_lookup_run};
+use super::lookup_run_search::{CachedKeyedRules, ChosenLookupRuleRun, find_best_lookup_run};
 use super::lowered_rule::{LoweredRule, NftRuleAction};
 use super::nft_condition::NftCondition;
 
@@ -92,7 +92,7 @@ impl ChainEmitter {
         } else {
             Vec::new()
         };
-        let mut extents = vec![KeyedRuleStretch::default(); axes.len()];
+        let mut extents = vec![CachedKeyedRules::default(); axes.len()];
         let mut at = 0;
         while at < items.len() {
             match find_best_lookup_run(self.family, &axes, &mut extents, items, at) {

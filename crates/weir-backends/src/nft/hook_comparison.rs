@@ -21,9 +21,9 @@ use weir_semantics::{
     CountedObject, Interpreter, JourneyKind, Oracle, OracleQuestion, QuestionSubject, TraversalLog,
     Verdict,
 };
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
-use super::form::NftForm;
+use super::nft_form::NftForm;
 use crate::compile_options::{CompileError, CompileOptions, FractionDoneFn};
 use crate::equivalence_check::Counterexample;
 
@@ -85,7 +85,7 @@ fn generate_check_packets(
         include_truncated: false,
         ..TrafficOptions::default()
     };
-    generate_rule_boundary_packets(ruleset, &firewall.sets, &traffic)
+    generate_boundary_and_random_packets(ruleset, &firewall.sets, &traffic)
 }
 
 struct HookComparer<'a> {

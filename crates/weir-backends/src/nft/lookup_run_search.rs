@@ -31,7 +31,7 @@ impl ChosenLookupRuleRun {
 
 /// How far the items from here lie on an axis.
 #[derive(Clone, Default)]
-pub(super) struct KeyedRuleStretch {
+pub(super) struct CachedKeyedRules {
     end_index: usize,
     keyed_rules: Vec<RuleKeyValues>,
     start_index: usize,
@@ -39,7 +39,7 @@ pub(super) struct KeyedRuleStretch {
     retry_from: usize,
 }
 
-impl KeyedRuleStretch {
+impl CachedKeyedRules {
     fn keyed_rules_from(
         &mut self,
         axis: &LookupKey,
@@ -71,7 +71,7 @@ impl KeyedRuleStretch {
 pub(super) fn find_best_lookup_run(
     family: Family,
     axes: &[LookupKey],
-    extents: &mut [KeyedRuleStretch],
+    extents: &mut [CachedKeyedRules],
     items: &[LoweredRule],
     at: usize,
 ) -> Option<ChosenLookupRuleRun> {

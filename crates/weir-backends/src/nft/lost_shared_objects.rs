@@ -1,6 +1,6 @@
 //! Objects that rules share by name, if nft replaces some of these rules.
 
-use weir_model::effect::shared_objects::{SharedObjectConfigurations, uses_shared_objects};
+use weir_model::effect::shared_objects::{SharedObjectsAtLoad, uses_shared_objects};
 use weir_model::{Chain, Firewall, Table};
 
 use super::manifest_rule_ids::map_rule_index_to_manifest_id;
@@ -13,7 +13,7 @@ pub(super) fn refuse_dropped_rules_configuring_kept_objects(
     kept: &Firewall,
 ) -> Vec<FormRefusal> {
     let [before, after] =
-        [firewall, kept].map(|f| SharedObjectConfigurations::from_rulesets(f.rulesets()));
+        [firewall, kept].map(|f| SharedObjectsAtLoad::from_rulesets(f.rulesets()));
     let Some(object) = before.first_object_config_or_load_difference(&after) else {
         return Vec::new();
     };

@@ -10,7 +10,7 @@ use weir_diagram::{CompareOptions, ProofBudget, StatefulTestPairing};
 use weir_model::{Family, Firewall, Ruleset, Target};
 use weir_passes::equivalence_check::{ProofResult, prove_equivalence};
 
-use super::form::NftForm;
+use super::nft_form::NftForm;
 use super::to_iptables::{self, OpaqueNftTextDictionary};
 use crate::compile_options::{CompileError, CompileOptions, FractionDoneFn};
 

@@ -250,7 +250,7 @@ impl<'t> TableTranslator<'t> {
             }
             out.chains.push(made);
         }
-        add_missing_built_in_chains(&mut out, name);
+        add_missing_and_sort_built_in_chains(&mut out, name);
         out
     }
 
@@ -360,7 +360,7 @@ fn collect_credited_rule_indices<'c>(
 }
 
 /// The built-in chains that nft has no base chain for.
-fn add_missing_built_in_chains(table: &mut Table, name: TableName) {
+fn add_missing_and_sort_built_in_chains(table: &mut Table, name: TableName) {
     for hook in name.hooks() {
         if table.chain(hook.chain_name()).is_none() {
             let at = count_built_in_chains(table);

@@ -263,7 +263,7 @@ impl Classifier for BitVectorClassifier {
                 lists.push(self.rule_of_filter[filter]);
                 true
             });
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

@@ -66,7 +66,7 @@ impl HipacClassifier {
         filters: &FilterSet,
         limits: &BuildLimits,
     ) -> Result<HipacClassifier, ClassifierBuildError> {
-        let mut tree = RangeTree::new(order_axes(filters.schema()));
+        let mut tree = RangeTree::new(list_axes_in_hipac_order(filters.schema()));
         let mut boxes_of_rule: BTreeMap<u32, (bool, Vec<RuleBox>)> = BTreeMap::new();
         for (filter, is_deciding) in filters_with_is_deciding(filters) {
             let of_rule = boxes_of_rule.entry(filter.rule).or_insert((is_deciding, vec![]));
@@ -93,7 +93,7 @@ impl HipacClassifier {
 }
 
 /// Connection state, addresses, devices, protocol, ports: the order of nf-HiPAC.
-fn order_axes(schema: &KeySchema) -> Vec<TreeAxis> {
+fn list_axes_in_hipac_order(schema: &KeySchema) -> Vec<TreeAxis> {
     let rank = |of: &Dimension| {
         let word = &schema.words()[of.word as usize];
         match word.name.as_str() {
@@ -171,7 +171,7 @@ impl Classifier for HipacClassifier {
             self.tree.visit_leaves(key, &mut |leaf| {
                 leaf.rules.iter().for_each(|rule| lists.push(*rule));
             });
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

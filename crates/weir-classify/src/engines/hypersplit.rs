@@ -289,7 +289,7 @@ impl Classifier for HyperSplitClassifier {
                 }),
                 None => self.filters.push_matching_rules(key, lists),
             }
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

@@ -111,7 +111,7 @@ impl Classifier for IntervalDecisionDiagramClassifier {
                 Some(diagram) => diagram.find_rules(key).iter().for_each(|rule| lists.push(*rule)),
                 None => self.filters.push_matching_rules(key, lists),
             }
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

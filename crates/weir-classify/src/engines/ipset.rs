@@ -139,7 +139,7 @@ impl Classifier for OneWordIpsetClassifier {
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
             self.find_matching_rules(key).for_each(|rule| lists.push(rule));
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

@@ -38,7 +38,7 @@ impl Classifier for LinearClassifier {
     fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
         for key in keys.keys() {
             self.filters.push_matching_rules(key, lists);
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 

@@ -104,7 +104,7 @@ impl MaskedTable {
     }
 
     /// The filters that share the chain of one, itself included if it is placed.
-    pub(super) fn find_colliding(
+    pub(super) fn find_filters_of_equal_hash(
         &self,
         filters: &FilterTestRows,
         filter: u32,

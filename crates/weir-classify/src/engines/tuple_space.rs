@@ -234,7 +234,7 @@ impl TupleSpace {
                     }
                 }
             }
-            lists.sort_and_finish_row();
+            lists.sort_dedup_and_finish_row();
         }
     }
 }

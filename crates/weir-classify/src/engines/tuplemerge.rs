@@ -51,7 +51,7 @@ impl TablePlacement for MergedTuplesPlacement {
             return space.find_or_add_table(&relaxed);
         };
         let colliding: Vec<u32> = space.tables[table]
-            .find_colliding(&space.filters, filter)
+            .find_filters_of_equal_hash(&space.filters, filter)
             .take(COLLISION_LIMIT)
             .chain([filter])
             .collect();

@@ -104,12 +104,12 @@ impl ClassifierBlock {
             first_match_groups: None,
             lines,
         };
-        check_parts_within_block(
+        check_parts_and_rule_numbers(
             &block,
             at(HeaderWord::NodeCount),
             at(HeaderWord::BucketBlockCount),
         )?;
-        check_ranks(&block, at(HeaderWord::BucketBlockCount))?;
+        check_bucket_ranks(&block, at(HeaderWord::BucketBlockCount))?;
         let counts = BlockPartCounts {
             groups: at(HeaderWord::GroupCount),
             nodes: at(HeaderWord::NodeCount),
@@ -145,7 +145,7 @@ fn parse_word_test_methods(
 }
 
 /// Parts are within the block.
-fn check_parts_within_block(
+fn check_parts_and_rule_numbers(
     block: &ClassifierBlock,
     node_count: usize,
     block_count: usize,
@@ -167,7 +167,7 @@ fn check_parts_within_block(
 }
 
 /// Lanes have the rank of a rule, or none.
-fn check_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
+fn check_bucket_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
     let mut ranks = (0..block_count).flat_map(|index| block.bucket_block_ranks(index));
     require_undamaged(
         ranks.all(|rank| *rank == NO_RULE || is_rank_at_most_last_rule(block, *rank)),

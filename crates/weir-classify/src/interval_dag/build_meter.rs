@@ -28,7 +28,7 @@ impl BuildMeter {
     }
 
     /// Counts the steps of another meter, as far as the limit allows.
-    pub(super) fn spend_steps_of_trials(&self, trials: &BuildMeter) {
+    pub(super) fn charge_trial_steps_up_to_limit(&self, trials: &BuildMeter) {
         let left = self.limits.steps_max.saturating_sub(self.steps.load(Ordering::Relaxed));
         let steps = trials.steps.load(Ordering::Relaxed).min(left);
         self.steps.fetch_add(steps, Ordering::Relaxed);

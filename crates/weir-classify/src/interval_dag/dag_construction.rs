@@ -33,15 +33,15 @@ pub(super) fn decode_bucket_leaf(leaf: NodeRef) -> (usize, usize) {
 }
 
 /// From how many filters on a search is built in two threads.
-const HALVED_FILTERS_MIN: usize = 8_192;
+const TWO_THREAD_SEARCH_FILTERS_MIN: usize = 8_192;
 
 /// How many filters cuts for the first match may visit, for each that may be listed: those that
 /// they leave out take much less time.
-const VISITED_PER_LISTED_FILTER: usize = 12;
+const FIRST_MATCH_VISITS_PER_LISTED_FILTER: usize = 12;
 
 /// Up to how many filters a search for the first match chooses its word by the filters that remain
 /// on each; above, by all of the list, as other searches do.
-const FIRST_MATCH_CUT_FILTERS_MAX: usize = 1_024;
+const WORD_CHOICE_BY_TRIAL_CUT_FILTERS_MAX: usize = 1_024;
 
 /// Why a group has no search.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(super) struct DagLimits {
 /// What each filter tests, for searches for the first match: they leave out filters behind one that
 /// matches all keys that come to their place. Masks are tested by no search.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FirstMatchTests<'a> {
+pub(super) struct FirstMatchTestedWords<'a> {
     /// Words that filters test, as sets of bits.
     pub(super) tested_words_of_filters: &'a [u32],
 }
@@ -120,7 +120,7 @@ impl IntervalDag {
 pub(super) fn build_interval_dag(
     columns: &FilterColumns,
     list: &[u32],
-    first_match: Option<FirstMatchTests<'_>>,
+    first_match: Option<FirstMatchTestedWords<'_>>,
     limits: DagLimits,
     meter: &BuildMeter,
 ) -> Result<IntervalDag, NoSearchReason> {
@@ -130,7 +130,7 @@ pub(super) fn build_interval_dag(
         Some(word) if list.len() > limits.bucket_filters_max => {
             let pieces = builder.cut_within_limits(list, words, word)?;
             let words_below = words & !(1 << word);
-            let pieces = if limits.is_parallel && list.len() >= HALVED_FILTERS_MIN {
+            let pieces = if limits.is_parallel && list.len() >= TWO_THREAD_SEARCH_FILTERS_MIN {
                 builder.add_pieces_in_halves(pieces, words_below)?
             } else {
                 builder.add_pieces(pieces, words_below)?
@@ -138,7 +138,7 @@ pub(super) fn build_interval_dag(
             let bits = columns.words[word].bits.expect("a word that is searched");
             RootTable::of_pieces(&mut builder.nodes, word, bits, pieces)
         }
-        _ => RootTable::with_single_cell(builder.add_bucket(list)?),
+        _ => RootTable::with_single_cell(builder.find_or_add_bucket(list)?),
     };
     builder.check_budget(root.cells.len())?;
     Ok(IntervalDag { nodes: builder.nodes, bucket_blocks: builder.bucket_blocks, root })
@@ -146,7 +146,7 @@ pub(super) fn build_interval_dag(
 
 struct DagBuilder<'a> {
     columns: &'a FilterColumns,
-    first_match: Option<FirstMatchTests<'a>>,
+    first_match: Option<FirstMatchTestedWords<'a>>,
     limits: DagLimits,
     meter: &'a BuildMeter,
     nodes: NodeTable,
@@ -163,7 +163,7 @@ struct DagBuilder<'a> {
 impl<'a> DagBuilder<'a> {
     fn new(
         columns: &'a FilterColumns,
-        first_match: Option<FirstMatchTests<'a>>,
+        first_match: Option<FirstMatchTestedWords<'a>>,
         limits: DagLimits,
         meter: &'a BuildMeter,
     ) -> DagBuilder<'a> {
@@ -178,7 +178,7 @@ impl<'a> DagBuilder<'a> {
             bucket_leaf_by_list: HashMap::default(),
             active_index_of_filter: vec![0; columns.ranks.len()],
             listed_filter_count: 0,
-            visits_left: VISITED_PER_LISTED_FILTER * limits.listed_filters_max,
+            visits_left: FIRST_MATCH_VISITS_PER_LISTED_FILTER * limits.listed_filters_max,
         }
     }
 
@@ -186,14 +186,14 @@ impl<'a> DagBuilder<'a> {
     /// filter of it that may match.
     fn find_or_add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearchReason> {
         if list.len() <= self.limits.bucket_filters_max {
-            return self.add_bucket(list);
+            return self.find_or_add_bucket(list);
         }
         let key = (words, list.into());
         if let Some(found) = self.search_by_words_and_list.get(&key) {
             return Ok(*found);
         }
         let search = match self.choose_word(list, words) {
-            None => self.add_bucket(list)?,
+            None => self.find_or_add_bucket(list)?,
             Some(word) => {
                 let pieces = self.cut_within_limits(list, words, word)?;
                 let pieces = self.add_pieces(pieces, words & !(1 << word))?;
@@ -271,7 +271,7 @@ impl<'a> DagBuilder<'a> {
         let column = &self.columns.words[word];
         let (bucket_max, scratch) =
             (self.limits.bucket_filters_max, &mut self.active_index_of_filter);
-        let Some(FirstMatchTests { tested_words_of_filters }) = self.first_match else {
+        let Some(FirstMatchTestedWords { tested_words_of_filters }) = self.first_match else {
             let DagLimits { listed_filters_max, .. } = self.limits;
             let listed_left = listed_filters_max.saturating_sub(self.listed_filter_count);
             return cut_into_pieces(column, list, bucket_max, scratch, listed_left);
@@ -291,7 +291,7 @@ impl<'a> DagBuilder<'a> {
         let with_work = of_set.filter_map(|word| {
             let work = sum_n_log_n_over_intervals(&self.columns.words[word], list, bucket_max)?;
             self.listed_filter_count += if self.first_match.is_some() { list.len() } else { 0 };
-            if self.first_match.is_none() || list.len() > FIRST_MATCH_CUT_FILTERS_MAX {
+            if self.first_match.is_none() || list.len() > WORD_CHOICE_BY_TRIAL_CUT_FILTERS_MAX {
                 return Some((work, word));
             }
             let pieces = self.cut(list, words, word)?;
@@ -301,7 +301,7 @@ impl<'a> DagBuilder<'a> {
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }
 
-    fn add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, NoSearchReason> {
+    fn find_or_add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, NoSearchReason> {
         if let Some(found) = self.bucket_leaf_by_list.get(list) {
             return Ok(*found);
         }

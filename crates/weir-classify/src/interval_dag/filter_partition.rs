@@ -12,7 +12,7 @@ use super::word_hasher::BuildWordHasher;
 use crate::filter_set::WordTest;
 
 /// A filter is narrow on a word if it leaves fewer than this share of its bits open, in halves.
-const NARROW_PREFIX_BITS: u32 = 16;
+const NARROW_PREFIX_BITS_MIN: u32 = 16;
 
 /// By which words filters are divided, and which search each group has.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl FilterPartition {
         let words_and_wide_spans = candidates.into_iter().take(2);
         FilterPartition::by_words(
             words_and_wide_spans
-                .map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS)))
+                .map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS_MIN)))
                 .collect(),
         )
     }

@@ -4,7 +4,7 @@ use super::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
 use super::block_writer::GroupStructure;
 use super::build_meter::BuildMeter;
 use super::dag_construction::{
-    DagLimits, FirstMatchTests, IntervalDag, NoSearchReason, build_interval_dag,
+    DagLimits, FirstMatchTestedWords, IntervalDag, NoSearchReason, build_interval_dag,
 };
 use super::filter_columns::FilterColumns;
 use crate::build_limits::ClassifierBuildError;
@@ -36,7 +36,7 @@ pub(super) struct GroupBuilder<'a> {
 }
 
 /// From how many filters on groups are built in threads of their own.
-const PARALLEL_FILTERS_MIN: usize = 16_384;
+const THREAD_PER_GROUP_FILTERS_MIN: usize = 16_384;
 
 impl GroupBuilder<'_> {
     /// One list of structures for each group; an empty list for an empty group.
@@ -48,7 +48,7 @@ impl GroupBuilder<'_> {
             true => Ok(vec![]),
             false => self.build_group(list),
         };
-        if !self.is_parallel || self.columns.ranks.len() < PARALLEL_FILTERS_MIN {
+        if !self.is_parallel || self.columns.ranks.len() < THREAD_PER_GROUP_FILTERS_MIN {
             return lists.iter().map(build).collect();
         }
         std::thread::scope(|scope| {
@@ -67,7 +67,7 @@ impl GroupBuilder<'_> {
         let memory_bytes_max = memory_bytes_base + memory_bytes_per_filter * list.len();
         if let Some(search) = self.build_search_within(list, None, memory_bytes_max, 1)? {
             let search = GroupStructure::Search(search);
-            self.take_memory(&search)?;
+            self.charge_search_memory(&search)?;
             return Ok(vec![search]);
         }
         let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
@@ -80,7 +80,7 @@ impl GroupBuilder<'_> {
     pub(super) fn build_search_within(
         &self,
         list: &[u32],
-        first_match: Option<FirstMatchTests<'_>>,
+        first_match: Option<FirstMatchTestedWords<'_>>,
         memory_bytes_max: usize,
         listed_filters_per_byte: usize,
     ) -> Result<Option<IntervalDag>, ClassifierBuildError> {
@@ -99,7 +99,10 @@ impl GroupBuilder<'_> {
     }
 
     /// Counts the memory of a search that becomes part of the block.
-    pub(super) fn take_memory(&self, group: &GroupStructure) -> Result<(), ClassifierBuildError> {
+    pub(super) fn charge_search_memory(
+        &self,
+        group: &GroupStructure,
+    ) -> Result<(), ClassifierBuildError> {
         match group {
             GroupStructure::Search(dag) => {
                 self.meter.take_bytes(dag.memory_bytes(self.bucket_block_bytes))

@@ -104,7 +104,7 @@ impl MatchSink for MatchingRules<'_> {
     fn finish_batch(&mut self, key_count: usize) {
         for numbers in &mut self.numbers[..key_count] {
             numbers.drain(..).for_each(|number| self.lists.push(number));
-            self.lists.sort_and_finish_row();
+            self.lists.sort_dedup_and_finish_row();
         }
     }
 }

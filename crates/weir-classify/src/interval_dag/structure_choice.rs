@@ -6,7 +6,7 @@
 //! does not. Several divisions are therefore built, and the best is kept.
 
 use super::block_writer::GroupStructure;
-use super::dag_construction::FirstMatchTests;
+use super::dag_construction::FirstMatchTestedWords;
 use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, FilterColumns};
 use super::filter_partition::FilterPartition;
 use super::group_builder::{GroupBuilder, SearchMemoryBudget};
@@ -18,7 +18,7 @@ pub(super) const TRIAL_FILTERS_MAX: usize = 16_384;
 /// Keys that the divisions are compared with.
 const SAMPLE_KEYS_MAX: usize = 512;
 /// Filters listed for each byte of memory: what the trial of a division may cost.
-const LISTED_FILTERS_PER_BYTE: usize = 1;
+const TRIAL_LISTED_FILTERS_PER_BYTE: usize = 1;
 /// About how many instructions the root of a search takes.
 const ROOT_COST: f64 = 15.0;
 /// About how many instructions a node takes.
@@ -92,11 +92,11 @@ impl<'a> GroupChooser<'a> {
         let mut partitions = two_words.coarser_partitions();
         partitions.push(two_words);
         let tested = FilterColumns::tested_words_of_filters(filters);
-        let first_match = FirstMatchTests { tested_words_of_filters: &tested };
+        let first_match = FirstMatchTestedWords { tested_words_of_filters: &tested };
         let best = self.best_trial(partitions, Some(first_match));
         let best = best.filter(|best| best.cost < FIRST_MATCH_COST_RATIO_MAX * all_matches.cost);
         let groups = best.map(|best| best.groups).unwrap_or_default();
-        match groups.iter().try_for_each(|group| self.builder.take_memory(group)) {
+        match groups.iter().try_for_each(|group| self.builder.charge_search_memory(group)) {
             Ok(()) => groups,
             Err(_) => vec![],
         }
@@ -107,7 +107,7 @@ impl<'a> GroupChooser<'a> {
     fn best_trial(
         &self,
         partitions: Vec<FilterPartition>,
-        first_match: Option<FirstMatchTests<'_>>,
+        first_match: Option<FirstMatchTestedWords<'_>>,
     ) -> Option<GroupChoice> {
         let meter = self.builder.meter.with_remaining_limits();
         let builder = GroupBuilder { meter, ..*self.builder };
@@ -120,7 +120,7 @@ impl<'a> GroupChooser<'a> {
                 best = Some(GroupChoice { partition, groups, cost });
             }
         }
-        self.builder.meter.spend_steps_of_trials(&builder.meter);
+        self.builder.meter.charge_trial_steps_up_to_limit(&builder.meter);
         best
     }
 
@@ -144,7 +144,7 @@ impl<'a> GroupChooser<'a> {
 fn build_searches(
     builder: &GroupBuilder<'_>,
     partition: &mut FilterPartition,
-    first_match: Option<FirstMatchTests<'_>>,
+    first_match: Option<FirstMatchTestedWords<'_>>,
 ) -> Option<Vec<GroupStructure>> {
     let columns = builder.columns;
     let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = builder.budget;
@@ -157,8 +157,12 @@ fn build_searches(
         if list.is_empty() {
             continue;
         }
-        let search =
-            builder.build_search_within(&list, first_match, bytes_left, LISTED_FILTERS_PER_BYTE);
+        let search = builder.build_search_within(
+            &list,
+            first_match,
+            bytes_left,
+            TRIAL_LISTED_FILTERS_PER_BYTE,
+        );
         let search = search.ok().flatten()?;
         bytes_left -= search.memory_bytes(builder.bucket_block_bytes);
         partition.add_search_of_group(index);

@@ -247,7 +247,11 @@ impl UpdatableIntervalDag {
             let (schema, rules) = (self.schema.clone(), self.rules.clone());
             let (limits, generation) = (self.limits, self.update_count);
             let build = move || {
-                IntervalDagSnapshot::build(&collect_filters(&schema, &rules), &limits, generation)
+                IntervalDagSnapshot::build(
+                    &build_filter_set_of_rules(&schema, &rules),
+                    &limits,
+                    generation,
+                )
             };
             self.running_build =
                 Some(RunningBuild { thread: std::thread::spawn(build), edits_since_start: vec![] });
@@ -310,7 +314,7 @@ impl UpdatableIntervalDag {
     /// Builds the structure from the rules.
     fn rebuild_now(&mut self) -> Result<(), ClassifierBuildError> {
         self.running_build = None;
-        let filters = collect_filters(&self.schema, &self.rules);
+        let filters = build_filter_set_of_rules(&self.schema, &self.rules);
         self.replace_working(IntervalDagSnapshot::build(
             &filters,
             &self.limits,
@@ -337,7 +341,7 @@ impl UpdatableIntervalDag {
     }
 }
 
-fn collect_filters(schema: &KeySchema, rules: &RulesByNumber) -> FilterSet {
+fn build_filter_set_of_rules(schema: &KeySchema, rules: &RulesByNumber) -> FilterSet {
     let mut filters = FilterSet::new(schema.clone());
     for (number, rule) in rules {
         let mut of_rule = rule.tests.chunks_exact(schema.word_count());

@@ -39,9 +39,9 @@ impl Default for FlattenLimits {
 }
 
 /// Boxes that may take the place of jumps in a table with few rules, altogether.
-const INLINED_BOXES_OF_ANY_TABLE: usize = 1 << 19;
+const INLINED_BOX_LIMIT_MIN: usize = 1 << 19;
 /// The same for each rule of a table with many.
-const INLINED_BOXES_PER_RULE: usize = 16;
+const INLINED_BOX_LIMIT_PER_RULE: usize = 16;
 
 /// An entry with the packets that it matches.
 #[derive(Clone)]
@@ -105,8 +105,8 @@ impl<'a> ChainFlattener<'a> {
             caller_rule_counts: caller_counts,
             chains,
             inlined_box_count: 0,
-            inlined_boxes_max: INLINED_BOXES_OF_ANY_TABLE
-                .max(INLINED_BOXES_PER_RULE.saturating_mul(rule_count)),
+            inlined_boxes_max: INLINED_BOX_LIMIT_MIN
+                .max(INLINED_BOX_LIMIT_PER_RULE.saturating_mul(rule_count)),
         }
     }
 

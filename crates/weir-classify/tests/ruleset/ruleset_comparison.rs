@@ -8,7 +8,7 @@ use weir_model::{Family, Firewall, Hook, Packet, Ruleset, TableName};
 use weir_review::lookup_walk::find_differing_packet;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::iptables::{ParserSettings, parse};
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// What was compared.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl RulesetComparison {
                 journey_kind,
                 ..TrafficOptions::default()
             };
-            generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
+            generate_boundary_and_random_packets(ruleset, &firewall.sets, &options)
         };
         ways.into_iter().flat_map(of_way).collect()
     }

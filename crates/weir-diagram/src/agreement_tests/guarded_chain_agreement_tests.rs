@@ -6,19 +6,19 @@ use weir_testkit::random_ruleset::TestRng;
 
 use crate::agreement_tests::generate_random_ruleset;
 use crate::agreement_tests::lockstep_agreement_tests::{
-    LockstepCounts, change_a_rule, compare_all_paths,
+    LockstepCounts, assert_lockstep_agrees_on_all_journeys, change_a_rule,
 };
-use crate::agreement_tests::lockstep_ipset_agreement_tests::is_proven_with_options;
+use crate::agreement_tests::lockstep_ipset_agreement_tests::is_forward_journey_proven_in_lockstep;
 use crate::agreement_tests::sequence_agreement_tests::parse_firewall_if_valid;
-use crate::agreement_tests::slice_agreement_tests::add_base_tests;
+use crate::agreement_tests::slice_agreement_tests::add_random_base_tests;
 use crate::comparison_types::CompareOptions;
 
 /// Steps with which lists of a few rules are compared, but no diagram of a port is built.
-const STEPS_WITHOUT_DIAGRAMS: u64 = 12;
+const STEPS_TOO_FEW_FOR_DIAGRAMS: u64 = 12;
 
 /// Makes a chain of a rule, or of it and of one with a further test before it, to which packets
 /// jump that pass its tests. `before` gets the rule with the further test, too.
-fn rewrite_rule_as_guarded_chain(
+fn rewrite_random_rule_as_guarded_chain(
     [before, after]: [&mut Ruleset; 2],
     rng: &mut TestRng,
 ) -> Option<()> {
@@ -77,7 +77,10 @@ fn rewrite_rule_as_guarded_chain(
 }
 
 /// Rules for services, in a random order, and a chain for each in another order.
-fn append_services([before, after]: [&mut Ruleset; 2], rng: &mut TestRng) -> Option<()> {
+fn append_services_as_rules_and_as_chains(
+    [before, after]: [&mut Ruleset; 2],
+    rng: &mut TestRng,
+) -> Option<()> {
     let services = [
         "-p tcp -m tcp --dport 80 -m tcp ! --tcp-flags ACK NONE",
         "-p tcp -m tcp --dport 81",
@@ -123,13 +126,13 @@ fn compare_guarded_chains_with_diagrams(seeds: std::ops::Range<u64>) -> Lockstep
     let mut counts = LockstepCounts::default();
     for seed in seeds {
         let mut rng = TestRng::new(seed ^ 0x9_0a2d);
-        let text = add_base_tests(&generate_random_ruleset(seed), &mut rng);
+        let text = add_random_base_tests(&generate_random_ruleset(seed), &mut rng);
         let Some(mut before) = parse_firewall_if_valid(&text) else { continue };
         let mut after = before.clone();
         let (Some(old), Some(new)) = (&mut before.v4, &mut after.v4) else { continue };
         let rewritten = match rng.chance_percent(30) {
-            true => append_services([&mut *old, &mut *new], &mut rng),
-            false => rewrite_rule_as_guarded_chain([&mut *old, &mut *new], &mut rng),
+            true => append_services_as_rules_and_as_chains([&mut *old, &mut *new], &mut rng),
+            false => rewrite_random_rule_as_guarded_chain([&mut *old, &mut *new], &mut rng),
         };
         if rewritten.is_none() {
             continue;
@@ -147,7 +150,7 @@ fn compare_guarded_chains_with_diagrams(seeds: std::ops::Range<u64>) -> Lockstep
             false => [&after, &before],
         };
         let description = format!("seed {seed}\n{before:?}");
-        compare_all_paths(firewalls, &options, &mut counts, &description);
+        assert_lockstep_agrees_on_all_journeys(firewalls, &options, &mut counts, &description);
     }
     counts
 }
@@ -193,9 +196,9 @@ fn firewall(rules: &str) -> Firewall {
 }
 
 /// Two lists of rules, and whether they are equal for all packets, and for those with whole headers.
-type ListCase = (&'static str, &'static str, bool, bool);
+type RuleListPairCase = (&'static str, &'static str, bool, bool);
 
-const LIST_CASES: [ListCase; 21] = [
+const RULE_LIST_PAIR_CASES: [RuleListPairCase; 21] = [
     // The tests of the jump are those of the rules of the chain.
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 80 -j c; c: -j DROP", true, true),
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 81 -j c; c: -j DROP", false, false),
@@ -294,7 +297,7 @@ const LIST_CASES: [ListCase; 21] = [
 
 #[test]
 fn lists_are_proven_equal_exactly_if_they_are() {
-    for (before, after, is_equal, is_equal_with_whole_headers) in LIST_CASES {
+    for (before, after, is_equal, is_equal_with_whole_headers) in RULE_LIST_PAIR_CASES {
         for (headers_are_whole, expected) in
             [(false, is_equal), (true, is_equal_with_whole_headers)]
         {
@@ -306,23 +309,31 @@ fn lists_are_proven_equal_exactly_if_they_are() {
             let firewalls = [firewall(before), firewall(after)];
             for [a, b] in [[0, 1], [1, 0]] {
                 let (a, b) = (&firewalls[a], &firewalls[b]);
-                assert_eq!(is_proven_with_options(a, b, &options), expected, "{case}");
+                assert_eq!(
+                    is_forward_journey_proven_in_lockstep(a, b, &options),
+                    expected,
+                    "{case}"
+                );
                 let few_steps =
-                    CompareOptions { steps_max: STEPS_WITHOUT_DIAGRAMS, ..options.clone() };
-                assert_eq!(is_proven_with_options(a, b, &few_steps), expected, "{case}: by lists");
+                    CompareOptions { steps_max: STEPS_TOO_FEW_FOR_DIAGRAMS, ..options.clone() };
+                assert_eq!(
+                    is_forward_journey_proven_in_lockstep(a, b, &few_steps),
+                    expected,
+                    "{case}: by lists"
+                );
             }
         }
     }
 }
 
 #[test]
-fn a_jump_to_an_empty_chain_drops_truncated_headers() {
+fn a_jump_to_an_empty_chain_equals_no_rule_only_for_whole_headers() {
     let jump = firewall("-p tcp -m tcp --dport 80 -j c; c: ");
     for (headers_are_whole, expected) in [(false, false), (true, true)] {
         let options = CompareOptions {
             exclude_unreadable_headers: headers_are_whole,
             ..CompareOptions::default()
         };
-        assert_eq!(is_proven_with_options(&jump, &firewall(""), &options), expected);
+        assert_eq!(is_forward_journey_proven_in_lockstep(&jump, &firewall(""), &options), expected);
     }
 }

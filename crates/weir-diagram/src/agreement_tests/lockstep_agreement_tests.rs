@@ -10,7 +10,7 @@ use weir_testkit::random_ruleset::TestRng;
 
 use crate::agreement_tests::generate_random_ruleset;
 use crate::agreement_tests::sequence_agreement_tests::parse_firewall_if_valid;
-use crate::agreement_tests::slice_agreement_tests::add_base_tests;
+use crate::agreement_tests::slice_agreement_tests::add_random_base_tests;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
 use crate::comparison_types::{
     CompareLevel, CompareOptions, ComparedPath, ComparisonVerdict, DiagramSizeAndSteps,
@@ -121,7 +121,7 @@ fn compare_lockstep_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts
     let mut counts = LockstepCounts::default();
     for seed in seeds {
         let mut rng = TestRng::new(seed ^ 0x10c_57e9);
-        let text = add_base_tests(&generate_random_ruleset(seed), &mut rng);
+        let text = add_random_base_tests(&generate_random_ruleset(seed), &mut rng);
         let Some(before) = parse_firewall_if_valid(&text) else { continue };
         let mut after = before.clone();
         let Some(ruleset) = &mut after.v4 else { continue };
@@ -145,12 +145,17 @@ fn compare_lockstep_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts
             true => [&before, &after],
             false => [&after, &before],
         };
-        compare_all_paths(firewalls, &options, &mut counts, &format!("seed {seed}\n{text}"));
+        assert_lockstep_agrees_on_all_journeys(
+            firewalls,
+            &options,
+            &mut counts,
+            &format!("seed {seed}\n{text}"),
+        );
     }
     counts
 }
 
-pub(crate) fn compare_all_paths(
+pub(crate) fn assert_lockstep_agrees_on_all_journeys(
     [before, after]: [&Firewall; 2],
     options: &CompareOptions,
     counts: &mut LockstepCounts,

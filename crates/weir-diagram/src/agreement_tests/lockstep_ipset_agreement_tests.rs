@@ -9,7 +9,7 @@ use weir_syntax::ipset;
 use weir_testkit::random_ruleset::TestRng;
 
 use crate::agreement_tests::lockstep_agreement_tests::{
-    LockstepCounts, change_a_rule, compare_all_paths,
+    LockstepCounts, assert_lockstep_agrees_on_all_journeys, change_a_rule,
 };
 use crate::agreement_tests::sequence_agreement_tests::parse_firewall_if_valid;
 use crate::compared_pair::{ComparedPair, make_compared_rulesets};
@@ -28,16 +28,16 @@ fn firewall(rules: &[String], sets: &str) -> Firewall {
     Firewall { sets, ..rules }
 }
 
-fn is_proven(before: &Firewall, after: &Firewall, headers_are_whole: bool) -> bool {
+fn is_forward_journey_proven(before: &Firewall, after: &Firewall, headers_are_whole: bool) -> bool {
     let options = CompareOptions {
         stateful_pairing: StatefulTestPairing::ByCredit,
         exclude_unreadable_headers: headers_are_whole,
         ..CompareOptions::default()
     };
-    is_proven_with_options(before, after, &options)
+    is_forward_journey_proven_in_lockstep(before, after, &options)
 }
 
-pub(crate) fn is_proven_with_options(
+pub(crate) fn is_forward_journey_proven_in_lockstep(
     before: &Firewall,
     after: &Firewall,
     options: &CompareOptions,
@@ -60,7 +60,7 @@ pub(crate) fn is_proven_with_options(
     pair.are_equal_in_lockstep(&mut LockstepResults::default(), statistics)
 }
 
-const ADDRESS_PORT_LIST: [&str; 5] = [
+const ADDRESS_PORT_LIST_RULES: [&str; 5] = [
     "-s 10.0.0.1 -p tcp -m tcp --dport 80 -j DROP",
     "-s 10.0.0.2 -p tcp -m tcp --dport 81 -j DROP",
     "-s 10.0.0.1 -p tcp -m tcp --dport 443 -j DROP",
@@ -84,16 +84,16 @@ fn to_owned_strings(rules: &[&str]) -> Vec<String> {
 
 #[test]
 fn sets_of_addresses_with_ports_are_proven_to_be_a_list() {
-    let list = firewall(&to_owned_strings(&ADDRESS_PORT_LIST), "");
+    let list = firewall(&to_owned_strings(&ADDRESS_PORT_LIST_RULES), "");
     let sets = firewall(&to_owned_strings(&ADDRESS_PORT_SET_RULES), ADDRESS_PORT_SETS);
-    assert!(is_proven(&list, &sets, false));
-    assert!(is_proven(&sets, &list, false));
-    assert!(is_proven(&sets, &sets, false));
+    assert!(is_forward_journey_proven(&list, &sets, false));
+    assert!(is_forward_journey_proven(&sets, &list, false));
+    assert!(is_forward_journey_proven(&sets, &sets, false));
 }
 
 #[test]
 fn wrong_sets_of_addresses_with_ports_are_not_proven() {
-    let list = firewall(&to_owned_strings(&ADDRESS_PORT_LIST), "");
+    let list = firewall(&to_owned_strings(&ADDRESS_PORT_LIST_RULES), "");
     let wrong_sets = [
         ("add p 10.0.0.1,tcp:80", "add p 10.0.0.1,tcp:8080"),
         ("add p 10.0.0.1,tcp:80", "add p 10.0.0.1,udp:80"),
@@ -110,7 +110,7 @@ fn wrong_sets_of_addresses_with_ports_are_not_proven() {
         assert_ne!(sets, ADDRESS_PORT_SETS);
         let Ok(sets) = ipset::parse(&sets) else { continue };
         let wrong = Firewall { sets, ..firewall(&to_owned_strings(&ADDRESS_PORT_SET_RULES), "") };
-        assert!(!is_proven(&list, &wrong, false), "{new}");
+        assert!(!is_forward_journey_proven(&list, &wrong, false), "{new}");
     }
     let wrong_rules = [
         // Truncated packets of other addresses are dropped.
@@ -132,7 +132,7 @@ fn wrong_sets_of_addresses_with_ports_are_not_proven() {
         let mut rules = to_owned_strings(&ADDRESS_PORT_SET_RULES);
         rule.clone_into(&mut rules[1]);
         let wrong = firewall(&rules, ADDRESS_PORT_SETS);
-        assert!(!is_proven(&list, &wrong, false), "{rule}");
+        assert!(!is_forward_journey_proven(&list, &wrong, false), "{rule}");
     }
 }
 
@@ -146,11 +146,11 @@ fn the_zero_address_is_no_element_of_a_set_of_hosts() {
         Some(Firewall { sets, ..firewall(&rules, "") })
     };
     let hosts = set("hash:ip");
-    assert!(hosts.is_none_or(|hosts| !is_proven(&list, &hosts, false)));
+    assert!(hosts.is_none_or(|hosts| !is_forward_journey_proven(&list, &hosts, false)));
     let list = firewall(&to_owned_strings(&["-s 10.0.0.1 -j DROP"]), "");
     let hosts = "create a hash:ip family inet\nadd a 10.0.0.1\n";
     let hosts = firewall(&to_owned_strings(&["-m set --match-set a src -j DROP"]), hosts);
-    assert!(is_proven(&list, &hosts, false));
+    assert!(is_forward_journey_proven(&list, &hosts, false));
 }
 
 #[test]
@@ -173,16 +173,16 @@ fn maps_of_ports_are_proven_by_sections() {
         );
         parse_firewall_if_valid(&text).expect("a good ruleset")
     };
-    assert!(is_proven(&list, &map([80, 81], "ACCEPT"), true));
+    assert!(is_forward_journey_proven(&list, &map([80, 81], "ACCEPT"), true));
     // Packets with truncated headers are dropped by one test and not by the other.
-    assert!(!is_proven(&list, &map([80, 81], "ACCEPT"), false));
-    assert!(!is_proven(&list, &map([80, 82], "ACCEPT"), true));
-    assert!(!is_proven(&list, &map([81, 80], "ACCEPT"), true));
-    assert!(!is_proven(&list, &map([80, 81], "RETURN"), true));
+    assert!(!is_forward_journey_proven(&list, &map([80, 81], "ACCEPT"), false));
+    assert!(!is_forward_journey_proven(&list, &map([80, 82], "ACCEPT"), true));
+    assert!(!is_forward_journey_proven(&list, &map([81, 80], "ACCEPT"), true));
+    assert!(!is_forward_journey_proven(&list, &map([80, 81], "RETURN"), true));
 }
 
 #[test]
-fn cells_are_divided_by_device_names() {
+fn a_tree_by_devices_is_proven_only_if_it_equals_the_list() {
     let list = [
         "-s 10.0.0.1 -i eth0 -p tcp -m tcp --dport 80 -j ACCEPT",
         "-s 10.0.0.1 -i eth1 -p tcp -m tcp --dport 81 -j ACCEPT",
@@ -200,7 +200,7 @@ fn cells_are_divided_by_device_names() {
         );
         parse_firewall_if_valid(&text).expect("a good ruleset")
     };
-    assert!(is_proven(&list, &tree(["eth0", "eth1", "ppp+"], "! -i eth2"), false));
+    assert!(is_forward_journey_proven(&list, &tree(["eth0", "eth1", "ppp+"], "! -i eth2"), false));
     for (devices, last) in [
         (["eth1", "eth0", "ppp+"], "! -i eth2"),
         (["eth0", "eth1", "ppp0"], "! -i eth2"),
@@ -209,7 +209,10 @@ fn cells_are_divided_by_device_names() {
         (["eth0", "eth1", "ppp+"], ""),
         (["eth+", "eth1", "ppp+"], "! -i eth2"),
     ] {
-        assert!(!is_proven(&list, &tree(devices, last), false), "{devices:?} {last}");
+        assert!(
+            !is_forward_journey_proven(&list, &tree(devices, last), false),
+            "{devices:?} {last}"
+        );
     }
 }
 
@@ -286,7 +289,12 @@ fn compare_sets_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts {
             ..CompareOptions::default()
         };
         let firewalls = if rng.chance_percent(50) { [&list, &sets] } else { [&sets, &list] };
-        compare_all_paths(firewalls, &options, &mut counts, &format!("seed {seed}"));
+        assert_lockstep_agrees_on_all_journeys(
+            firewalls,
+            &options,
+            &mut counts,
+            &format!("seed {seed}"),
+        );
     }
     counts
 }

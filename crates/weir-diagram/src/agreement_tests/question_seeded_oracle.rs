@@ -6,7 +6,7 @@ use weir_model::target::{NatRange, NatTarget};
 use weir_model::{Addr, Field, Hook, Packet};
 use weir_semantics::question_digest::{digest_debug_text, digest_existing_nat_question};
 use weir_semantics::{
-    ConnectionFact, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
+    ConnectionFactOfHost, NatQuestion, Oracle, OracleQuestion, QuestionSubject, UnknownWrite,
 };
 
 use crate::stateful_test_id::StatefulTestIdResolver;
@@ -159,9 +159,9 @@ impl Oracle for QuestionSeededOracle {
         })
     }
 
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        fact: ConnectionFact,
+        fact: ConnectionFactOfHost,
         hook: Hook,
         packet: &Packet,
     ) -> bool {

@@ -17,7 +17,7 @@ use crate::packet_sets::packet_space::PacketSpaceBasis;
 use crate::packet_sets::variable_layout::VariableOrder;
 
 /// Few tests and targets, so that rules often see what others did.
-const STATEFUL_MATCHES: [&str; 13] = [
+const STATEFUL_AND_PLAIN_MATCHES: [&str; 13] = [
     "",
     "-m limit --limit 5/sec",
     "-m limit --limit 5/sec",
@@ -32,7 +32,7 @@ const STATEFUL_MATCHES: [&str; 13] = [
     "-m hashlimit --hashlimit-upto 5/sec --hashlimit-name h --hashlimit-mode srcport",
     "-m hashlimit --hashlimit-upto 5/sec --hashlimit-name h --hashlimit-mode srcport -s 10.0.0.0/8",
 ];
-const STATEFUL_TARGETS: [&str; 13] = [
+const STATEFUL_AND_PLAIN_TARGETS: [&str; 13] = [
     "-j MARK --set-xmark 0x1/0x1",
     "-j MARK --set-xmark 0x0/0x1",
     "-j MARK --set-xmark 0x1/0x0",
@@ -54,10 +54,10 @@ fn generate_stateful_ruleset(seed: u64) -> String {
     for (chain, below) in [("FORWARD", &["a", "b"][..]), ("a", &["b"][..]), ("b", &[][..])] {
         for _ in 0..1 + rng.number_below(3) {
             let target = match below.is_empty() || rng.number_below(3) > 0 {
-                true => rng.pick(&STATEFUL_TARGETS).to_owned(),
+                true => rng.pick(&STATEFUL_AND_PLAIN_TARGETS).to_owned(),
                 false => format!("{} {}", rng.pick(&["-j", "-g"]), rng.pick(below)),
             };
-            text += &format!("-A {chain} {} {target}\n", rng.pick(&STATEFUL_MATCHES));
+            text += &format!("-A {chain} {} {target}\n", rng.pick(&STATEFUL_AND_PLAIN_MATCHES));
         }
     }
     text + "COMMIT\n"
@@ -83,12 +83,12 @@ pub(crate) fn edit_ruleset(text: &str, rng: &mut TestRng) -> (&'static str, Stri
         "remove" => drop(lines.remove(at)),
         "repeat" => lines.insert(at, lines[at].clone()),
         "test" => {
-            let test = rng.pick(&STATEFUL_MATCHES);
+            let test = rng.pick(&STATEFUL_AND_PLAIN_MATCHES);
             let name = chain(&lines[at]);
             lines[at] = lines[at].replacen(&name, &format!("{name} {test}"), 1);
         }
         _ => {
-            let target = rng.pick(&STATEFUL_TARGETS);
+            let target = rng.pick(&STATEFUL_AND_PLAIN_TARGETS);
             let end = ["-j ", "-g "].iter().filter_map(|j| lines[at].find(j)).min();
             let end = end.unwrap_or(lines[at].len());
             lines[at].truncate(end);
@@ -159,7 +159,7 @@ fn compare_as_sequences_and_whole_diagrams(
     counts
 }
 
-fn assert_many_proven(counts: &BTreeMap<&'static str, [usize; 3]>) {
+fn assert_unedited_proven_and_some_swaps_differ(counts: &BTreeMap<&'static str, [usize; 3]>) {
     let [pairs, proven, equal] = counts["none"];
     assert_eq!(equal, pairs, "{counts:?}");
     assert!(proven * 2 > pairs, "{counts:?}");
@@ -174,7 +174,7 @@ fn stateful_sequences_are_proven_equal_only_if_diagrams_are_equal() {
         texts,
         &[ComparedPath::Hook(weir_model::Hook::Forward)],
     );
-    assert_many_proven(&counts);
+    assert_unedited_proven_and_some_swaps_differ(&counts);
 }
 
 #[test]
@@ -182,5 +182,5 @@ fn random_sequences_are_proven_equal_only_if_diagrams_are_equal() {
     let paths = JourneyKind::ALL.map(ComparedPath::WholeJourney);
     let texts = (0..60).map(|seed| (seed, generate_random_ruleset(seed)));
     let counts = compare_as_sequences_and_whole_diagrams(texts, &paths);
-    assert_many_proven(&counts);
+    assert_unedited_proven_and_some_swaps_differ(&counts);
 }

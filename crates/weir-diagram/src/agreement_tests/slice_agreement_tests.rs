@@ -31,7 +31,7 @@ const ADDED_BASE_TESTS: [&str; 9] = [
     "! -d 192.0.2.0/24",
 ];
 
-pub(crate) fn add_base_tests(text: &str, rng: &mut TestRng) -> String {
+pub(crate) fn add_random_base_tests(text: &str, rng: &mut TestRng) -> String {
     let lines = text.lines().map(|line| {
         let is_plain = line.starts_with("-A") && !line.contains("-s ") && !line.contains("-d ");
         match (is_plain, line.match_indices(' ').nth(1)) {
@@ -95,7 +95,7 @@ fn compare_slices_with_whole_rulesets(seeds: std::ops::Range<u64>) -> AgreementC
     let mut counts = AgreementCounts::default();
     for seed in seeds {
         let mut rng = TestRng::new(seed ^ 0x51_1ce);
-        let one = add_base_tests(&generate_random_ruleset(seed), &mut rng);
+        let one = add_random_base_tests(&generate_random_ruleset(seed), &mut rng);
         let mut other = one.clone();
         for _ in 0..1 + rng.number_below(2) {
             other = edit_ruleset(&other, &mut rng).1;
@@ -109,14 +109,14 @@ fn compare_slices_with_whole_rulesets(seeds: std::ops::Range<u64>) -> AgreementC
             steps_max: 1_000_000,
             ..CompareOptions::default()
         };
-        compare_all_paths([before, after], &options, &mut counts, &|| {
+        assert_slices_agree_on_all_journeys([before, after], &options, &mut counts, &|| {
             format!("seed {seed}\n{one}\n{other}")
         });
     }
     counts
 }
 
-fn compare_all_paths(
+fn assert_slices_agree_on_all_journeys(
     [before, after]: [&Firewall; 2],
     options: &CompareOptions,
     counts: &mut AgreementCounts,

@@ -120,11 +120,11 @@ const NO_NODE: u32 = u32::MAX;
 const FIXED_CACHE_CODE_COUNT: u32 = 8;
 /// Bytes that a node costs: itself, up to three slots of the unique table, half as many entries of
 /// the computed table, and a stamp.
-const NODE_BYTES: usize = 12 + 24 + 24 + 4;
+const BYTES_PER_NODE_WITH_TABLE_SHARE: usize = 12 + 24 + 24 + 4;
 
 /// The nodes that fit into so much memory; a few in any case.
 fn nodes_in_bytes(bytes: usize) -> usize {
-    (bytes / NODE_BYTES).clamp(1 << 6, LEAF_FLAG as usize - 1)
+    (bytes / BYTES_PER_NODE_WITH_TABLE_SHARE).clamp(1 << 6, LEAF_FLAG as usize - 1)
 }
 
 /// All nodes of some diagrams.
@@ -271,14 +271,14 @@ impl NodeStore {
         self.unique_table[slot] = UniqueSlot { node_index: at, hash_tag };
         self.nodes_peak = self.nodes_peak.max(self.nodes.len());
         if self.nodes.len() * 3 > self.unique_table.len() * 2 {
-            self.double_unique_table();
+            self.double_unique_and_grow_computed_table();
         }
         Ok(DiagramRef(at))
     }
 
     /// Slots follow from tags, so no node is read; and since the entries of old neighbours come into
     /// two places, each in order, nearly all memory is accessed in sequence.
-    fn double_unique_table(&mut self) {
+    fn double_unique_and_grow_computed_table(&mut self) {
         let slots = self.unique_table.len() * 2;
         let old = std::mem::replace(&mut self.unique_table, vec![EMPTY_SLOT; slots]);
         for entry in old.into_iter().filter(|entry| *entry != EMPTY_SLOT) {

@@ -18,7 +18,7 @@ impl DiagramContext<'_> {
     ///
     /// Bits are not combined: that all bits of a mark are those of another is a predicate that can
     /// have exponentially many nodes.
-    pub fn list_alterations_before_stateful_tests(
+    pub fn list_packets_altered_before_stateful_tests(
         &mut self,
         diagrams: [DiagramRef; 2],
     ) -> Result<Option<Vec<DiagramRef>>, LimitReached> {

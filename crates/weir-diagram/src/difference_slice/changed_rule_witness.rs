@@ -30,14 +30,14 @@ pub(crate) struct ChangedRuleOnPath<'f> {
 /// Changed rules that are tried, and packets of each.
 const TRIED_RULES_MAX: usize = 32;
 const PACKETS_PER_RULE: usize = 16;
-const STEPS_MAX: u64 = 200_000;
+const CHANGED_RULE_SEARCH_STEPS_MAX: u64 = 200_000;
 /// Elements of a set that are tried.
 const IPSET_SAMPLE_SIZE: usize = 64;
 
 impl<'f> ComparedPair<'f> {
     /// A packet of this path that a changed rule matches and that the rulesets treat differently:
     /// one that is newly allowed rather than another. `None` if no packet that was tried is one.
-    pub fn find_differing_packet(
+    pub fn find_differing_packet_of_changed_rules(
         &self,
         changed_rules: &[ChangedRuleOnPath<'f>],
         statistics: &mut DiagramSizeAndSteps,
@@ -45,7 +45,8 @@ impl<'f> ComparedPair<'f> {
         let space = self.make_packet_space(VariableOrder::default()).ok()?;
         let mut context = DiagramContext::new(space.with_sampled_ipsets(IPSET_SAMPLE_SIZE));
         context.space.store.steps = statistics.steps;
-        context.space.store.steps_max = (statistics.steps + STEPS_MAX).min(self.steps_max);
+        context.space.store.steps_max =
+            (statistics.steps + CHANGED_RULE_SEARCH_STEPS_MAX).min(self.steps_max);
         let found = self.try_packets_of_changed_rules(&mut context, changed_rules);
         statistics.record_context_size_and_steps(&context);
         found

@@ -17,7 +17,7 @@ use crate::packet_sets::set_match_options::parse_set_match_options;
 
 /// Maximum total number of ports of all address ranges, per element. A host of a nested prefix has
 /// the ports of all prefixes that contain it.
-const PORTS_PER_ELEMENT_MAX: usize = 8;
+const MEAN_PORTS_PER_ELEMENT_MAX: usize = 8;
 
 /// The sets of two firewalls.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl AddressPortIpset {
     fn new(mut members: Vec<(Interval, (u8, u16))>) -> Option<AddressPortIpset> {
         members.sort_unstable();
         members.dedup();
-        let ports_max = PORTS_PER_ELEMENT_MAX * members.len();
+        let ports_max = MEAN_PORTS_PER_ELEMENT_MAX * members.len();
         let mut edges: Vec<u128> = Vec::with_capacity(2 * members.len());
         for ((lo, hi), _) in &members {
             edges.push(*lo);
@@ -186,7 +186,7 @@ impl AddressPortIpset {
 
     /// The protocols and ports that are members with each of some addresses; `None` if they are not
     /// the same for all of these.
-    pub fn ports_of_addresses(&self, addresses: &[Interval]) -> Option<&[(u8, u16)]> {
+    pub fn common_ports_of_addresses(&self, addresses: &[Interval]) -> Option<&[(u8, u16)]> {
         let ports_of = |(lo, hi): &Interval| {
             let at = self.stretches.partition_point(|((_, to), _)| to < lo);
             match self.stretches.get(at) {
@@ -211,7 +211,7 @@ mod tests {
     fn an_address_has_the_ports_of_all_prefixes_that_contain_it() {
         let members = vec![((0, 99), (6, 80)), ((10, 19), (17, 53)), ((10, 10), (6, 22))];
         let set = AddressPortIpset::new(members).expect("few ports");
-        let ports = |lo, hi| set.ports_of_addresses(&[(lo, hi)]);
+        let ports = |lo, hi| set.common_ports_of_addresses(&[(lo, hi)]);
         assert_eq!(ports(0, 9), Some(&[(6, 80)][..]));
         assert_eq!(ports(10, 10), Some(&[(6, 22), (6, 80), (17, 53)][..]));
         assert_eq!(ports(11, 19), Some(&[(6, 80), (17, 53)][..]));
@@ -219,17 +219,17 @@ mod tests {
         // Not the same for all of them.
         assert_eq!(ports(9, 10), None);
         assert_eq!(ports(90, 100), None);
-        assert_eq!(set.ports_of_addresses(&[(3, 4), (20, 30)]), Some(&[(6, 80)][..]));
-        assert_eq!(set.ports_of_addresses(&[(3, 4), (120, 130)]), None);
-        assert_eq!(set.ports_of_addresses(&[]), None);
+        assert_eq!(set.common_ports_of_addresses(&[(3, 4), (20, 30)]), Some(&[(6, 80)][..]));
+        assert_eq!(set.common_ports_of_addresses(&[(3, 4), (120, 130)]), None);
+        assert_eq!(set.common_ports_of_addresses(&[]), None);
     }
 
     #[test]
     fn the_highest_address_may_be_a_member() {
         let set = AddressPortIpset::new(vec![((u128::MAX, u128::MAX), (6, 80))]);
         let set = set.expect("few ports");
-        assert_eq!(set.ports_of_addresses(&[(u128::MAX, u128::MAX)]), Some(&[(6, 80)][..]));
-        assert_eq!(set.ports_of_addresses(&[(0, u128::MAX - 1)]), Some(&[][..]));
+        assert_eq!(set.common_ports_of_addresses(&[(u128::MAX, u128::MAX)]), Some(&[(6, 80)][..]));
+        assert_eq!(set.common_ports_of_addresses(&[(0, u128::MAX - 1)]), Some(&[][..]));
     }
 
     #[test]

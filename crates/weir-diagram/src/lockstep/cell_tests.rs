@@ -187,7 +187,7 @@ impl CellTestLowering<'_, '_> {
         for (index, m) in rule.matches.iter().enumerate().skip(leading) {
             let is_decided_by_cell = match m {
                 Match::Set(m) if index < 64 => {
-                    self.collect_implied_set_test(m, index, &mut tests);
+                    self.collect_implied_or_address_port_set_test(m, index, &mut tests);
                     tests.decided_tests.is_match_decided_by_cell(index)
                 }
                 _ => false,
@@ -300,7 +300,12 @@ impl CellTestLowering<'_, '_> {
 
     /// Collects a test of a set that holds for all packets that pass the tests before it, or
     /// records a test of a set of addresses with ports.
-    fn collect_implied_set_test(&self, m: &SetMatch, index: usize, tests: &mut RuleCellTests) {
+    fn collect_implied_or_address_port_set_test(
+        &self,
+        m: &SetMatch,
+        index: usize,
+        tests: &mut RuleCellTests,
+    ) {
         if let Some((axis, addresses)) = self.addresses_of_set_match(m) {
             if tests.spans[axis].as_ref().is_some_and(|spans| addresses.covers(spans)) {
                 tests.decided_tests.add_decided_match(index);

@@ -15,7 +15,7 @@ use crate::lockstep::remaining_rules::{RemainingRule, RemainingTest};
 use crate::same_rule_tests::SameTestCriteria;
 
 /// How deep chains call each other, at most: compiled forms need two. It bounds the recursion.
-const DEPTH_MAX: usize = 8;
+const GUARDED_CHAIN_CALL_DEPTH_MAX: usize = 8;
 
 /// What happens to the packets that enter a chain and that no test of the cell excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl GuardedChains<'_, '_> {
     /// Appends what a jump or goto leads to, for packets that pass `guard` and its own tests. All
     /// packets of the cell pass its tests of addresses and devices. What happens to those that pass
     /// `guard`; `None` if a list cannot describe it, or a limit is reached.
-    pub fn append_called_by(
+    pub fn append_rules_of_called_chain(
         &mut self,
         number: u32,
         guard: &[RemainingTest],
@@ -51,18 +51,18 @@ impl GuardedChains<'_, '_> {
         let rule = &self.table.rules[number as usize];
         let results = self.cell.test_spans(&rule.tests.spans);
         let own = RemainingRule::tests_of_jump(rule, (self.cell, results), self.criteria)?;
-        let to = rule.leads_to.filter(|_| depth < DEPTH_MAX)?;
+        let to = rule.leads_to.filter(|_| depth < GUARDED_CHAIN_CALL_DEPTH_MAX)?;
         let is_goto = matches!(rule.rule.target, Target::Goto(_));
         let is_unconditional = own.is_empty();
         let guard = [guard, &own].concat();
-        match self.append_chain(to, &guard, depth)? {
+        match self.append_guarded_rules_of_chain(to, &guard, depth)? {
             ChainEnd::AlwaysVerdict if is_unconditional => Some(ChainEnd::AlwaysVerdict),
             ChainEnd::MayReturn if is_goto => None,
             _ => Some(ChainEnd::MayReturn),
         }
     }
 
-    fn append_chain(
+    fn append_guarded_rules_of_chain(
         &mut self,
         chain: usize,
         guard: &[RemainingTest],
@@ -81,11 +81,16 @@ impl GuardedChains<'_, '_> {
                 return None;
             }
             if rule.leads_to.is_some() {
-                end = self.append_called_by(number, guard, depth + 1)?;
+                end = self.append_rules_of_called_chain(number, guard, depth + 1)?;
             } else {
                 let own = self.list.len();
                 let of_cell = (self.cell, results);
-                RemainingRule::append_rules_of_cell(rule, of_cell, self.criteria, self.list)?;
+                RemainingRule::append_rule_as_seen_in_cell(
+                    rule,
+                    of_cell,
+                    self.criteria,
+                    self.list,
+                )?;
                 if self.list[own..].last().is_some_and(RemainingRule::is_always_last) {
                     end = ChainEnd::AlwaysVerdict;
                 }
@@ -100,7 +105,7 @@ impl GuardedChains<'_, '_> {
             }
         }
         if self.list.len() == first {
-            self.list.extend(RemainingRule::without_target(guard.to_vec()));
+            self.list.extend(RemainingRule::only_tests_if_they_may_drop(guard.to_vec()));
         }
         Some(end)
     }

@@ -24,7 +24,7 @@ use crate::lockstep::lockstep_section_diagrams::{
 };
 use crate::lockstep::packet_cell::CELL_AXES;
 use crate::lockstep::proof_diagrams::{ProofDiagrams, VISITS_PER_STEP};
-use crate::lockstep::remaining_rules::RemainingRules;
+use crate::lockstep::remaining_rules::RemainingRulesComparer;
 use crate::rule_field_use::has_match_that_writes;
 use crate::same_rule_tests::SameTestCriteria;
 
@@ -126,7 +126,7 @@ impl<'f> ComparedPair<'f> {
             },
             ipsets: &ipsets,
             device_number_max: devices.number_max(),
-            remaining_rules: RemainingRules::new(diagrams),
+            remaining_rules: RemainingRulesComparer::new(diagrams),
             proven_pairs,
             visits_left: visits_max,
         };

@@ -13,7 +13,7 @@ use crate::lockstep::LockstepTables;
 use crate::lockstep::lockstep_rules::LockstepTable;
 use crate::lockstep::proof_diagrams::ProofDiagrams;
 use crate::rule_diagrams::rule_and_chain_diagrams::TableChainDiagrams;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::RuleExit;
 
 /// Maximum number of rules of a section and of the chains that it leads to, on one side.
@@ -60,7 +60,11 @@ impl<'f> SectionDiagrams<'f> {
             called[side] = chains;
         }
         let LockstepTables { remaining_rules, state_ids, visits_left, .. } = proof;
-        let Some(generation) = remaining_rules.diagrams.begin(visits_left) else { return false };
+        let Some(generation) =
+            remaining_rules.diagrams.prepare_context_and_get_generation(visits_left)
+        else {
+            return false;
+        };
         if generation != self.diagrams_generation {
             self.chains.iter_mut().for_each(TableChainDiagrams::clear_chain_diagrams);
             self.diagrams_generation = generation;

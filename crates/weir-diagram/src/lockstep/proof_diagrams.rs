@@ -43,7 +43,7 @@ impl<'f> ProofDiagrams<'f> {
 
     /// Prepares a comparison and returns the generation of the diagrams. Diagrams of the same
     /// generation may be reused. `None` if a limit is reached.
-    pub fn begin(&mut self, visits_left: &u64) -> Option<u64> {
+    pub fn prepare_context_and_get_generation(&mut self, visits_left: &u64) -> Option<u64> {
         if *visits_left < VISITS_PER_STEP {
             return None;
         }

@@ -1,9 +1,9 @@
 //! The remaining rules of a cell, compared by their tests of other fields.
 //!
 //! All packets of the cell pass the tests of addresses and devices of these rules, which are
-//! therefore omitted, as are tests of ports that all of them pass. What remains of a rule is a list of stateless header tests and a target: a
-//! [`RemainingRule`]. A test of a set of addresses with ports becomes a test of the ports that are
-//! members with every address of the cell.
+//! therefore omitted, as are tests of ports that all of them pass. What remains of a rule is a list
+//! of stateless header tests and a target: a [`RemainingRule`]. A test of a set of addresses with
+//! ports becomes a test of the ports that are members with every address of the cell.
 //!
 //! A rule is normalised when it is collected: tests that others imply are removed, and a negated
 //! test of one bit is one of its other value. The extension headers of IPv6 are taken as whole, as
@@ -20,7 +20,7 @@ use weir_model::{
     Field, Match, Predicate, Rule, TableName, Target, Test, lower_to_tests_with_match_index,
     match_effects,
 };
-use weir_partition::{IntervalSet, is_transport_header_test};
+use weir_partition::{IntervalSet, is_transport_header_or_hotdrop_test};
 use weir_semantics::Verdict;
 
 use crate::bdd::node_store::DiagramRef;
@@ -30,7 +30,7 @@ use crate::lockstep::proof_diagrams::ProofDiagrams;
 use crate::packet_sets::hook_context::HookContext;
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::RuleExit;
 use crate::same_rule_tests::{
     SameTestCriteria, field_tested_for_presence_only, remove_first_fragment_test,
@@ -68,7 +68,7 @@ impl RemainingRule {
 
     /// Appends a rule as it applies to packets of a cell, all of which pass its tests of addresses
     /// and devices; `None` if its effect depends on state or is unknown.
-    pub fn append_rules_of_cell(
+    pub fn append_rule_as_seen_in_cell(
         rule: &LockstepRule<'_>,
         (cell, results): (&PacketCell, CellTestResults),
         criteria: SameTestCriteria,
@@ -94,7 +94,7 @@ impl RemainingRule {
         let protocol = find_exact_protocol(&tests).filter(|proto| matches!(proto, 6 | 17))?;
         tests.iter().find(|test| test.is_port_test_of_complete_header())?;
         let field = if ports.is_source_port { Field::Sport } else { Field::Dport };
-        let members = ports.members.ports_of_addresses(&cell.values[ports.axis])?;
+        let members = ports.members.common_ports_of_addresses(&cell.values[ports.axis])?;
         for (_, port) in members.iter().filter(|(of, _)| *of == protocol) {
             let mut tests = tests.clone();
             let port = u128::from(*port);
@@ -142,7 +142,7 @@ impl RemainingRule {
     }
 
     /// The rule that only evaluates tests; `None` if that has no effect.
-    pub fn without_target(tests: Vec<RemainingTest>) -> Option<RemainingRule> {
+    pub fn only_tests_if_they_may_drop(tests: Vec<RemainingTest>) -> Option<RemainingRule> {
         let rule = RemainingRule { tests, target: RemainingTarget::None };
         rule.can_drop_truncated().then_some(rule)
     }
@@ -179,7 +179,7 @@ impl RemainingRule {
     }
 
     fn can_drop_truncated(&self) -> bool {
-        self.tests.iter().any(|test| is_transport_header_test(&test.test))
+        self.tests.iter().any(|test| is_transport_header_or_hotdrop_test(&test.test))
     }
 }
 
@@ -275,7 +275,8 @@ fn push_rule_if_it_has_an_effect(rule: RemainingRule, list: &mut Vec<RemainingRu
 
 /// The protocol of the test that only holds for one. It precedes all tests of headers.
 fn find_exact_protocol(tests: &[RemainingTest]) -> Option<u8> {
-    let before_headers = tests.iter().take_while(|test| !is_transport_header_test(&test.test));
+    let before_headers =
+        tests.iter().take_while(|test| !is_transport_header_or_hotdrop_test(&test.test));
     before_headers.into_iter().find_map(|test| match &test.test {
         Test::Field {
             field: Field::Proto,
@@ -305,7 +306,8 @@ fn replace_presence_by_next_port_test(tests: &mut Vec<RemainingTest>) {
         return;
     };
     let later = presence + 1;
-    let next = tests[later..].iter().position(|test| is_transport_header_test(&test.test));
+    let next =
+        tests[later..].iter().position(|test| is_transport_header_or_hotdrop_test(&test.test));
     if let Some(next) = next.filter(|next| tests[later + next].is_port_test_of_complete_header()) {
         tests[presence] = tests.remove(later + next);
     }
@@ -318,16 +320,16 @@ fn merge_presence_tests(tests: &mut Vec<RemainingTest>) {
 
 /// Compares lists of remaining rules, and caches their diagrams.
 #[derive(Debug)]
-pub(crate) struct RemainingRules<'f> {
+pub(crate) struct RemainingRulesComparer<'f> {
     pub diagrams: ProofDiagrams<'f>,
     /// Diagrams of rules, valid for the current generation.
     rule_diagrams: HashMap<RemainingRule, DiagramRef>,
     diagrams_generation: u64,
 }
 
-impl<'f> RemainingRules<'f> {
-    pub fn new(diagrams: ProofDiagrams<'f>) -> RemainingRules<'f> {
-        RemainingRules { diagrams, rule_diagrams: HashMap::new(), diagrams_generation: 0 }
+impl<'f> RemainingRulesComparer<'f> {
+    pub fn new(diagrams: ProofDiagrams<'f>) -> RemainingRulesComparer<'f> {
+        RemainingRulesComparer { diagrams, rule_diagrams: HashMap::new(), diagrams_generation: 0 }
     }
 
     /// Whether both lists do the same to all packets of a cell.
@@ -341,7 +343,9 @@ impl<'f> RemainingRules<'f> {
         lists: &[Vec<RemainingRule>; 2],
         visits_left: &mut u64,
     ) -> bool {
-        let Some(generation) = self.diagrams.begin(visits_left) else { return false };
+        let Some(generation) = self.diagrams.prepare_context_and_get_generation(visits_left) else {
+            return false;
+        };
         if generation != self.diagrams_generation {
             self.rule_diagrams.clear();
             self.diagrams_generation = generation;
@@ -352,7 +356,7 @@ impl<'f> RemainingRules<'f> {
             for rule in lists[side].iter().rev() {
                 let one = match rule_diagrams.get(rule) {
                     Some(known) => *known,
-                    None => build_remaining_rule(context, rule)?,
+                    None => build_remaining_rule_diagram(context, rule)?,
                 };
                 rule_diagrams.insert(rule.clone(), one);
                 whole = context.compose_sequential(one, whole)?;
@@ -400,7 +404,7 @@ fn split_either_port(rule: RemainingRule) -> Vec<RemainingRule> {
 }
 
 /// As [`DiagramContext::build_rule`] does for a rule with these tests.
-fn build_remaining_rule(
+fn build_remaining_rule_diagram(
     context: &mut DiagramContext<'_>,
     rule: &RemainingRule,
 ) -> Result<DiagramRef, BuildError> {

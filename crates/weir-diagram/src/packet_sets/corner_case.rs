@@ -4,7 +4,7 @@ use weir_model::Field;
 
 use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::packet_sets::packet_space::PacketSpace;
-use crate::packet_sets::presence::build_small_block_predicate;
+use crate::packet_sets::presence_and_field_predicates::build_small_block_predicate;
 use crate::packet_sets::variable_layout::ct_code_bit;
 
 /// A kind of packet that is distinguished from ordinary ones.

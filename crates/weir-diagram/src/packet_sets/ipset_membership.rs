@@ -16,11 +16,11 @@ use crate::bdd::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::bdd::operators::FirstNonzeroOperator;
 use crate::packet_sets::free_variable::FreeVariable;
 use crate::packet_sets::hook_context::HookContext;
-use crate::packet_sets::ipset_element_bits::{
+use crate::packet_sets::ipset_masks_and_leaves::{
     MEMBER_LEAF, NOMATCH_LEAF, find_ipset_mark_mask, find_ipset_netmask, select_address_field,
     select_element_terminal,
 };
-use crate::packet_sets::presence::{
+use crate::packet_sets::presence_and_field_predicates::{
     PacketPartPresence, build_device_predicate, build_masked_predicate, build_span_union_predicate,
     icmp_protocol,
 };

@@ -7,7 +7,7 @@ use weir_model::mask::interval_to_prefix_mask;
 use weir_model::rule_match::{ExtensionOption, ExtensionValue, ct_state};
 use weir_model::{Family, Field, Match};
 
-use crate::packet_sets::presence::decode_ct_state;
+use crate::packet_sets::presence_and_field_predicates::decode_ct_state;
 use crate::packet_sets::variable_layout::ct_code_bit;
 
 /// The states of a connection.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use weir_model::{Family, Field, Match};
 
 use crate::bdd::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
-use crate::packet_sets::encode::FieldBitAssignment;
 use crate::packet_sets::free_variable::FreeVariable;
+use crate::packet_sets::packet_bit_codec::FieldBitAssignment;
 use crate::packet_sets::packet_space::{PacketSet, PacketSpace};
 use crate::packet_sets::variable_layout::VariableBlock;
 

@@ -13,11 +13,11 @@ use weir_semantics::ipset_definition_digests::IpsetDefinitionDigests;
 use crate::bdd::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::bdd::operators::FirstNonzeroOperator;
 use crate::packet_sets::device_name_classes::DeviceNameClasses;
-use crate::packet_sets::encode::encode_packet;
 use crate::packet_sets::free_variable::{FreeVariable, FreeVariableTable};
 use crate::packet_sets::hook_context::HookContext;
+use crate::packet_sets::packet_bit_codec::encode_packet;
 use crate::packet_sets::possible_packets::build_packets_possible_anywhere;
-use crate::packet_sets::presence::PacketPartPresence;
+use crate::packet_sets::presence_and_field_predicates::PacketPartPresence;
 use crate::packet_sets::variable_layout::{VariableLayout, VariableOrder};
 
 /// Which membership diagram: side, set, directions, place.

@@ -7,8 +7,8 @@
 use weir_model::{Family, Field};
 
 use crate::bdd::node_store::{DiagramRef, LimitReached, NodeStore};
-use crate::packet_sets::encode::count_esp_or_ah_header_bytes;
-use crate::packet_sets::presence::{
+use crate::packet_sets::packet_bit_codec::count_esp_or_ah_header_bytes;
+use crate::packet_sets::presence_and_field_predicates::{
     PacketPartPresence, build_masked_predicate, build_small_block_predicate,
     build_span_union_predicate, icmp_protocol,
 };

@@ -20,7 +20,7 @@ use crate::packet_sets::match_and_field_descriptions::{
 };
 use crate::packet_sets::packet_share::{AssignmentShareCache, count_possible_five_tuples};
 use crate::packet_sets::packet_space::{PacketSet, PacketSpace};
-use crate::packet_sets::presence::build_span_union_predicate;
+use crate::packet_sets::presence_and_field_predicates::build_span_union_predicate;
 use crate::packet_sets::variable_layout::{LevelRange, VariableBlock};
 use crate::packet_sets::witness::{Witness, merge_bit_assumption_phrases};
 
@@ -108,7 +108,7 @@ impl fmt::Display for Region {
 /// Values of one field that are kept; what is more is only counted.
 const VALUES_SHOWN_PER_FIELD_MAX: usize = 8;
 /// Spans of one field that are looked for.
-const SPANS_PER_FIELD_MAX: usize = 1 << 14;
+const COLLECTED_SPANS_PER_FIELD_MAX: usize = 1 << 14;
 /// Places that are looked at for one region that is wanted.
 const SEARCH_STEPS_PER_REGION: usize = 4096;
 
@@ -273,7 +273,7 @@ impl PacketSpace<'_> {
             ];
         };
         let mut found: BTreeMap<DiagramRef, Vec<(u128, u128)>> = BTreeMap::new();
-        let mut left = SPANS_PER_FIELD_MAX;
+        let mut left = COLLECTED_SPANS_PER_FIELD_MAX;
         self.collect_exit_spans(from, levels, levels.bit_count, 0, &mut found, &mut left);
         let exit = |(at, spans)| (at, 1.0, PathTest::BlockValues(block, levels, spans));
         found.into_iter().map(exit).collect()

@@ -18,10 +18,10 @@ use weir_model::{Element, ElementPart, Family, Field, IpSet};
 
 use crate::bdd::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::bdd::operators::FirstNonzeroOperator;
-use crate::packet_sets::ipset_element_bits::{
+use crate::packet_sets::ipset_masks_and_leaves::{
     find_ipset_mark_mask, find_ipset_netmask, select_address_field, select_element_terminal,
 };
-use crate::packet_sets::presence::{PacketPartPresence, icmp_protocol};
+use crate::packet_sets::presence_and_field_predicates::{PacketPartPresence, icmp_protocol};
 use crate::packet_sets::variable_layout::{LevelRange, VariableLayout};
 
 /// An address or prefix and its terminal.

@@ -17,7 +17,7 @@ use crate::PacketSpace;
 use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::packet_sets::free_variable::{FreeVariable, StatefulTestInput};
 use crate::packet_sets::hook_context::HookContext;
-use crate::packet_sets::presence::{
+use crate::packet_sets::presence_and_field_predicates::{
     build_device_predicate, build_masked_predicate, build_small_block_predicate,
     build_span_union_predicate, decode_ct_state,
 };

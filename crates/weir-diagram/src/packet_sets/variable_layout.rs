@@ -138,7 +138,8 @@ impl LevelRange {
     }
 }
 
-/// Bits of the conntrack block, lowest first: see [`encode`](crate::packet_sets::encode).
+/// Bits of the conntrack block, lowest first: see
+/// [`packet_bit_codec`](crate::packet_sets::packet_bit_codec).
 pub(crate) mod ct_code_bit {
     /// There is an entry.
     pub const HAS_ENTRY: u32 = 5;

@@ -2,13 +2,13 @@
 
 use weir_model::{Addr, Family, Field, Hook, Match, Packet};
 use weir_packet::{Transport, tcp_flag};
-use weir_semantics::ConnectionFact;
+use weir_semantics::ConnectionFactOfHost;
 use weir_semantics::question_digest::{digest_after_second_route_lookup, digest_debug_text};
 
 use crate::bdd::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
-use crate::packet_sets::encode::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::packet_sets::free_variable::{FieldBit, FreeVariable, UndeterminedTargetBit};
 use crate::packet_sets::match_and_field_descriptions::format_match_as_iptables_option;
+use crate::packet_sets::packet_bit_codec::{FieldBitAssignment, decode_packet, encode_packet};
 use crate::packet_sets::packet_space::{PacketSet, PacketSpace};
 
 /// A packet of a set.
@@ -319,12 +319,12 @@ fn describe_question_without_match(variable: FreeVariable) -> String {
             bit: UndeterminedTargetBit::NatChangedPacket, ..
         } => "a translation changes the packet".to_owned(),
         FreeVariable::StatelessTest { content_digest, .. }
-            if content_digest == ConnectionFact::NatTableAlreadyTraversed.digest() =>
+            if content_digest == ConnectionFactOfHost::NatTableAlreadyTraversed.digest() =>
         {
             "nat has seen an earlier packet of the connection".to_owned()
         }
         FreeVariable::StatelessTest { content_digest, .. }
-            if content_digest == ConnectionFact::HostReplyInheritsConntrackEntry.digest() =>
+            if content_digest == ConnectionFactOfHost::HostReplyInheritsConntrackEntry.digest() =>
         {
             "the host sends it in reply to a tracked packet".to_owned()
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weir_model::Match;
-use weir_semantics::ConnectionFact;
+use weir_semantics::ConnectionFactOfHost;
 use weir_semantics::question_digest::digest_drop_question;
 
 use crate::bdd::node_store::{DiagramRef, LEAF_LEVEL, LimitReached};
@@ -20,11 +20,15 @@ pub struct RegionAssumptions<'a> {
 }
 
 /// The levels of facts of the connection that are false for the first packet of a connection.
-pub(crate) fn list_connection_fact_levels(context: &DiagramContext<'_>) -> HashMap<u32, bool> {
-    let facts =
-        [ConnectionFact::NatTableAlreadyTraversed, ConnectionFact::HostReplyInheritsConntrackEntry]
-            .map(ConnectionFact::digest);
-    context.list_variable_levels(|variable, _| match variable {
+pub(crate) fn assign_false_to_connection_facts_by_level(
+    context: &DiagramContext<'_>,
+) -> HashMap<u32, bool> {
+    let facts = [
+        ConnectionFactOfHost::NatTableAlreadyTraversed,
+        ConnectionFactOfHost::HostReplyInheritsConntrackEntry,
+    ]
+    .map(ConnectionFactOfHost::digest);
+    context.assign_variable_values_by_level(|variable, _| match variable {
         FreeVariable::StatelessTest { content_digest, .. } => {
             facts.contains(content_digest).then_some(false)
         }
@@ -34,7 +38,7 @@ pub(crate) fn list_connection_fact_levels(context: &DiagramContext<'_>) -> HashM
 
 impl DiagramContext<'_> {
     /// The levels of free variables for which `value` gives a value.
-    fn list_variable_levels(
+    fn assign_variable_values_by_level(
         &self,
         value: impl Fn(&FreeVariable, Option<&Match>) -> Option<bool>,
     ) -> HashMap<u32, bool> {
@@ -48,7 +52,7 @@ impl DiagramContext<'_> {
 
     /// The levels of matches with an assumed result, and of the questions whether these drop the
     /// packet.
-    pub(crate) fn list_assumed_results(
+    pub(crate) fn assign_assumed_results_by_level(
         &self,
         assumptions: RegionAssumptions<'_>,
     ) -> HashMap<u32, bool> {
@@ -62,7 +66,7 @@ impl DiagramContext<'_> {
                 drop_questions.insert(digest_drop_question(digest));
             }
         }
-        self.list_variable_levels(|variable, m| match m {
+        self.assign_variable_values_by_level(|variable, m| match m {
             Some(m) => assumed_result(m),
             None => {
                 let dropper = self.space.free_variables.dropping_module_of_question(variable);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use weir_model::{BaseMatch, Match, Rule, Target};
 
 use crate::bdd::node_store::DiagramRef;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::stateful_test_id::StatefulTestIdResolver;
 
 /// What a chain means to a rule that jumps to it.

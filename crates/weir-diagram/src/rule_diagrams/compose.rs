@@ -204,7 +204,7 @@ impl DiagramContext<'_> {
                     if before > 0 || done > 0 {
                         seen.stateful_test_occurrences.push((*question, before, done));
                     }
-                    if self.terminals.has_change_free_variables(done) {
+                    if self.terminals.does_change_use_free_variables(done) {
                         seen.previous_stateful_questions_list = terminal.stateful_questions;
                     }
                 }
@@ -214,7 +214,7 @@ impl DiagramContext<'_> {
                     _,
                 )) => {
                     seen.change = terminal.change;
-                    if self.terminals.has_change_free_variables(*change) {
+                    if self.terminals.does_change_use_free_variables(*change) {
                         seen.previous_stateful_questions_list = terminal.stateful_questions;
                     }
                 }

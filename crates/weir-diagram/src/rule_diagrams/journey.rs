@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_model::effect::{ConntrackDemand, match_effects};
 use weir_model::{Family, Field, Hook, TableName};
-use weir_semantics::ConnectionFact;
+use weir_semantics::ConnectionFactOfHost;
 use weir_semantics::JourneyKind;
 use weir_semantics::Verdict;
 use weir_semantics::question_digest::digest_existing_nat_question;
@@ -15,7 +15,7 @@ use crate::comparison_types::{CompareLevel, ComparedPath};
 use crate::packet_sets::free_variable::{FreeVariable, UndeterminedTargetBit};
 use crate::packet_sets::hook_context::HookContext;
 use crate::packet_sets::packet_space::PacketSpace;
-use crate::packet_sets::presence::{
+use crate::packet_sets::presence_and_field_predicates::{
     build_masked_predicate, build_small_block_predicate, build_span_union_predicate,
 };
 use crate::packet_sets::variable_layout::{VariableBlock, ct_code_bit};
@@ -23,7 +23,7 @@ use crate::rule_diagrams::chain_cache::ChainCache;
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::{RuleExit, Terminal};
 
 impl<'f> DiagramContext<'f> {
@@ -109,19 +109,26 @@ impl<'f> DiagramContext<'f> {
         if let (true, Some(input), Some(forward)) =
             (is_forward, first_of(Hook::Input), first_of(Hook::Forward))
         {
-            let through = self.compose_last(live_diagrams, forward, None, from)?;
+            let through =
+                self.compose_and_remove_last_diagrams(live_diagrams, forward, None, from)?;
             live_diagrams.insert(input, through);
-            let here = self.compose_last(live_diagrams, input + 1, None, from)?;
+            let here =
+                self.compose_and_remove_last_diagrams(live_diagrams, input + 1, None, from)?;
             let through = live_diagrams.pop().unwrap_or(through);
             live_diagrams.push(self.route_redirected_to_input(here, through)?);
         }
         let start = start.and_then(|start| first_pieces.iter().rposition(|first| *first <= start));
-        Ok(self.compose_last(live_diagrams, kept, start.map(|at| kept + at), from)?)
+        Ok(self.compose_and_remove_last_diagrams(
+            live_diagrams,
+            kept,
+            start.map(|at| kept + at),
+            from,
+        )?)
     }
 
     /// Composes the last of `live_diagrams`, those from `first`, which are removed: beginning with
     /// `start`, or with the last one.
-    fn compose_last(
+    fn compose_and_remove_last_diagrams(
         &mut self,
         live_diagrams: &mut Vec<DiagramRef>,
         first: usize,
@@ -154,9 +161,9 @@ impl<'f> DiagramContext<'f> {
         hook: Hook,
     ) -> Result<Option<DiagramRef>, LimitReached> {
         Ok(match hook {
-            Hook::Input => Some(self.hold_fragments_for_reassembly()?),
+            Hook::Input => Some(self.hold_later_fragments_for_reassembly()?),
             Hook::Forward if path == ComparedPath::WholeJourney(JourneyKind::Forward) => {
-                Some(self.build_forward_ttl_decrement()?)
+                Some(self.build_forward_ttl_decrement_or_expiry()?)
             }
             _ => None,
         })
@@ -197,7 +204,7 @@ impl<'f> DiagramContext<'f> {
 
     /// What continues in the end was accepted. Fields are not distinguished any more: the effects
     /// include everything.
-    pub fn finalize_outcomes(
+    pub fn convert_terminals_to_outcomes(
         &mut self,
         f: DiagramRef,
         level: CompareLevel,
@@ -244,7 +251,7 @@ impl<'f> DiagramContext<'f> {
     }
 
     /// ip_forward and ip6_forward take one off before the FORWARD hook.
-    fn build_forward_ttl_decrement(&mut self) -> Result<DiagramRef, LimitReached> {
+    fn build_forward_ttl_decrement_or_expiry(&mut self) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         let change = PacketChange {
             ttl_transform: TtlTransform::add_clamped(-1),
@@ -264,7 +271,7 @@ impl<'f> DiagramContext<'f> {
 
     /// ip_local_deliver reassembles IPv4 datagrams before the INPUT hook: no later fragment reaches
     /// it. More-fragments is no variable, so a first fragment counts as a whole datagram.
-    fn hold_fragments_for_reassembly(&mut self) -> Result<DiagramRef, LimitReached> {
+    fn hold_later_fragments_for_reassembly(&mut self) -> Result<DiagramRef, LimitReached> {
         let DiagramContext { space, terminals, .. } = self;
         if space.layout.family == Family::V6 {
             return Ok(DiagramRef::ZERO);
@@ -291,7 +298,7 @@ impl<'f> DiagramContext<'f> {
             without = self.rename_ct_entry_matches_in_raw(raw, without, &change, places)?;
         }
         if hook == Hook::Output {
-            let fact = ConnectionFact::HostReplyInheritsConntrackEntry.digest();
+            let fact = ConnectionFactOfHost::HostReplyInheritsConntrackEntry.digest();
             let variable =
                 FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
             let attached = self.space.free_variable_without_match(variable)?;
@@ -388,7 +395,7 @@ impl<'f> DiagramContext<'f> {
             related = space.store.minus(related, is_icmp)?;
         }
         let starts = space.store.first_nonzero(new, related)?;
-        let fact = ConnectionFact::NatTableAlreadyTraversed.digest();
+        let fact = ConnectionFactOfHost::NatTableAlreadyTraversed.digest();
         let variable =
             FreeVariable::StatelessTest { content_digest: fact, hook: Some(hook), change: 0 };
         let bound = space.free_variable_without_match(variable)?;

@@ -86,7 +86,7 @@ fn flush_address_only_rules(
     }
     let target = |alone: &AddressOnlyRule| &rules[alone.rule_index].target;
     let alike = |a: &AddressOnlyRule, b: &AddressOnlyRule| {
-        is_always_terminating_target(target(a)) && target(a) == target(b)
+        ends_chain_for_every_packet(target(a)) && target(a) == target(b)
     };
     for part in run.chunk_by(alike) {
         out.push(match part {
@@ -102,6 +102,6 @@ fn flush_address_only_rules(
 }
 
 /// Whether the target ends the chain for every packet, the same for each.
-fn is_always_terminating_target(target: &Target) -> bool {
+fn ends_chain_for_every_packet(target: &Target) -> bool {
     matches!(target, Target::Accept | Target::Drop | Target::Return | Target::Reject(_))
 }

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clamped_additions_compose() {
+    fn composed_ttl_transforms_are_equal_exactly_if_their_functions_are() {
         let maps = [
             TtlTransform::IDENTITY,
             TtlTransform::set_to(7),

@@ -5,7 +5,7 @@
 //! hook, before the chains that jump to it; packets that return from it continue after the jump.
 //! The [`chain_cache`](crate::rule_diagrams::chain_cache) finds chains that were built before.
 
-use weir_model::effect::WrittenFields;
+use weir_model::effect::FieldsWrittenByChain;
 use weir_model::{
     Chain, ChainGraph, Hotdrop, Match, Policy, Rule, Table, Target, Test,
     lower_to_tests_with_match_index, match_effects,
@@ -16,12 +16,12 @@ use weir_semantics::question_digest::{digest_debug_text, digest_drop_question};
 use crate::bdd::balanced_merge::{BalancedMerge, merge_balanced};
 use crate::bdd::node_store::{DiagramRef, LimitReached, NodeStore};
 use crate::packet_sets::hook_context::HookContext;
-use crate::packet_sets::presence::build_span_union_predicate;
+use crate::packet_sets::presence_and_field_predicates::build_span_union_predicate;
 use crate::rule_diagrams::chain_cache::{ChainCacheKey, ChainDiagramId, DiagramsOfOneChain};
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::merge_order::{MergeStep, plan_merge_steps};
 use crate::rule_diagrams::packet_change::PacketChange;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::{RuleExit, StatefulQuestion, Terminal};
 use crate::stateful_test_id::StatefulTestIdResolver;
 
@@ -46,7 +46,7 @@ pub(crate) struct TableChainDiagrams<'t> {
     pub graph: ChainGraph<'t>,
     /// Chains that some rule goes to.
     is_goto_target: Vec<bool>,
-    written_fields_by_chain: WrittenFields,
+    written_fields_by_chain: FieldsWrittenByChain,
     chain_diagram_ids: Vec<Option<ChainDiagramId>>,
 }
 
@@ -59,7 +59,7 @@ impl<'t> TableChainDiagrams<'t> {
             gone_to[jump.to] |= matches!(target, Target::Goto(_));
         }
         TableChainDiagrams {
-            written_fields_by_chain: WrittenFields::of_chains(&table.chains, &graph),
+            written_fields_by_chain: FieldsWrittenByChain::of_chains(&table.chains, &graph),
             graph,
             is_goto_target: gone_to,
             chain_diagram_ids: vec![None; table.chains.len()],

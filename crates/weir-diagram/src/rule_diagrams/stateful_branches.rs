@@ -6,7 +6,7 @@ use weir_semantics::Verdict;
 use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::packet_sets::free_variable::StatefulTestInput;
 use crate::rule_diagrams::compose::DiagramContext;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 impl DiagramContext<'_> {

@@ -15,12 +15,14 @@ use crate::bdd::node_store::DiagramRef;
 use crate::packet_sets::free_variable::{
     FieldBit, FreeVariable, StatefulTestInput, UndeterminedTargetBit,
 };
-use crate::packet_sets::presence::{build_small_block_predicate, decode_ct_state};
+use crate::packet_sets::presence_and_field_predicates::{
+    build_small_block_predicate, decode_ct_state,
+};
 use crate::packet_sets::variable_layout::ct_code_bit;
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::packet_change::{PacketChange, TtlTransform, XorBitSource};
 use crate::rule_diagrams::rule_and_chain_diagrams::BuildError;
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::{RuleExit, StatefulQuestion, Terminal};
 
 impl DiagramContext<'_> {
@@ -341,7 +343,7 @@ impl DiagramContext<'_> {
 
     /// The connection of an untracked packet: nothing is known of it.
     pub fn write_untracked_state(&self, change: &mut PacketChange) {
-        let untracked = crate::packet_sets::encode::encode_ct_code_without_mark(
+        let untracked = crate::packet_sets::packet_bit_codec::encode_ct_code_without_mark(
             ConntrackInfo::from_state(CtState::Untracked),
         );
         self.write_ct_code_and_clear_mark(change, untracked);

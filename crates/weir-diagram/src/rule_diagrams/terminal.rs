@@ -97,7 +97,7 @@ const WORK_STEPS_PER_COMPOSED_PAIR: u64 = 4;
 const COMPOSED_LIST_ELEMENTS_PER_WORK_STEP: usize = 2;
 /// Memory of a kept value without its elements, and of what is known about a pair: values are kept
 /// twice, as keys and by number.
-const INTERNED_VALUE_BYTES: usize = 128;
+const INTERNED_VALUE_OVERHEAD_BYTES: usize = 128;
 const COMPOSED_PAIR_BYTES: usize = 32;
 /// A written bit: a node of a tree, and a list of levels.
 const BIT_SOURCE_BYTES: usize = 64;
@@ -228,10 +228,10 @@ impl TerminalTable {
         let leaf = self.intern_leaf(both);
         let effects_bytes = size_of_val(&effects[..]);
         let has_new_effects = self.effect_lists.len() > known.0;
-        self.count_composed_pair(effects.len(), has_new_effects.then_some(effects_bytes));
+        self.add_work_of_composed_pair(effects.len(), has_new_effects.then_some(effects_bytes));
         let questions_bytes = size_of_val(&asked[..]);
         let has_new_questions = self.question_lists.len() > known.1;
-        self.count_composed_pair(asked.len(), has_new_questions.then_some(questions_bytes));
+        self.add_work_of_composed_pair(asked.len(), has_new_questions.then_some(questions_bytes));
         self.composed_pairs.insert(pair, leaf.terminal_number().unwrap_or(0));
         leaf
     }
@@ -243,10 +243,10 @@ impl TerminalTable {
 
     /// A pair was composed to lists or a change of so many elements; a new value of so many bytes
     /// is kept, or none.
-    fn count_composed_pair(&mut self, elements: usize, kept_bytes: Option<usize>) {
+    fn add_work_of_composed_pair(&mut self, elements: usize, kept_bytes: Option<usize>) {
         self.uncounted_non_node_work.steps +=
             WORK_STEPS_PER_COMPOSED_PAIR + (elements / COMPOSED_LIST_ELEMENTS_PER_WORK_STEP) as u64;
-        let kept = kept_bytes.map_or(0, |bytes| INTERNED_VALUE_BYTES + 2 * bytes);
+        let kept = kept_bytes.map_or(0, |bytes| INTERNED_VALUE_OVERHEAD_BYTES + 2 * bytes);
         self.uncounted_non_node_work.bytes += COMPOSED_PAIR_BYTES + kept;
     }
 
@@ -272,12 +272,12 @@ impl TerminalTable {
         let bits = both.bit_sources.values().map(|source| 1 + source.xor_levels.len());
         let elements = bits.sum::<usize>() + both.unmodelled_targets.len();
         let bytes = elements * BIT_SOURCE_BYTES;
-        self.count_composed_pair(elements, (self.changes.len() > known).then_some(bytes));
+        self.add_work_of_composed_pair(elements, (self.changes.len() > known).then_some(bytes));
         number
     }
 
     /// Whether a change takes bits from what the packet does not say.
-    pub fn has_change_free_variables(&self, change: u32) -> bool {
+    pub fn does_change_use_free_variables(&self, change: u32) -> bool {
         let sources = self.changes.get(change).bit_sources.values();
         sources.flat_map(|s| &s.xor_levels).any(|level| *level >= self.fields_end)
     }

@@ -30,7 +30,7 @@ pub(crate) fn count_rules_without_effect_after_opaque_test(
 
 /// Whether some packet may reach at least `count` rules of a table that do something after a test
 /// that no field decides, and let the packet go on. "Yes" may be wrong, "no" is not.
-pub(crate) fn can_packet_reach_effects_after_opaque_tests(
+pub(crate) fn may_packet_reach_many_effects_after_opaque_tests(
     table: &Table,
     family: Family,
     count: usize,
@@ -117,7 +117,7 @@ mod tests {
         let text = format!("*filter\n:FORWARD ACCEPT\n:a -\n:b -\n{rules}COMMIT\n");
         let ruleset = parse(&text, &ParserSettings::default()).expect("a ruleset");
         let table = ruleset.table(&TableName::Filter).expect("the table");
-        can_packet_reach_effects_after_opaque_tests(table, Family::V4, count)
+        may_packet_reach_many_effects_after_opaque_tests(table, Family::V4, count)
     }
 
     #[test]

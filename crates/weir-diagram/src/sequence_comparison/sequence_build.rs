@@ -6,7 +6,7 @@ use weir_semantics::Verdict;
 use crate::bdd::node_store::DiagramRef;
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::rule_and_chain_diagrams::{BuildError, TableChainDiagrams};
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::sequence_comparison::guarded_sequence::{
     ChangesVisibleToTests, ContinuedAndReturnedPackets, GuardedSequence, SequenceError,
 };

@@ -46,7 +46,7 @@ fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     let mut random = Rng::for_purpose(options.seed, "twin");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
-    add_input_and_forward_rules(&mut table);
+    add_input_forward_and_log_drop_rules(&mut table);
     for vlan in &plan.vlans {
         let (device, chain) = (format!("eth0.{}", vlan.tag), format!("vlan_{}", vlan.tag));
         table.append_rule("spoof", format!("-i {device} -j {chain}"));
@@ -69,7 +69,7 @@ fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> TableText {
     table
 }
 
-fn add_input_and_forward_rules(table: &mut TableText) {
+fn add_input_forward_and_log_drop_rules(table: &mut TableText) {
     table.append_rules(
         "INPUT",
         &[

@@ -175,7 +175,7 @@ mod tests {
     use super::super::attribute::AttributeWriter;
     use super::*;
 
-    fn raw(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
+    fn encode_message(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
         let length = (NLMSG_HEADER_BYTES + payload.len()) as u32;
         let mut bytes = length.to_ne_bytes().to_vec();
         bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -185,13 +185,13 @@ mod tests {
         bytes
     }
 
-    fn answer(bytes: &[u8]) -> Result<ReplyStatus, MalformedNetlink> {
+    fn first_reply_status(bytes: &[u8]) -> Result<ReplyStatus, MalformedNetlink> {
         parse_messages(bytes).next().expect("a message")?.reply_status()
     }
 
     /// A refusal with a sentence and an offset, with the whole request or its header only.
     fn refusal(is_capped: bool) -> Vec<u8> {
-        let request = raw(7, 0, if is_capped { &[] } else { &[1, 2, 3, 4, 5] });
+        let request = encode_message(7, 0, if is_capped { &[] } else { &[1, 2, 3, 4, 5] });
         let mut payload = (-libc::EEXIST).to_ne_bytes().to_vec();
         payload.extend_from_slice(&request);
         payload.resize(payload.len().next_multiple_of(4), 0);
@@ -199,13 +199,19 @@ mod tests {
         attributes.put_text(NLMSGERR_ATTR_MSG, "it is there");
         attributes.put(NLMSGERR_ATTR_OFFS, &24u32.to_ne_bytes());
         payload.extend_from_slice(attributes.bytes_unless_too_long().unwrap());
-        raw(NLMSG_ERROR, NLM_F_ACK_TLVS | if is_capped { NLM_F_CAPPED } else { 0 }, &payload)
+        encode_message(
+            NLMSG_ERROR,
+            NLM_F_ACK_TLVS | if is_capped { NLM_F_CAPPED } else { 0 },
+            &payload,
+        )
     }
 
     #[test]
     fn a_refusal_has_the_kernel_message_capped_or_not() {
         for is_capped in [true, false] {
-            let Ok(ReplyStatus::Refused(refusal)) = answer(&refusal(is_capped)) else { panic!() };
+            let Ok(ReplyStatus::Refused(refusal)) = first_reply_status(&refusal(is_capped)) else {
+                panic!()
+            };
             let text = "File exists (os error 17): it is there (byte 24 of the request)";
             assert_eq!(refusal.to_string(), text);
         }
@@ -213,11 +219,15 @@ mod tests {
 
     #[test]
     fn an_error_message_with_errno_0_is_an_acknowledgement() {
-        let payload = [&0i32.to_ne_bytes()[..], &raw(7, 0, &[])].concat();
-        assert_eq!(answer(&raw(NLMSG_ERROR, NLM_F_CAPPED, &payload)), Ok(ReplyStatus::Done));
-        assert_eq!(answer(&raw(NLMSG_DONE, 0, &[])), Ok(ReplyStatus::Done));
-        assert_eq!(answer(&raw(0x10, 0, &[])), Ok(ReplyStatus::Data));
-        let Ok(ReplyStatus::Refused(refusal)) = answer(&raw(NLMSG_DONE, 0, &(-5i32).to_ne_bytes()))
+        let payload = [&0i32.to_ne_bytes()[..], &encode_message(7, 0, &[])].concat();
+        assert_eq!(
+            first_reply_status(&encode_message(NLMSG_ERROR, NLM_F_CAPPED, &payload)),
+            Ok(ReplyStatus::Done)
+        );
+        assert_eq!(first_reply_status(&encode_message(NLMSG_DONE, 0, &[])), Ok(ReplyStatus::Done));
+        assert_eq!(first_reply_status(&encode_message(0x10, 0, &[])), Ok(ReplyStatus::Data));
+        let Ok(ReplyStatus::Refused(refusal)) =
+            first_reply_status(&encode_message(NLMSG_DONE, 0, &(-5i32).to_ne_bytes()))
         else {
             panic!("the end of a dump may be an error")
         };
@@ -226,7 +236,7 @@ mod tests {
 
     #[test]
     fn parsing_stops_after_a_malformed_message() {
-        let mut bytes = raw(0x10, 0, &[1, 2, 3, 4]);
+        let mut bytes = encode_message(0x10, 0, &[1, 2, 3, 4]);
         bytes.extend_from_slice(&[200, 0, 0, 0]);
         bytes.extend_from_slice(&[0; 12]);
         let all: Vec<_> = parse_messages(&bytes).collect();
@@ -241,7 +251,7 @@ mod tests {
             kind in prop::sample::select(vec![NLMSG_ERROR, NLMSG_DONE, 0x10]),
             flags: u16,
         ) {
-            for bytes in [bytes.clone(), raw(kind, flags, &bytes)] {
+            for bytes in [bytes.clone(), encode_message(kind, flags, &bytes)] {
                 for message in parse_messages(&bytes).flatten() {
                     let _ = (message.reply_status(), message.attributes(4), message.fixed_header::<16>());
                 }

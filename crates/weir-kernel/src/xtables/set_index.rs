@@ -28,9 +28,9 @@ impl XtablesSocket {
         if name.len() >= SET_NAME_BYTES {
             return Ok(None);
         }
-        let mut request = self.set_request(IP_SET_OP_GET_BYNAME).map_err(error())?;
+        let mut request = self.build_versioned_set_request(IP_SET_OP_GET_BYNAME).map_err(error())?;
         request[8..8 + name.len()].copy_from_slice(name.as_bytes());
-        self.ask_for_set(&mut request).map_err(error())?;
+        self.look_up_set(&mut request).map_err(error())?;
         let index = u16::from_ne_bytes([request[8], request[9]]);
         Ok((index != IPSET_INVALID_ID).then_some(index))
     }
@@ -41,31 +41,32 @@ impl XtablesSocket {
     /// If the kernel has no ipset.
     pub fn read_set_name(&self, index: u16) -> Result<Option<String>, KernelError> {
         let error = || KernelError::io("look up set", index);
-        let mut request = self.set_request(IP_SET_OP_GET_BYINDEX).map_err(error())?;
+        let mut request =
+            self.build_versioned_set_request(IP_SET_OP_GET_BYINDEX).map_err(error())?;
         request[8..10].copy_from_slice(&index.to_ne_bytes());
-        self.ask_for_set(&mut request).map_err(error())?;
+        self.look_up_set(&mut request).map_err(error())?;
         let name = request[8..].split(|byte| *byte == 0).next().unwrap_or_default();
         let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
         Ok(name.map(str::to_owned))
     }
 
     /// A request in the version of the protocol that the kernel speaks.
-    fn set_request(&self, operation: u32) -> io::Result<[u8; SET_REQUEST_BYTES]> {
+    fn build_versioned_set_request(&self, operation: u32) -> io::Result<[u8; SET_REQUEST_BYTES]> {
         let mut version = [0; 8];
         version[..4].copy_from_slice(&IP_SET_OP_VERSION.to_ne_bytes());
-        self.ask_for_set(&mut version)?;
+        self.look_up_set(&mut version)?;
         let mut request = [0; SET_REQUEST_BYTES];
         request[..4].copy_from_slice(&operation.to_ne_bytes());
         request[4..8].copy_from_slice(&version[4..8]);
         Ok(request)
     }
 
-    fn ask_for_set(&self, request: &mut [u8]) -> io::Result<()> {
-        read_socket_option(self.set_socket(), libc::SOL_IP, SO_IP_SET, request)
+    fn look_up_set(&self, request: &mut [u8]) -> io::Result<()> {
+        read_socket_option(self.ipv4_socket_for_sets(), libc::SOL_IP, SO_IP_SET, request)
     }
 
     /// Sets are requested through a socket of IPv4 whatever the family of the table.
-    fn set_socket(&self) -> &OwnedFd {
+    fn ipv4_socket_for_sets(&self) -> &OwnedFd {
         self.ipv4_fd.as_ref().unwrap_or(&self.fd)
     }
 }

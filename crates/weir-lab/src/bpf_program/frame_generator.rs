@@ -193,7 +193,7 @@ impl FrameGenerator {
         send_plan: &SendPlan,
     ) -> Result<SendResult, LabError> {
         assert!(self.frames > 0, "the table of frames is filled first");
-        self.write_bpf_pace_and_device(ifindex, send_plan);
+        self.write_send_parameters_and_reset_outcome(ifindex, send_plan);
         let pages =
             count_pages_for_trial(send_plan.duration, send_plan.rate_pps, send_plan.packets_max);
         let first_page = vec![0; self.table.slot_bytes()];
@@ -212,7 +212,7 @@ impl FrameGenerator {
         Ok(to_send_result(&self.read_bpf_outcome()))
     }
 
-    fn write_bpf_pace_and_device(&mut self, ifindex: u32, send_plan: &SendPlan) {
+    fn write_send_parameters_and_reset_outcome(&mut self, ifindex: u32, send_plan: &SendPlan) {
         let bss =
             self.bpf_skeleton.maps.bss_data.as_deref_mut().expect("the program has variables");
         bss.outcome =

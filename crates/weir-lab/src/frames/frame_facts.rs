@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_outside_the_bounds_of_the_study_are_refused() {
+    fn frame_facts_outside_bounds_or_missing_are_refused() {
         let text = "packets 4096\nuser_chain_share 0\n";
         let facts = parse_and_check_frame_facts(text, &required("packets", 1.0)).unwrap();
         assert_eq!(facts["user_chain_share"], 0.0);

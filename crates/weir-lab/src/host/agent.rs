@@ -146,7 +146,7 @@ impl Agent {
             }
             AgentRequest::TakeDropReasons => to_json(self.host.take_drop_reasons()?),
             AgentRequest::ReadKernelLog { most } => {
-                to_json(self.host.read_new_kernel_log_lines(most)?)
+                to_json(self.host.drain_kernel_log_keeping_first_lines(most)?)
             }
             AgentRequest::FlushConntrack { room, settled } => to_json(
                 self.find_namespace_by_number(room)?.local_namespace.flush_conntrack(settled)?,
@@ -161,7 +161,7 @@ impl Agent {
             }
             AgentRequest::TakeConntrackSamples => to_json(self.host.take_conntrack_samples()?),
             AgentRequest::ReadKernelMemory { settled } => {
-                to_json(self.host.read_kernel_memory(settled)?)
+                to_json(self.host.read_ruleset_kernel_memory(settled)?)
             }
             AgentRequest::RaiseSysctl { key, to } => {
                 to_json(self.host.set_machine_sysctl_for_session(&key, to)?)
@@ -171,7 +171,7 @@ impl Agent {
 
     fn take_interface(&mut self, interface: &str, name: String) -> Result<Mac, LabError> {
         self.session.borrow_device(interface, &self.interface_namespace, &name)?;
-        let mac = self.interface_namespace.read_ethernet_device(&name)?.mac;
+        let mac = self.interface_namespace.read_device_mac_carrier_and_use(&name)?.mac;
         self.interface_names.push(name);
         Ok(mac)
     }
@@ -245,7 +245,12 @@ impl Agent {
         }
         let devices = FirewallDevices { input: input.clone(), output: output.clone() };
         self.interface_namespace = namespace;
-        router_config::configure_router(&self.interface_namespace, &devices, neighbours, ipv6)
+        router_config::configure_router_links_and_await_carrier(
+            &self.interface_namespace,
+            &devices,
+            neighbours,
+            ipv6,
+        )
     }
 
     fn write_study_file(

@@ -24,7 +24,7 @@ pub(crate) trait Host {
     fn is_remote(&self) -> bool;
 
     /// What the record contains about it; nothing about the measuring machine.
-    fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError>;
+    fn remote_host_record_with_clock_offset(&self) -> Result<Option<RemoteHostRecord>, LabError>;
 
     /// Why a subject that needs these programs there, and may belong to a device, cannot be
     /// measured there.
@@ -47,17 +47,17 @@ pub(crate) trait Host {
     fn read_proc_file(&self, name: &str) -> Result<String, LabError>;
 
     /// The first lines that its kernel logged since the last call.
-    fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError>;
+    fn drain_kernel_log_keeping_first_lines(&self, most: usize) -> Result<Vec<String>, LabError>;
 
     /// Bytes of its kernel memory that may hold rulesets; `wait_to_settle` waits first until
     /// removed ones have been freed.
-    fn read_kernel_memory(&self, wait_to_settle: bool) -> Result<i64, LabError>;
+    fn read_ruleset_kernel_memory(&self, wait_to_settle: bool) -> Result<i64, LabError>;
 
     /// Sets a sysctl of the whole machine until the session there ends.
     fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError>;
 
     /// Transfers the files that commands there read, except frames, which are sent from here.
-    fn send_study_files(&self, folder: &Path) -> Result<(), LabError>;
+    fn send_study_files_except_frames(&self, folder: &Path) -> Result<(), LabError>;
 }
 
 /// A namespace of a host that rulesets are loaded into.

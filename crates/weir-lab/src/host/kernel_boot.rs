@@ -25,7 +25,7 @@ const SSH_REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 const BOOT_POLL_INTERVAL: Duration = Duration::from_millis(500);
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Which boot this is, and of which kernel.
-const BOOT_ID_COMMAND: &str = "cat /proc/sys/kernel/random/boot_id && uname -r";
+const BOOT_ID_AND_RELEASE_COMMAND: &str = "cat /proc/sys/kernel/random/boot_id && uname -r";
 
 /// Boots a kernel, waits until the host is back, and says its release.
 pub(crate) fn boot_kernel_and_read_release(
@@ -81,7 +81,7 @@ fn run_boot_command_describing_status(
 /// Which boot the host is in, or why it does not say.
 fn read_boot_identity(hosts: &LabHostsFile) -> Result<Result<BootIdentity, String>, LabError> {
     let SshCommandResult { status, stdout: text, stderr: said } =
-        run_over_ssh_until(hosts, BOOT_ID_COMMAND, Instant::now() + SSH_REPLY_TIMEOUT)?;
+        run_over_ssh_until(hosts, BOOT_ID_AND_RELEASE_COMMAND, Instant::now() + SSH_REPLY_TIMEOUT)?;
     let mut lines = text.lines().map(str::to_owned);
     Ok(match (status.filter(ExitStatus::success), lines.next(), lines.next()) {
         (Some(_), Some(boot_id), Some(release)) => Ok(BootIdentity { boot_id, release }),

@@ -63,7 +63,7 @@ impl Host for LocalHost {
         false
     }
 
-    fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
+    fn remote_host_record_with_clock_offset(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         Ok(None)
     }
 
@@ -98,19 +98,19 @@ impl Host for LocalHost {
         Ok(fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default())
     }
 
-    fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError> {
-        Ok(self.kernel_log.borrow_mut().read_new_lines(most))
+    fn drain_kernel_log_keeping_first_lines(&self, most: usize) -> Result<Vec<String>, LabError> {
+        Ok(self.kernel_log.borrow_mut().drain_log_keeping_first_lines(most))
     }
 
-    fn read_kernel_memory(&self, wait_to_settle: bool) -> Result<i64, LabError> {
-        Ok(kernel_memory::read_kernel_memory_maybe_settled(wait_to_settle))
+    fn read_ruleset_kernel_memory(&self, wait_to_settle: bool) -> Result<i64, LabError> {
+        Ok(kernel_memory::read_ruleset_kernel_memory_maybe_settled(wait_to_settle))
     }
 
     fn set_machine_sysctl_for_session(&self, key: &str, to: u64) -> Result<(), LabError> {
         Ok(self.session.set_global_sysctl(key, &to.to_string())?)
     }
 
-    fn send_study_files(&self, _folder: &Path) -> Result<(), LabError> {
+    fn send_study_files_except_frames(&self, _folder: &Path) -> Result<(), LabError> {
         Ok(())
     }
 }

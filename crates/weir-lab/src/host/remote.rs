@@ -146,7 +146,7 @@ impl Host for RemoteHost {
         true
     }
 
-    fn remote_host_record(&self) -> Result<Option<RemoteHostRecord>, LabError> {
+    fn remote_host_record_with_clock_offset(&self) -> Result<Option<RemoteHostRecord>, LabError> {
         let mut nearest = (f64::MAX, 0.0);
         for _ in 0..CLOCK_REQUEST_COUNT {
             let (asked, begun) = (unix_time_seconds(), Instant::now());
@@ -195,11 +195,11 @@ impl Host for RemoteHost {
         self.send_request(&AgentRequest::ReadProcFile { name: name.to_owned() })
     }
 
-    fn read_new_kernel_log_lines(&self, most: usize) -> Result<Vec<String>, LabError> {
+    fn drain_kernel_log_keeping_first_lines(&self, most: usize) -> Result<Vec<String>, LabError> {
         self.send_request(&AgentRequest::ReadKernelLog { most })
     }
 
-    fn read_kernel_memory(&self, settled: bool) -> Result<i64, LabError> {
+    fn read_ruleset_kernel_memory(&self, settled: bool) -> Result<i64, LabError> {
         self.send_request(&AgentRequest::ReadKernelMemory { settled })
     }
 
@@ -207,7 +207,7 @@ impl Host for RemoteHost {
         self.send_request(&AgentRequest::RaiseSysctl { key: key.to_owned(), to })
     }
 
-    fn send_study_files(&self, folder: &Path) -> Result<(), LabError> {
+    fn send_study_files_except_frames(&self, folder: &Path) -> Result<(), LabError> {
         self.send_folder_without_frames(folder, folder)
     }
 }

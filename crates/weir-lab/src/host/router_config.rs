@@ -34,7 +34,7 @@ const CARRIER_TIMEOUT: Duration = Duration::from_secs(20);
 const CARRIER_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Sets the interfaces of a firewall up that have just come into its namespace.
-pub(crate) fn configure_router(
+pub(crate) fn configure_router_links_and_await_carrier(
     namespace: &Namespace,
     devices: &FirewallDevices,
     neighbours: &SinkMacAndReturnRoute,
@@ -52,7 +52,7 @@ pub(crate) fn configure_router(
         }
     }
     namespace.run_ip_batch(&lines)?;
-    add_default_routes_to_sink(namespace, output, neighbours.sink_mac, ipv6)?;
+    add_sink_neighbours_and_default_routes(namespace, output, neighbours.sink_mac, ipv6)?;
     let mut redirected_into = vec![input];
     if let Some(ReturnRoute { mac, clients }) = &neighbours.return_route {
         let mut lines = vec![source_neighbour_command(*mac, input)];
@@ -74,7 +74,7 @@ pub(crate) fn configure_router(
 /// Waits until a cable is up at both of its ends.
 pub(crate) fn wait_for_carrier(namespace: &Namespace, device: &str) -> Result<(), LabError> {
     let begun = Instant::now();
-    while !namespace.read_ethernet_device(device)?.has_carrier {
+    while !namespace.read_device_mac_carrier_and_use(device)?.has_carrier {
         if begun.elapsed() > CARRIER_TIMEOUT {
             let why = format!(
                 "no carrier within {} s: is the cable connected?",
@@ -140,7 +140,7 @@ pub(crate) fn set_router_sysctls(namespace: &Namespace, ipv6: bool) -> Result<()
     Ok(())
 }
 
-pub(crate) fn add_default_routes_to_sink(
+pub(crate) fn add_sink_neighbours_and_default_routes(
     namespace: &Namespace,
     device: &str,
     sink: Mac,

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn softnet_columns_are_hexadecimal() {
+    fn hexadecimal_softnet_drops_are_summed_over_cores() {
         assert_eq!(sum_softnet_drops("00000010 0000000a 0 0\n00000010 00000001 0 0\n"), 11);
     }
 }

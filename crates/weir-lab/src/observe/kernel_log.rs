@@ -12,12 +12,12 @@ impl KernelLog {
     pub(crate) fn open_at_end() -> KernelLog {
         let open = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         let mut log = KernelLog(open.ok());
-        log.read_new_lines(0);
+        log.drain_log_keeping_first_lines(0);
         log
     }
 
     /// Lines since the last call, the first `most` of them.
-    pub(crate) fn read_new_lines(&mut self, most: usize) -> Vec<String> {
+    pub(crate) fn drain_log_keeping_first_lines(&mut self, most: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let Some(file) = &mut self.0 else { return lines };
         let mut record = [0; 8192];

@@ -17,11 +17,11 @@ pub(crate) fn wait_for_slabs_to_settle() {
 /// Bytes of this machine's kernel that rulesets may be kept in; `wait_to_settle` waits first until
 /// they shrink no more, for a namespace that was removed is taken apart a while later, with its
 /// rules.
-pub(crate) fn read_kernel_memory_maybe_settled(wait_to_settle: bool) -> i64 {
+pub(crate) fn read_ruleset_kernel_memory_maybe_settled(wait_to_settle: bool) -> i64 {
     if wait_to_settle {
-        wait_until_memory_settles(read_kernel_memory_bytes, 3);
+        wait_until_memory_settles(sum_ruleset_meminfo_bytes, 3);
     }
-    read_kernel_memory_bytes()
+    sum_ruleset_meminfo_bytes()
 }
 
 /// Looks until so many times in a row nothing shrank by a mebibyte, or five seconds have passed.
@@ -41,7 +41,7 @@ fn wait_until_memory_settles(bytes: fn() -> i64, steady_readings: u32) {
 
 /// Bytes of kernel memory that may hold a ruleset: `vmalloc` (tables), unreclaimable slabs (sets,
 /// chains, small tables) and per-CPU memory (counters).
-fn read_kernel_memory_bytes() -> i64 {
+fn sum_ruleset_meminfo_bytes() -> i64 {
     let text = read_proc_file_or_empty("meminfo");
     ["VmallocUsed", "SUnreclaim", "Percpu"]
         .iter()

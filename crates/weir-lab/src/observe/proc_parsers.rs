@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn softnet_is_hexadecimal() {
+    fn hexadecimal_softnet_columns_are_summed_over_cores() {
         let counts = sum_softnet_stat_columns(
             "00000010 00000001 00000002 0\n00000001 00000000 00000000 0\n",
         );

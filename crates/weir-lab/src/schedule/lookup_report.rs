@@ -36,7 +36,7 @@ struct TurnMedian {
 
 /// The measurement of a program, or why its trial failed.
 #[derive(Debug, PartialEq)]
-pub(super) enum ReportedLookups {
+pub(super) enum LookupMeasurementOrWrongAnswer {
     /// Rates, or a refusal.
     Measured(LookupMeasurement),
     /// An answer was wrong; the text says which.
@@ -47,7 +47,7 @@ pub(super) enum ReportedLookups {
 ///
 /// # Errors
 /// Text that is not such a report, with what is wrong.
-pub(super) fn parse_lookup_report(text: &str) -> Result<ReportedLookups, String> {
+pub(super) fn parse_lookup_report(text: &str) -> Result<LookupMeasurementOrWrongAnswer, String> {
     let report: LookupReport = serde_json::from_str(text)
         .map_err(|error| format!("not the JSON of `weir bench classify`: {error}"))?;
     let [engine] = &report.engines[..] else {
@@ -56,21 +56,23 @@ pub(super) fn parse_lookup_report(text: &str) -> Result<ReportedLookups, String>
     let reason = engine.reason.clone().unwrap_or_default();
     let median = |turns: Option<TurnMedian>| turns.map(|turns| turns.median);
     Ok(match engine.state {
-        ReportedEngineState::Wrong => ReportedLookups::WrongAnswer(reason),
+        ReportedEngineState::Wrong => LookupMeasurementOrWrongAnswer::WrongAnswer(reason),
         ReportedEngineState::Refused => {
-            ReportedLookups::Measured(LookupMeasurement::of_refusal(reason))
+            LookupMeasurementOrWrongAnswer::Measured(LookupMeasurement::of_refusal(reason))
         }
         ReportedEngineState::Measured if engine.first_match_pps.is_none() => {
             return Err("a measured engine without `first_match_pps`".to_owned());
         }
-        ReportedEngineState::Measured => ReportedLookups::Measured(LookupMeasurement {
-            refusal: None,
-            first_match_pps: median(engine.first_match_pps),
-            count_all_pps: median(engine.count_all_pps),
-            updates_per_second: median(engine.updates_per_second),
-            build_seconds: median(engine.build_seconds),
-            bytes_per_rule: engine.bytes_per_rule,
-        }),
+        ReportedEngineState::Measured => {
+            LookupMeasurementOrWrongAnswer::Measured(LookupMeasurement {
+                refusal: None,
+                first_match_pps: median(engine.first_match_pps),
+                count_all_pps: median(engine.count_all_pps),
+                updates_per_second: median(engine.updates_per_second),
+                build_seconds: median(engine.build_seconds),
+                bytes_per_rule: engine.bytes_per_rule,
+            })
+        }
     })
 }
 
@@ -78,7 +80,7 @@ pub(super) fn parse_lookup_report(text: &str) -> Result<ReportedLookups, String>
 mod tests {
     use super::*;
 
-    fn report(engines: &str) -> Result<ReportedLookups, String> {
+    fn report(engines: &str) -> Result<LookupMeasurementOrWrongAnswer, String> {
         parse_lookup_report(&format!("{{\"command\":\"bench classify\",\"engines\":[{engines}]}}"))
     }
 
@@ -91,7 +93,7 @@ mod tests {
             turns(7),
             turns(3)
         );
-        let ReportedLookups::Measured(measured) = report(&engine).unwrap() else {
+        let LookupMeasurementOrWrongAnswer::Measured(measured) = report(&engine).unwrap() else {
             panic!("no answer was wrong");
         };
         assert_eq!(measured.first_match_pps, Some(7.0));
@@ -103,9 +105,12 @@ mod tests {
     #[test]
     fn a_refusal_is_a_measurement_and_a_wrong_answer_is_not() {
         let refused = report("{\"state\":\"refused\",\"reason\":\"too large\"}").unwrap();
-        assert_eq!(refused, ReportedLookups::Measured(LookupMeasurement::of_refusal("too large")));
+        assert_eq!(
+            refused,
+            LookupMeasurementOrWrongAnswer::Measured(LookupMeasurement::of_refusal("too large"))
+        );
         let wrong = report("{\"state\":\"wrong\",\"reason\":\"packet 3\"}").unwrap();
-        assert_eq!(wrong, ReportedLookups::WrongAnswer("packet 3".to_owned()));
+        assert_eq!(wrong, LookupMeasurementOrWrongAnswer::WrongAnswer("packet 3".to_owned()));
     }
 
     #[test]

@@ -12,9 +12,9 @@ use weir_study::{PlannedTrial, trial_plan};
 use crate::LabError;
 use crate::host::study_command::StudyCommand;
 use crate::observe::core_noise::NoiseSnapshot;
-use crate::schedule::lookup_report::{ReportedLookups, parse_lookup_report};
-use crate::schedule::packet_trials::record_trial_and_check_settled;
-use crate::schedule::record;
+use crate::schedule::lookup_report::{LookupMeasurementOrWrongAnswer, parse_lookup_report};
+use crate::schedule::packet_trials::decide_state_and_record_trial;
+use crate::schedule::record_folder_and_run_json;
 use crate::schedule::run_state::RunState;
 use crate::trial::{judge, trial_record};
 
@@ -40,7 +40,10 @@ pub(super) fn measure_all_lookup_blocks(
             run.report_step_or_interrupt(&message, run.expected_trial_seconds())?;
             measure_lookups_until_undisturbed(run, &step)?;
         }
-        run_folder::save_run_json(run.record_folder, &record::build_run_json(run, false))?;
+        run_folder::save_run_json(
+            run.record_folder,
+            &record_folder_and_run_json::build_run_and_evaluate_claims(run, false),
+        )?;
     }
     Ok(())
 }
@@ -66,7 +69,7 @@ fn measure_lookups_until_undisturbed(
         trial.repeat_count = repeat;
         let disturbance = judge::judge_noise(&trial, &limits, false);
         let is_last = repeat == limits.repeats;
-        if record_trial_and_check_settled(run, trial, verdict, disturbance, is_last)? {
+        if decide_state_and_record_trial(run, trial, verdict, disturbance, is_last)? {
             break;
         }
     }
@@ -102,11 +105,11 @@ fn measure_lookups_once(
         ..trial_record::blank_trial(step, TrialKind::Lookups)
     };
     match reported {
-        ReportedLookups::Measured(measured) => {
+        LookupMeasurementOrWrongAnswer::Measured(measured) => {
             trial.results = TrialResults::Lookups(Box::new(measured));
             Ok((trial, None))
         }
-        ReportedLookups::WrongAnswer(why) => {
+        LookupMeasurementOrWrongAnswer::WrongAnswer(why) => {
             Ok((trial, Some((TrialState::Failed, format!("a wrong answer: {why}")))))
         }
     }

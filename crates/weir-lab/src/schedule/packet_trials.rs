@@ -75,13 +75,8 @@ pub(crate) fn measure_packets_until_undisturbed(
         }
         let (verdict, counts_though_disturbed) =
             (judge_packet_and_connection_counts(run, &trial), is_last && seen.send_result.finished);
-        if record_trial_and_check_settled(
-            run,
-            trial,
-            verdict,
-            disturbance,
-            counts_though_disturbed,
-        )? {
+        if decide_state_and_record_trial(run, trial, verdict, disturbance, counts_though_disturbed)?
+        {
             break;
         }
     }
@@ -90,7 +85,7 @@ pub(crate) fn measure_packets_until_undisturbed(
 
 /// Keeps a trial with its verdict, or else with what disturbed it: it counts all the same where it
 /// is `counts_though_disturbed`, for no repeat is left. Whether the step is done.
-pub(crate) fn record_trial_and_check_settled(
+pub(crate) fn decide_state_and_record_trial(
     run: &mut RunState<'_>,
     mut trial: Trial,
     verdict: Option<(TrialState, String)>,
@@ -161,7 +156,7 @@ fn run_step_and_build_trial(
     };
     let seen = run.runner.run_trial(firewall, &mut *of_study.workload, drops)?;
     let mut trial = trial_record::build_unjudged_trial(step, run.preset.rate_pps, &seen);
-    of_study.set_trial_kind_and_client(&mut trial);
+    of_study.set_trial_kind_rate_and_client(&mut trial);
     Ok((seen, trial))
 }
 

@@ -10,7 +10,7 @@ use weir_stats::RunRecord;
 
 use crate::LabError;
 use crate::host::kernel_boot;
-use crate::schedule::record;
+use crate::schedule::record_folder_and_run_json;
 use crate::schedule::resume;
 use crate::schedule::run_progress::RunProgress;
 use crate::schedule::study_execution;
@@ -60,7 +60,7 @@ impl PerKernelStudy {
         }
         loaded.check_request_and_find_preset(&options.requested_preset_and_run_mode())?;
         if !options.resume {
-            record::refuse_nonempty_folder(out)?;
+            record_folder_and_run_json::refuse_nonempty_folder(out)?;
         }
         let mut runs = Vec::new();
         for kernel in &hosts_file.firewall.kernels {
@@ -68,7 +68,7 @@ impl PerKernelStudy {
             let folder = out.join(&name);
             let prior = folder
                 .exists()
-                .then(|| resume::load_and_verify_prior_run(&folder, &loaded, options));
+                .then(|| resume::prepare_and_verify_prior_run(&folder, &loaded, options));
             runs.push(StudyRunOnKernel { name, folder, prior_record: prior.transpose()? });
         }
         let (study_path, options) = (study_path.to_owned(), options.clone());
@@ -86,7 +86,7 @@ impl PerKernelStudy {
     /// # Errors
     /// A boot that fails or takes too long, another kernel than the one that the interrupted run
     /// had, and as [`execute_study`](crate::execute_study()).
-    pub fn boot_and_run(
+    pub fn boot_and_run_unless_complete(
         &self,
         one: &StudyRunOnKernel,
         progress: &mut dyn FnMut(RunProgress<'_>),

@@ -36,7 +36,7 @@ pub(crate) fn measure_probe_until_undisturbed(
         trial.repeat_count = repeat;
         let (verdict, noise) =
             (judge::judge_probe_or_bulk_stream(&trial), judge::judge_noise(&trial, &limits, true));
-        if packet_trials::record_trial_and_check_settled(
+        if packet_trials::decide_state_and_record_trial(
             run,
             trial,
             verdict,

@@ -88,7 +88,7 @@ impl FinishedTrials {
 ///
 /// # Errors
 /// Records that cannot be read; another study, other subjects, another preset or seed.
-pub(crate) fn load_and_verify_prior_run(
+pub(crate) fn prepare_and_verify_prior_run(
     out: &Path,
     loaded: &LoadedStudy,
     options: &StudyRunOptions,

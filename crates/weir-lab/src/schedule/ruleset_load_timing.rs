@@ -40,7 +40,7 @@ pub(crate) fn run_setup_and_time_load(
 /// The order is that of trials: each ruleset is loaded by every subject, in forward and reverse
 /// order. A block has each load once in forward order, so that all blocks together have the
 /// preset's number of loads.
-pub(crate) fn time_all_ruleset_loads(
+pub(crate) fn time_all_loads_and_rule_additions(
     run: &mut RunState<'_>,
     rulesets: &[Scenario],
 ) -> Result<(), LabError> {
@@ -86,16 +86,16 @@ fn time_ruleset_load_and_additions(
     let target = run.runner.resources.topology.create_load_timing_namespace()?;
     let target = &*target;
     let is_measured = run.loaded_study.study.memory;
-    let memory = is_measured.then(|| target.host().read_kernel_memory(true)).transpose()?;
+    let memory = is_measured.then(|| target.host().read_ruleset_kernel_memory(true)).transpose()?;
     let before = NoiseSnapshot::take(run.core);
     let Some(seconds) = run_setup_and_time_load(run, target, &step.scenario, name)? else {
         run.subjects_with_nothing_to_time.insert((step.scenario.clone(), name.clone()));
         return target.remove_namespace();
     };
-    let mut trial = build_timed_trial(step, TrialKind::Load, seconds);
+    let mut trial = build_accepted_timed_trial(step, TrialKind::Load, seconds);
     if let Some(before) = memory {
         trial.observations.load_memory_bytes =
-            Some(target.host().read_kernel_memory(false)? - before);
+            Some(target.host().read_ruleset_kernel_memory(false)? - before);
     }
     trial.noise = noise_since(&before, run);
     let mut trials = vec![trial];
@@ -132,7 +132,7 @@ fn time_rule_additions(
     ready?;
     let before = NoiseSnapshot::take(run.core);
     let seconds = time_subject_command(run, target, point, name, "add", &subject.add)?;
-    let mut trial = build_timed_trial(step, TrialKind::Add, seconds);
+    let mut trial = build_accepted_timed_trial(step, TrialKind::Add, seconds);
     let added =
         count_added_rules(&run.generated_files.added_rules_path(&run.loaded_study.study, point))?;
     trial.results = TrialResults::AddedRules(added);
@@ -173,6 +173,6 @@ fn noise_since(before: &NoiseSnapshot, run: &RunState<'_>) -> TrialNoise {
     before.noise_until(&NoiseSnapshot::take(run.core), run.runner.spin_time_at_calibration())
 }
 
-fn build_timed_trial(step: &PlannedTrial, kind: TrialKind, seconds: f64) -> Trial {
+fn build_accepted_timed_trial(step: &PlannedTrial, kind: TrialKind, seconds: f64) -> Trial {
     Trial { seconds, state: TrialState::Accepted, ..trial_record::blank_trial(step, kind) }
 }

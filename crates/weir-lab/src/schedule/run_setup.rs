@@ -11,7 +11,7 @@ use crate::trial::empty_firewall_check::check_empty_firewall;
 use crate::workload::workload_planner::{TrialParameters, WorkloadPlanner};
 
 impl RunState<'_> {
-    pub(super) fn generate_files(
+    pub(super) fn generate_files_and_prepare_subjects(
         &mut self,
         points: &[Scenario],
         rulesets: &[Scenario],

@@ -19,7 +19,7 @@ use crate::host::study_command::StudyCommandEnv;
 use crate::observe::core_pinning::last_allowed_core;
 use crate::observe::environment;
 use crate::schedule::generated_files::GeneratedRunFiles;
-use crate::schedule::record;
+use crate::schedule::record_folder_and_run_json;
 use crate::schedule::resume::{self, FinishedTrials};
 use crate::schedule::run_progress::{RunProgress, RunProgressTracker};
 use crate::schedule::run_state::RunState;
@@ -56,12 +56,12 @@ pub fn execute_study(
     }
     let preset = loaded.check_request_and_find_preset(&options.requested_preset_and_run_mode())?;
     let hosts = read_hosts_file(&loaded, options)?;
-    let load_prior = || resume::load_and_verify_prior_run(out, &loaded, options);
+    let load_prior = || resume::prepare_and_verify_prior_run(out, &loaded, options);
     let prior = options.resume.then(load_prior).transpose()?;
     match prior {
         Some(prior) if prior.run.complete => return Ok(prior),
         Some(_) => (),
-        None => record::refuse_nonempty_folder(out)?,
+        None => record_folder_and_run_json::refuse_nonempty_folder(out)?,
     }
     let prior = prior.filter(|prior| !prior.run.complete);
     let failed = |source| LabError::SystemCall { action: "catch Ctrl-C", source };
@@ -79,7 +79,7 @@ pub fn execute_study(
         topology.use_remote_host(hosts, &options.weir_program, &options.weir_version)?;
     }
     if prior.is_none() {
-        record::create_record_folder_with_files(out, &loaded)?;
+        record_folder_and_run_json::create_record_folder_with_study_copies(out, &loaded)?;
     }
     let runner = TrialRunner::new(topology, core, options.realtime)?;
     let scheduling =
@@ -89,7 +89,7 @@ pub fn execute_study(
     let run = RunState {
         axes: preset_axes(&loaded, preset),
         unmeasurable_subjects: find_unmeasurable_subjects(&loaded, firewall_host)?,
-        hosts: firewall_host.remote_host_record()?.into_iter().collect(),
+        hosts: firewall_host.remote_host_record_with_clock_offset()?.into_iter().collect(),
         loaded_study: &loaded,
         preset,
         options,
@@ -129,7 +129,7 @@ fn read_hosts_file(
 /// Does all steps and saves the record, which says whether they all succeeded.
 fn run_steps_and_save_record(mut run: RunState<'_>) -> Result<RunRecord, LabError> {
     let ended = run.run_all_steps();
-    let record = record::build_run_json(&run, ended.is_ok());
+    let record = record_folder_and_run_json::build_run_and_evaluate_claims(&run, ended.is_ok());
     run_folder::save_run_json(run.record_folder, &record)?;
     ended?;
     run_folder::compress_records(run.record_folder)?;
@@ -173,9 +173,12 @@ impl RunState<'_> {
             self.loaded_study.study.noise.repeats,
         );
         // Records exist from the first moment, so that a killed run is seen to be one.
-        run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
+        run_folder::save_run_json(
+            self.record_folder,
+            &record_folder_and_run_json::build_run_and_evaluate_claims(self, false),
+        )?;
         self.raise_conntrack_limits(&points)?;
-        self.generate_files(&points, &rulesets)?;
+        self.generate_files_and_prepare_subjects(&points, &rulesets)?;
         if self.loaded_study.study.measures_lookups() {
             return lookup_trials::measure_all_lookup_blocks(self, &points);
         }
@@ -184,8 +187,8 @@ impl RunState<'_> {
             .resources
             .topology
             .firewall_host()
-            .send_study_files(self.generated_files.root_folder())?;
-        ruleset_load_timing::time_all_ruleset_loads(self, &rulesets)?;
+            .send_study_files_except_frames(self.generated_files.root_folder())?;
+        ruleset_load_timing::time_all_loads_and_rule_additions(self, &rulesets)?;
         if self.loaded_study.study.traffic.is_none() {
             return Ok(());
         }
@@ -206,7 +209,10 @@ impl RunState<'_> {
         }
         for block in 0..self.preset.blocks {
             self.measure_block_forward_and_reverse(&points, block)?;
-            run_folder::save_run_json(self.record_folder, &record::build_run_json(self, false))?;
+            run_folder::save_run_json(
+                self.record_folder,
+                &record_folder_and_run_json::build_run_and_evaluate_claims(self, false),
+            )?;
         }
         Ok(())
     }

@@ -13,8 +13,9 @@ use crate::LabError;
 use crate::host::host_trait::RcExecTarget;
 use crate::host::local::{LocalHost, LocalNamespace};
 use crate::host::router_config::{
-    FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC, add_default_routes_to_sink,
-    select_addresses_of_enabled_families, set_router_sysctls, source_neighbour_command,
+    FIREWALL_IN_MAC, FIREWALL_OUT_MAC, SINK_MAC, SOURCE_MAC,
+    add_sink_neighbours_and_default_routes, select_addresses_of_enabled_families,
+    set_router_sysctls, source_neighbour_command,
 };
 use crate::observe::kernel_counters::{
     ConntrackStatReader, DeviceDropCounterReader, IpStackCounterReader, RxPacketCounterReader,
@@ -156,7 +157,7 @@ impl LocalTestbed {
             ..VethOptions::default()
         };
         self.session.create_veth_pair(&namespace, &output, &self.sink_namespace, &far, &outside)?;
-        add_default_routes_to_sink(&namespace, &output, SINK_MAC, ipv6)?;
+        add_sink_neighbours_and_default_routes(&namespace, &output, SINK_MAC, ipv6)?;
         Ok(GatewayWithEndDevices { namespace, source_device: near, sink_device: far })
     }
 
@@ -185,7 +186,7 @@ impl LocalTestbed {
     }
 
     /// The return routes: the sink's program returns echoes, streams end at its sockets.
-    pub(super) fn add_firewall_probe_routes(
+    pub(super) fn add_probe_routes_and_set_offloads(
         &self,
         link: &GatewayWithEndDevices,
     ) -> Result<(), LabError> {

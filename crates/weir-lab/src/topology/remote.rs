@@ -76,7 +76,7 @@ impl RemoteTestbed {
                 .borrow_device(interface.get_ref(), namespace, name)
                 .map_err(|error| hosts.error_at_value(interface, error))?;
             namespace.set_device_up(name)?;
-            *mac = namespace.read_ethernet_device(name)?.mac;
+            *mac = namespace.read_device_mac_carrier_and_use(name)?.mac;
         }
         let [source_mac, sink_mac] = macs;
         Ok(RemoteTestbed {

@@ -39,7 +39,7 @@ impl MachineObserver {
         expected: Duration,
     ) -> Result<MachineObserver, LabError> {
         let host = firewall.command_target.host();
-        host.read_new_kernel_log_lines(0)?;
+        host.drain_kernel_log_keeping_first_lines(0)?;
         // A card's interrupts may be on any core of another host.
         let softirq_core = (!host.is_remote()).then_some(softirq_core);
         let period = (expected / CONNTRACK_SAMPLES_PER_TRIAL)
@@ -134,7 +134,7 @@ impl MachineObserver {
             redirects_sent_since_setup: snmp.get("Icmp.OutRedirects").copied().unwrap_or(0),
             snmp: proc_parsers::compute_counter_growth(&snmp, &self.snmp),
             load_memory_bytes: None,
-            kernel_log: host.read_new_kernel_log_lines(KEPT_KERNEL_LOG_LINES)?,
+            kernel_log: host.drain_kernel_log_keeping_first_lines(KEPT_KERNEL_LOG_LINES)?,
             one_minute_load_average: proc_parsers::parse_load_average(
                 &host.read_proc_file("loadavg")?,
             ),

@@ -53,7 +53,7 @@ pub(crate) enum DropCountSource<'a> {
 }
 
 /// Everything that counts, at one moment.
-struct RunningCounters {
+struct RunnerCounterSnapshot {
     device_drops: u64,
     stack_drops: u64,
     conntrack: ConntrackCounters,
@@ -67,7 +67,7 @@ struct TrialBaseline {
     rule_drops: Option<u64>,
     is_drop_watch_on: bool,
     machine_observer: MachineObserver,
-    counters: RunningCounters,
+    counters: RunnerCounterSnapshot,
 }
 
 impl TrialRunner {
@@ -231,8 +231,8 @@ impl TrialRunner {
     fn read_counters(
         &mut self,
         firewall: &FirewallWithCounters,
-    ) -> Result<RunningCounters, LabError> {
-        Ok(RunningCounters {
+    ) -> Result<RunnerCounterSnapshot, LabError> {
+        Ok(RunnerCounterSnapshot {
             device_drops: firewall.device_drops.dropped_packets()?,
             stack_drops: firewall.stack_counters.discarded_packets()?,
             conntrack: firewall.conntrack_counters.read()?,
@@ -249,8 +249,8 @@ impl TrialRunner {
 /// NAPI context, discards them without counting (`link`); after the firewall they arrive where no
 /// program counts them (`sink`).
 fn attribute_uncounted_losses(
-    before: &RunningCounters,
-    after: &RunningCounters,
+    before: &RunnerCounterSnapshot,
+    after: &RunnerCounterSnapshot,
     seen: &mut TrialObservation,
 ) {
     let dropped: u64 =

@@ -126,7 +126,7 @@ impl<'a> PlannedWorkload<'a> {
     }
 
     /// Sets the kind and rate of a trial, and the client that opened its connections.
-    pub(crate) fn set_trial_kind_and_client(&self, trial: &mut Trial) {
+    pub(crate) fn set_trial_kind_rate_and_client(&self, trial: &mut Trial) {
         if let Some((kind, rate_pps)) = self.connection_kind_and_rate {
             // The compared quantity is the same for all clients.
             (trial.kind, trial.rate_pps) = (kind, rate_pps);

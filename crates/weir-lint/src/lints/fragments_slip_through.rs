@@ -3,7 +3,7 @@
 use weir_model::effect::{ConntrackDemand, rule_conntrack_demand};
 use weir_model::{Family, Field, Policy, Rule, TableName, Target, Test, lower_to_tests};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -52,7 +52,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 }
 
 /// Whether what no rule decided is accepted.
-fn accepts_by_default(table: &TableContext<'_>, at: usize) -> bool {
+fn accepts_by_default(table: &AnalyzedTable<'_>, at: usize) -> bool {
     let chain = table.chain_at(at);
     match table.catch_all_rules[at] {
         Some(c) => {
@@ -70,7 +70,7 @@ fn matches_only_later_fragments(rule: &Rule) -> bool {
     rule.base.fragment.is_some_and(|f| !f.negated)
 }
 
-fn tests_port(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn tests_port(rule: &Rule, table: &AnalyzedTable<'_>) -> bool {
     lower_to_tests(rule, table.family()).iter().any(|t| {
         matches!(
             t,

@@ -3,7 +3,7 @@
 
 use weir_model::{Field, Predicate, Rule, Test, lower_to_tests};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -41,7 +41,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 
 /// The longest row of such rules in a chain that packets come to: its first, and how many.
 fn longest_reachable_run_start_length(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     at: usize,
     belongs_to_run: &dyn Fn(&Rule) -> bool,
 ) -> (usize, usize) {
@@ -60,7 +60,7 @@ fn longest_reachable_run_start_length(
 }
 
 fn linear_run_finding(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     at: usize,
     (first, rules): (usize, usize),
     lint: &'static crate::Lint,
@@ -79,14 +79,14 @@ fn linear_run_finding(
         .with_wasted_comparisons(rules)
 }
 
-fn has_positive_address_test(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn has_positive_address_test(rule: &Rule, table: &AnalyzedTable<'_>) -> bool {
     lower_to_tests(rule, table.family()).iter().any(|t| {
         matches!(t, Test::Field { field: Field::Saddr | Field::Daddr, predicate, negated: false }
             if !matches!(predicate, Predicate::Masked { mask: 0, .. }))
     })
 }
 
-fn tests_port_or_range_without_address(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn tests_port_or_range_without_address(rule: &Rule, table: &AnalyzedTable<'_>) -> bool {
     let tests = lower_to_tests(rule, table.family());
     let port = |t: &Test| {
         matches!(t, Test::Field { field: Field::Sport | Field::Dport, predicate, negated: false }

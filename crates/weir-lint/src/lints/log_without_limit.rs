@@ -2,7 +2,7 @@
 
 use weir_model::{Effect, Match, Rule, Target};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -63,7 +63,7 @@ fn has_limit_or_sampling_match(rule: &Rule) -> bool {
 }
 
 /// Whether a chain is entered within a limit only.
-fn has_only_limited_callers(table: &TableContext<'_>, chain: usize) -> bool {
+fn has_only_limited_callers(table: &AnalyzedTable<'_>, chain: usize) -> bool {
     let callers = table.packet_set_flow.callers_of_chain(chain);
     !callers.is_empty()
         && callers.iter().all(|c| has_limit_or_sampling_match(&table.chain_at(c.0).rules[c.1]))

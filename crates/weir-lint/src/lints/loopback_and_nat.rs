@@ -5,7 +5,7 @@ use weir_model::{
     Family, Field, IfaceMatch, Predicate, Rule, TableName, Target, Test, lower_to_tests,
 };
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -33,7 +33,7 @@ fn is_loopback_device(iface: Option<&IfaceMatch>) -> bool {
     iface.is_some_and(|d| !d.negated && !d.is_prefix && &*d.name == "lo")
 }
 
-fn report_lo_forward_or_forged_source(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_lo_forward_or_forged_source(table: &AnalyzedTable<'_>, out: &mut Vec<Finding>) {
     for (at, i, rule) in table.rules() {
         let forwards = &*table.chain_at(at).name == "FORWARD";
         let base = &rule.base;
@@ -64,7 +64,7 @@ fn report_lo_forward_or_forged_source(table: &TableContext<'_>, out: &mut Vec<Fi
 }
 
 /// SNAT and MASQUERADE without a device or an address to go by.
-fn report_unrestricted_snat(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_unrestricted_snat(table: &AnalyzedTable<'_>, out: &mut Vec<Finding>) {
     for (at, i, rule) in table.rules() {
         let Target::Nat(nat) = &rule.target else { continue };
         let source = matches!(**nat, NatTarget::Snat(_) | NatTarget::Masquerade(_));
@@ -79,15 +79,16 @@ fn report_unrestricted_snat(table: &TableContext<'_>, out: &mut Vec<Finding>) {
     }
 }
 
-fn has_no_tests(rule: &Rule, table: &TableContext<'_>) -> bool {
+fn has_no_tests(rule: &Rule, table: &AnalyzedTable<'_>) -> bool {
     lower_to_tests(rule, table.family()).is_empty()
 }
 
 /// Ports that DNAT sends on, and that a rule of INPUT drops in vain.
 fn report_dnat_bypassing_input(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for nat in context.tables.iter().filter(|t| t.table.name == TableName::Nat) {
-        let is =
-            |t: &&TableContext<'_>| t.family() == nat.family() && t.table.name == TableName::Filter;
+        let is = |t: &&AnalyzedTable<'_>| {
+            t.family() == nat.family() && t.table.name == TableName::Filter
+        };
         let Some(filter) = context.tables.iter().find(is) else { continue };
         let Some(input) = filter.table.chains.iter().position(|c| &*c.name == "INPUT") else {
             continue;
@@ -131,7 +132,7 @@ fn report_dnat_bypassing_input(context: &AnalyzedFirewall<'_>, out: &mut Vec<Fin
 }
 
 /// Protocol and destination port of a rule that tests one of each.
-fn tested_protocol_and_dport(rule: &Rule, table: &TableContext<'_>) -> Option<(u8, u128)> {
+fn tested_protocol_and_dport(rule: &Rule, table: &AnalyzedTable<'_>) -> Option<(u8, u128)> {
     let proto = rule.base.proto.filter(|p| !p.negated)?.proto;
     lower_to_tests(rule, table.family()).iter().find_map(|t| match t {
         Test::Field {

@@ -6,19 +6,25 @@ use weir_model::rule_match::{
 };
 use weir_model::{Family, Match, Rule, Target, Test, U32HeaderTest, lower_to_tests};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
 
 define_lint!(U32_FOR_HEADER, "u32-for-header", Note);
 define_lint!(STRING_BY_KMP, "string-by-kmp", Note);
-define_lint!(STRING_FROM_START, "string-over-all", Note);
+define_lint!(UNBOUNDED_STRING_SEARCH, "string-over-all", Note);
 define_lint!(REPEATED_TEST, "repeated-test", Note, fix);
 define_lint!(STATE_MODULE, "state-module", Note, off, fix);
 
 pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
-    lints: &[&U32_FOR_HEADER, &STRING_BY_KMP, &STRING_FROM_START, &REPEATED_TEST, &STATE_MODULE],
+    lints: &[
+        &U32_FOR_HEADER,
+        &STRING_BY_KMP,
+        &UNBOUNDED_STRING_SEARCH,
+        &REPEATED_TEST,
+        &STATE_MODULE,
+    ],
     run_lints,
 };
 
@@ -45,7 +51,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
                 if host.module == "string" && !has_search_bounds(host) {
                     let message = "-m string searches the whole packet".to_owned();
                     let help = "add --from and --to, and test protocol and port first";
-                    out.push(say(&STRING_FROM_START, message, help));
+                    out.push(say(&UNBOUNDED_STRING_SEARCH, message, help));
                 }
             }
             out.extend(find_test_repeated_in_rule(table, chain, i, rule));
@@ -76,7 +82,7 @@ fn has_search_bounds(host: &UnmodelledInputMatch) -> bool {
 
 /// A match that says again what the rule says already.
 fn find_test_repeated_in_rule(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     chain: usize,
     i: usize,
     rule: &Rule,
@@ -123,7 +129,7 @@ fn find_test_repeated_in_rule(
 
 /// `-m state`, which is `-m conntrack --ctstate` by its old name.
 fn find_obsolete_state_match(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     chain: usize,
     i: usize,
     rule: &Rule,

@@ -4,7 +4,7 @@
 
 use weir_model::Target;
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -32,7 +32,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 
 /// The first earlier rule of each kind.
 fn build_first_overlap_finding_per_kind(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     at: RulePosition,
 ) -> Vec<Finding> {
     let target = |at: RulePosition| &table.chain_at(at.0).rules[at.1].target;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -32,7 +32,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 /// The rules after the catch-all of a chain, and `chains`, to which only they lead. The catch-all is
 /// to blame, or what decides in the chain that it leads to.
 fn report_rules_and_chains_behind_catch_all(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     at: usize,
     chains: &[usize],
     out: &mut Vec<Finding>,

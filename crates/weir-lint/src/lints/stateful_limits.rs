@@ -6,7 +6,7 @@ use weir_model::effect::match_module_name;
 use weir_model::rule_match::{ExtensionValue, StatefulMatch};
 use weir_model::{Match, Predicate, Rule, Target, Test, lower_to_tests};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -49,7 +49,7 @@ fn as_stateful_match(m: &Match) -> Option<&StatefulMatch> {
 
 /// Tests to the right of a budget: packets that fail them have spent it.
 fn find_limit_before_tests(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     chain: usize,
     i: usize,
     rule: &Rule,
@@ -77,7 +77,7 @@ fn find_limit_before_tests(
 
 /// Rules before a budget that accept some of the packets it is about.
 fn find_limit_after_partial_accept(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     chain: usize,
     i: usize,
 ) -> Option<Finding> {
@@ -106,7 +106,7 @@ fn find_limit_after_partial_accept(
 
 /// A bucket that fills slowly is full again after every reload.
 fn find_slow_bucket(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     chain: usize,
     i: usize,
     m: &StatefulMatch,

@@ -3,7 +3,7 @@
 use weir_model::managing_programs::{ManagingProgram, program_of_chain_or_set};
 use weir_model::{Family, Target};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -25,7 +25,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 }
 
 /// Chains that no rule leads to, and those that only such chains lead to.
-fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_unreachable_chains(table: &AnalyzedTable<'_>, out: &mut Vec<Finding>) {
     let graph = table.packet_set_flow.chain_graph();
     // No rule ever jumps to the chain that marks an artefact of weir's.
     let is_lost = |c: usize| {
@@ -77,7 +77,7 @@ fn report_unreachable_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
 }
 
 /// Jumps to chains without rules: the chain is to blame.
-fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_jumps_to_empty_chains(table: &AnalyzedTable<'_>, out: &mut Vec<Finding>) {
     for jump in table.packet_set_flow.chain_graph().all_jumps() {
         let (at, rule, to) = (jump.from, jump.rule, jump.to);
         let chain = table.chain_at(to);
@@ -108,7 +108,7 @@ fn report_jumps_to_empty_chains(table: &TableContext<'_>, out: &mut Vec<Finding>
 }
 
 /// The jumps that close a circle.
-fn report_jump_loops(table: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_jump_loops(table: &AnalyzedTable<'_>, out: &mut Vec<Finding>) {
     for jump in table.packet_set_flow.chain_graph().back_edges() {
         let message = format!("this jump leads back to chain {}", table.chain_at(jump.to).name);
         let help = "remove one of the jumps: the kernel refuses to load a loop";

@@ -94,7 +94,7 @@ impl OverlapIndex {
         let boxes = BoundsNodeContent::Boxes(0, 0);
         let node = BoundsNode { lowest_rule: 0, highest_rule: 0, children_or_boxes: boxes };
         self.nodes.resize(first + count, node);
-        self.node_bounds.push_open(count);
+        self.node_bounds.push_unbounded(count);
         first
     }
 

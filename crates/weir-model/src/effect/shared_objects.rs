@@ -8,7 +8,7 @@
 //!
 //! So a rule that no packet reaches may still matter: without it another rule creates the object,
 //! or none does. [`SHARED_OBJECT_ROWS`] has a row for each module that shares objects;
-//! [`SharedObjectConfigurations`] lists the objects that the rules of a host share, what configures
+//! [`SharedObjectsAtLoad`] lists the objects that the rules of a host share, what configures
 //! each, and which are missing.
 //!
 //! *Load order* is the order in which the kernel checks rules: tables in the order of the file;
@@ -235,7 +235,7 @@ struct SharedObjectUse {
 
 /// The objects that the rules of a host share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SharedObjectConfigurations {
+pub struct SharedObjectsAtLoad {
     /// What configures each object that is made, by rules of IPv4 and of IPv6.
     configurations: BTreeMap<SharedObjectId, [Option<Vec<String>>; 2]>,
     missing: BTreeSet<(Family, SharedObjectId)>,
@@ -247,12 +247,10 @@ pub struct SharedObjectConfigurations {
     refused_conflicts: BTreeMap<SharedObjectId, BTreeSet<Vec<String>>>,
 }
 
-impl SharedObjectConfigurations {
+impl SharedObjectsAtLoad {
     /// The objects of some rulesets, one for each family at most.
-    pub fn from_rulesets<'r>(
-        rulesets: impl Iterator<Item = &'r Ruleset>,
-    ) -> SharedObjectConfigurations {
-        let mut objects = SharedObjectConfigurations::default();
+    pub fn from_rulesets<'r>(rulesets: impl Iterator<Item = &'r Ruleset>) -> SharedObjectsAtLoad {
+        let mut objects = SharedObjectsAtLoad::default();
         let mut wanted: Vec<(Family, SharedObjectId)> = Vec::new();
         for ruleset in rulesets {
             let family = ruleset.family;
@@ -330,7 +328,7 @@ impl SharedObjectConfigurations {
     /// An object that is missing in one of the two and not in the other.
     pub fn first_missing_object_difference<'o>(
         &'o self,
-        other: &'o SharedObjectConfigurations,
+        other: &'o SharedObjectsAtLoad,
     ) -> Option<(Family, &'o SharedObjectId)> {
         self.missing.symmetric_difference(&other.missing).next().map(|(f, o)| (*f, o))
     }
@@ -339,7 +337,7 @@ impl SharedObjectConfigurations {
     /// and those of the other do not.
     pub fn first_conflict_difference<'o>(
         &'o self,
-        other: &'o SharedObjectConfigurations,
+        other: &'o SharedObjectsAtLoad,
     ) -> Option<&'o SharedObjectId> {
         let differs = |(object, of): &(&SharedObjectId, &BTreeSet<Vec<String>>)| {
             self.refused_conflicts.get(*object) != other.refused_conflicts.get(*object)
@@ -366,7 +364,7 @@ impl SharedObjectConfigurations {
     /// conflict in one of the two.
     pub fn first_object_config_or_load_difference<'o>(
         &'o self,
-        other: &'o SharedObjectConfigurations,
+        other: &'o SharedObjectsAtLoad,
     ) -> Option<&'o SharedObjectId> {
         let changed = |(o, of): &(&'o SharedObjectId, _)| {
             other.configurations.get(*o).is_some_and(|x| x != *of)

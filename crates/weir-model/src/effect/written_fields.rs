@@ -10,7 +10,7 @@ use crate::{Family, Target};
 
 /// The fields that a rule itself may write for rules after it: what its target writes, unless that
 /// ends the walk for every packet, and what its matches write (`socket --restore-skmark`). What the
-/// chain that it leads to writes is in [`WrittenFields`].
+/// chain that it leads to writes is in [`FieldsWrittenByChain`].
 pub fn fields_written_for_later_rules(rule: &Rule) -> FieldSet {
     let row = target_effects(&rule.target);
     let by_target = match row.termination {
@@ -31,7 +31,7 @@ pub fn collect_fields_changed_within_table(table: &Table) -> FieldSet {
 /// What each chain of a table may write for the rules after a jump to it.
 ///
 /// ```
-/// use weir_model::effect::WrittenFields;
+/// use weir_model::effect::FieldsWrittenByChain;
 /// use weir_model::rule_match::OpaqueExtension;
 /// use weir_model::{Chain, ChainGraph, Field, Rule, Target};
 ///
@@ -42,24 +42,24 @@ pub fn collect_fields_changed_within_table(table: &Table) -> FieldSet {
 /// forward.rules.push(Rule::unconditional(Target::Jump("vendor".into())));
 /// let chains = [forward, chain];
 /// let graph = ChainGraph::new(&chains);
-/// let written = WrittenFields::of_chains(&chains, &graph);
+/// let written = FieldsWrittenByChain::of_chains(&chains, &graph);
 /// assert!(written.by_rule(&chains[0].rules[0], &graph).contains(Field::Saddr));
 /// ```
 #[derive(Clone, Debug)]
-pub struct WrittenFields {
+pub struct FieldsWrittenByChain {
     by_chain: Vec<FieldSet>,
 }
 
-impl WrittenFields {
+impl FieldsWrittenByChain {
     /// Sums up the chains, each after those that it leads to.
-    pub fn of_chains(chains: &[Chain], graph: &ChainGraph<'_>) -> WrittenFields {
+    pub fn of_chains(chains: &[Chain], graph: &ChainGraph<'_>) -> FieldsWrittenByChain {
         let mut by_chain = vec![FieldSet::NONE; chains.len()];
         for at in graph.all_callees_first() {
             let own = chains[at].rules.iter().map(fields_written_for_later_rules);
             let called = graph.jumps_from(at).iter().map(|jump| by_chain[jump.to]);
             by_chain[at] = own.chain(called).fold(FieldSet::NONE, FieldSet::union);
         }
-        WrittenFields { by_chain }
+        FieldsWrittenByChain { by_chain }
     }
 
     /// What a rule may write for the rules after it, with the chain that it leads to.

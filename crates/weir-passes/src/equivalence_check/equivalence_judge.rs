@@ -41,14 +41,14 @@ impl<'f> EquivalenceJudge<'f> {
         let class = |family| {
             let rules =
                 after.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
-            group_merged_rules(rules.map(|(_, _, r)| &r.credited_originals[..]))
+            map_merged_rules_to_first(rules.map(|(_, _, r)| &r.credited_originals[..]))
         };
         EquivalenceJudge {
             equivalence,
             merged_rule_representatives: [class(Family::V4), class(Family::V6)],
             original_policies: policies,
-            interpreter_before: Interpreter::new_with_sets_changed_by(before, after),
-            interpreter_after: Interpreter::new_with_sets_changed_by(after, before),
+            interpreter_before: Interpreter::new_for_comparison_with(before, after),
+            interpreter_after: Interpreter::new_for_comparison_with(after, before),
             rules_tried: (0, 0),
         }
     }
@@ -340,7 +340,7 @@ fn list_merged_classes_of_hit(
 
 /// Rules that share a counter since they were merged, each with the first of them. `credits` are
 /// those of all counters: rules, and elements of sets.
-pub fn group_merged_rules<'c>(
+pub fn map_merged_rules_to_first<'c>(
     credits: impl Iterator<Item = &'c [OriginalRuleIndex]>,
 ) -> HashMap<OriginalRuleIndex, OriginalRuleIndex> {
     let mut class: HashMap<OriginalRuleIndex, OriginalRuleIndex> = HashMap::new();

@@ -50,7 +50,9 @@ fn proof_result_of_comparison(
     comparison: &Comparison,
 ) -> ProofResult {
     let whole = comparison.differences().map(|(part, d)| (part, &d.witness, d.difference));
-    let single = comparison.differing_packets().map(|(part, e)| (part, &e.witness, e.difference));
+    let single = comparison
+        .differences_known_by_one_packet()
+        .map(|(part, e)| (part, &e.witness, e.difference));
     let Some((part, witness, difference)) = whole.chain(single).next() else {
         if let Some((_, why)) = comparison.undecided_comparisons().next() {
             return ProofResult::Undecided(why.to_owned());
@@ -74,7 +76,7 @@ fn proof_result_of_comparison(
     let described = |f: &Firewall, other: &Firewall| {
         let state_ids = StatefulTestIdResolver::new(f, options.stateful_pairing);
         let mut answers = witness.to_oracle(&state_ids);
-        describe_outcome(&Interpreter::new_with_sets_changed_by(f, other).evaluate_journey(
+        describe_outcome(&Interpreter::new_for_comparison_with(f, other).evaluate_journey(
             &packet,
             journey_kind,
             &mut answers,

@@ -80,7 +80,7 @@ impl Pass for EarlyDropPass {
         for (_, _, rule) in iter_rewritable_chains(ruleset, context)
             .flat_map(|(t, c)| c.rules.iter().map(move |r| (t, c, r)))
         {
-            if is_filter_drop_testing_only_raw_fields(rule, ruleset)
+            if is_drop_testing_only_raw_fields(rule, ruleset)
                 && is_dropped_before_hook_end(rule, ruleset, Hook::Forward)
                 && is_dropped_before_hook_end(rule, ruleset, Hook::Input)
             {
@@ -125,7 +125,7 @@ fn make_drop_rule_above_ttl_one(rule: &Rule) -> Rule {
 
 /// Whether the rule drops in the filter table, and tests only what is available before conntrack
 /// and routing and does not change.
-fn is_filter_drop_testing_only_raw_fields(rule: &Rule, ruleset: &Ruleset) -> bool {
+fn is_drop_testing_only_raw_fields(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{
         Daddr, Dport, IcmpTypeAndCode, Iif, IsLaterFragment, Length, PktType, Proto, Saddr,
         SourceMac, Sport, TcpFlags,

@@ -146,7 +146,7 @@ impl fmt::Display for List {
                     }
                     why => why.to_string(),
                 };
-                let by = refused.why.check_name();
+                let by = refused.why.refusing_check_name();
                 writeln!(f, "{of:<18} {what:<58} {by}: {difference}")?;
             }
         }

@@ -1,8 +1,8 @@
 //! Results of probes: minimum, mean and percentiles of response times, and losses.
 
 use maud::{Markup, html};
+use weir_stats::probe_kinds_and_results::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
 use weir_stats::probe_request_totals::ProbeRequestTotals;
-use weir_stats::probe_result::{BACKGROUND_LOAD_AXIS, PROBE_KIND_AXIS};
 use weir_stats::{Coordinate, Estimate, Quantity, Scenario, Trial, TrialState};
 
 use crate::number_format::{

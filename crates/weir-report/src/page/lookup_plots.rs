@@ -165,7 +165,7 @@ mod tests {
     use crate::sample_records;
 
     #[test]
-    fn each_shape_has_plots_and_refused_sets_have_their_reason() {
+    fn each_facet_has_plots_and_refused_sets_their_reason() {
         let record = sample_records::sample_lookups_record();
         let page = render_section(&ReportModel::new(&record)).into_string();
         for words in [

@@ -198,7 +198,7 @@ pub(super) fn render_section(runs: &RunOverlay<'_>) -> Markup {
                     @for facet in &runs.facets_measured_in_all_runs { (render_ratios_within_runs(runs, facet, measure)) }
                 }
             }
-            (render_machines_table(runs))
+            (render_runs_table(runs))
         }
     }
 }
@@ -309,7 +309,7 @@ fn render_within_run_ratio_table(
 }
 
 /// What each run was made on, and how far it can be trusted.
-fn render_machines_table(runs: &RunOverlay<'_>) -> Markup {
+fn render_runs_table(runs: &RunOverlay<'_>) -> Markup {
     let heads = ["run", "kernel", "machine", "memory", "preset", "began", "weir", "trust"];
     html! {
         div.scroll {

@@ -123,7 +123,7 @@ fn plots_without_values_are_replaced_by_a_message() {
 }
 
 #[test]
-fn nan_and_infinity_do_not_appear_in_the_page() {
+fn records_with_nan_or_infinity_show_no_nan() {
     let mut record = sample_records::sample_record();
     for trial in record.trials.iter_mut().step_by(3) {
         trial.correct_verdict_pps = f64::NAN;

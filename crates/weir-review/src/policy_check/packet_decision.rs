@@ -21,7 +21,7 @@ use super::test_conditions::{
 use crate::explain::{find_unspecified_fields, render_trace, trace_to_rows, verdict_words};
 
 /// Combinations of results that are tried for one packet.
-const RUNS_MAX: usize = 1024;
+const RESULT_COMBINATIONS_MAX: usize = 1024;
 
 /// Decides a packet, with the fields that its words give.
 pub(super) fn decide_packet(
@@ -38,7 +38,7 @@ pub(super) fn decide_packet(
     let mut script = ScriptedOracle::new(test);
     let mut first: Option<(Verdict, Trace<'_>)> = None;
     let mut path = PolicyPathReport::new(family, journey, PolicyTestResult::Holds);
-    for _ in 0..RUNS_MAX {
+    for _ in 0..RESULT_COMBINATIONS_MAX {
         let trace = trace_journey(&interpreter, packet, journey, &mut script);
         require_tested_fields(&trace, packet, given)?;
         let verdict = trace.outcome.verdict;
@@ -56,7 +56,7 @@ pub(super) fn decide_packet(
         if why.is_some() {
             path.result = PolicyTestResult::Undecided;
             path.why = why;
-            path.packet = Some(trace_packet(packet, &trace, Vec::new()));
+            path.packet = Some(to_traced_packet(packet, &trace, Vec::new()));
             return Ok(path);
         }
         first.get_or_insert((verdict, trace));
@@ -66,18 +66,19 @@ pub(super) fn decide_packet(
     }
     if script.has_untried_results() {
         path.result = PolicyTestResult::Undecided;
-        path.why = Some(format!("more than {RUNS_MAX} combinations of results of matches"));
+        path.why =
+            Some(format!("more than {RESULT_COMBINATIONS_MAX} combinations of results of matches"));
     } else if let Some((verdict, trace)) = first
         && !is_expected_verdict(&test.expected, verdict)
     {
         path.result = PolicyTestResult::Fails;
-        path.packet = Some(trace_packet(packet, &trace, Vec::new()));
+        path.packet = Some(to_traced_packet(packet, &trace, Vec::new()));
     }
     Ok(path)
 }
 
 /// A packet with its path in words.
-pub(super) fn trace_packet(
+pub(super) fn to_traced_packet(
     packet: &Packet,
     trace: &Trace<'_>,
     stands_for: Vec<String>,

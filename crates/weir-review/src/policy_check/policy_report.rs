@@ -4,7 +4,7 @@
 use serde::Serialize;
 use weir_model::Family;
 use weir_semantics::JourneyKind;
-use weir_syntax::policy::{ExpectedVerdict, PolicySubject, PolicyTest};
+use weir_syntax::policy::{ExpectedVerdict, PolicyTest, PolicyTestPackets};
 
 use crate::explain::TraceStepRow;
 
@@ -130,8 +130,8 @@ impl PolicyTestReport {
             test: test.words.clone(),
             line: test.line,
             kind: match test.subject {
-                PolicySubject::Packet { .. } => "packet",
-                PolicySubject::Region { .. } => "region",
+                PolicyTestPackets::Packet { .. } => "packet",
+                PolicyTestPackets::Region { .. } => "region",
             },
             expected: expected_verdict_words(&test.expected),
             result: PolicyTestResult::Invalid,
@@ -140,7 +140,7 @@ impl PolicyTestReport {
         }
     }
 
-    pub(super) fn settle_result(&mut self) {
+    pub(super) fn set_worst_result_of_paths(&mut self) {
         self.result = match self.invalid {
             Some(_) => PolicyTestResult::Invalid,
             None => {

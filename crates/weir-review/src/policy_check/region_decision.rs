@@ -12,9 +12,9 @@ use weir_model::{
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{Interpreter, JourneyKind};
 use weir_syntax::iptables;
-use weir_syntax::policy::{PolicySubject, PolicyTest};
+use weir_syntax::policy::{PolicyTest, PolicyTestPackets};
 
-use super::packet_decision::trace_packet;
+use super::packet_decision::to_traced_packet;
 use super::policy_report::{PolicyPathReport, PolicyTestResult, TracedPacket};
 use super::test_conditions::{
     assumed_result, is_assumed_not_to_drop, is_expected_verdict, journeys_of_test,
@@ -33,7 +33,9 @@ impl RegionTest<'_> {
     /// The fields that the words of the test give.
     fn given(&self) -> FieldSet {
         match &self.test.subject {
-            PolicySubject::Packet { given, .. } | PolicySubject::Region { given, .. } => *given,
+            PolicyTestPackets::Packet { given, .. } | PolicyTestPackets::Region { given, .. } => {
+                *given
+            }
         }
     }
 }
@@ -57,11 +59,11 @@ pub(super) fn decide_regions_on_journey(
         .iter()
         .filter(|region| region.families.contains(&family))
         .filter(|region| journeys_of_test(region.test).contains(&journey))
-        .filter_map(|region| Some((region, region_on_journey(region.test, journey)?)))
+        .filter_map(|region| Some((region, region_with_journey_conditions(region.test, journey)?)))
         .collect();
     let devices: Vec<(String, bool)> = tests
         .iter()
-        .flat_map(|(_, region)| region.device_names())
+        .flat_map(|(_, region)| region.tested_device_names_and_prefixes())
         .map(|(name, prefix)| (name.to_owned(), prefix))
         .collect();
     let limits = RegionDecisionLimits { memory_bytes, steps_max };
@@ -77,7 +79,7 @@ pub(super) fn decide_regions_on_journey(
             };
         }
     };
-    let words = PathReportWords {
+    let words = PathReportBuilder {
         interpreter: Interpreter::new(firewall),
         state_ids: StatefulTestIdResolver::new(firewall, StatefulTestPairing::ByRuleText),
         devices: verdicts.device_name_classes().clone(),
@@ -113,8 +115,11 @@ pub(super) fn decide_regions_on_journey(
 
 /// The region of a test with the conditions of the journey: a packet whose TTL runs out is not
 /// forwarded, whatever the rules are.
-pub(super) fn region_on_journey(test: &PolicyTest, journey: JourneyKind) -> Option<PacketRegion> {
-    let PolicySubject::Region { region, given, .. } = &test.subject else { return None };
+pub(super) fn region_with_journey_conditions(
+    test: &PolicyTest,
+    journey: JourneyKind,
+) -> Option<PacketRegion> {
+    let PolicyTestPackets::Region { region, given, .. } = &test.subject else { return None };
     let mut region = region.clone();
     if journey == JourneyKind::Forward && !given.contains(Field::Ttl) {
         region.conditions.push(FieldCondition {
@@ -171,7 +176,7 @@ fn report_undecided(
 }
 
 /// What the words of a path's result need.
-struct PathReportWords<'f> {
+struct PathReportBuilder<'f> {
     interpreter: Interpreter<'f>,
     state_ids: StatefulTestIdResolver,
     devices: DeviceNameClasses,
@@ -179,7 +184,7 @@ struct PathReportWords<'f> {
     journey: JourneyKind,
 }
 
-impl PathReportWords<'_> {
+impl PathReportBuilder<'_> {
     fn report_failing_packets(
         &self,
         failing: &FailingPackets,
@@ -211,7 +216,7 @@ impl PathReportWords<'_> {
     fn trace_witness(&self, witness: &Witness) -> TracedPacket {
         let mut oracle = witness.to_oracle(&self.state_ids);
         let trace = trace_journey(&self.interpreter, &witness.packet, self.journey, &mut oracle);
-        trace_packet(&witness.packet, &trace, self.describe_devices(&witness.packet))
+        to_traced_packet(&witness.packet, &trace, self.describe_devices(&witness.packet))
     }
 
     /// Devices of a packet that stand for others.

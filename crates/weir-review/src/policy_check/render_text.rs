@@ -78,7 +78,7 @@ impl PolicyPathReport {
             let _ = write!(text, ", not decided: {why}");
         }
         if let Some(share) = self.failing_share {
-            let _ = write!(text, ", fails for {} of the region", percent(share));
+            let _ = write!(text, ", fails for {} of the region", format_share_as_percentage(share));
         }
         text.push('\n');
         for region in &self.failing_regions {
@@ -98,7 +98,7 @@ impl PolicyPathReport {
 }
 
 /// A share as a percentage with two digits that are not zero.
-fn percent(share: f64) -> String {
+fn format_share_as_percentage(share: f64) -> String {
     match share * 100.0 {
         all if all >= 99.5 && share < 1.0 => "almost all".to_owned(),
         all if all >= 10.0 => format!("{all:.0} %"),
@@ -121,7 +121,7 @@ mod tests {
             (0.000_5, "0.05 %"),
             (1e-12, "less than 0.01 %"),
         ] {
-            assert_eq!(percent(share), words, "{share}");
+            assert_eq!(format_share_as_percentage(share), words, "{share}");
         }
     }
 }

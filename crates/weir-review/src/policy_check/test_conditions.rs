@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Field, Hook};
 use weir_semantics::{JourneyKind, Verdict};
-use weir_syntax::policy::{AssumedMatchResult, ExpectedVerdict, PolicySubject, PolicyTest};
+use weir_syntax::policy::{AssumedMatchResult, ExpectedVerdict, PolicyTest, PolicyTestPackets};
 
 use super::policy_report::InvalidTestReason;
 
@@ -17,8 +17,8 @@ pub(super) fn journeys_of_test(test: &PolicyTest) -> Vec<JourneyKind> {
         None => {}
     }
     let (given, is_region) = match &test.subject {
-        PolicySubject::Packet { given, .. } => (given, false),
-        PolicySubject::Region { given, .. } => (given, true),
+        PolicyTestPackets::Packet { given, .. } => (given, false),
+        PolicyTestPackets::Region { given, .. } => (given, true),
     };
     match (given.contains(Field::Iif), given.contains(Field::Oif)) {
         (true, true) => vec![Forward],

@@ -10,7 +10,7 @@ use weir_packet::Transport;
 use weir_semantics::outcome::CreditedCounter;
 use weir_semantics::{Interpreter, JourneyKind, SeededOracle};
 use weir_syntax::packet::print_packet;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 use super::review_types::{CounterComparison, CounterDifference, ReviewedRuleset};
 
@@ -32,8 +32,8 @@ pub fn compare_counters(
     place: &dyn Fn(OriginalRuleIndex) -> String,
 ) -> CounterComparison {
     let [old, new] = sides.map(|s| s.firewall);
-    let before = Interpreter::new_with_sets_changed_by(old, new);
-    let after = Interpreter::new_with_sets_changed_by(new, old);
+    let before = Interpreter::new_for_comparison_with(old, new);
+    let after = Interpreter::new_for_comparison_with(new, old);
     let mut review = CounterComparison { seed, ..CounterComparison::default() };
     let mut counted: BTreeMap<String, CountsBeforeAndAfter> = BTreeMap::new();
     for (family, entry, packet) in generate_packets_for_both_rulesets(sides, wanted, seed) {
@@ -103,7 +103,7 @@ pub(super) fn generate_packets_for_both_rulesets(
                 journey_kind: entry,
                 ..TrafficOptions::default()
             };
-            let made = generate_rule_boundary_packets(ruleset, &side.firewall.sets, &wish);
+            let made = generate_boundary_and_random_packets(ruleset, &side.firewall.sets, &wish);
             made.into_iter().map(move |p| (ruleset.family, entry, p))
         })
     })

@@ -67,7 +67,7 @@ fn check_undecided_path_on_packets(
     };
     let [old, new] = sides.map(|side| side.firewall);
     let interpreters = [(old, new), (new, old)].map(|(firewall, other)| {
-        let interpreter = Interpreter::new_with_sets_changed_by(firewall, other);
+        let interpreter = Interpreter::new_for_comparison_with(firewall, other);
         if check.conntrack_in_use { interpreter.with_conntrack_in_use() } else { interpreter }
     });
     let mut answers =

@@ -40,8 +40,8 @@ struct ChainSkipIndex {
     end_rule: u32,
     /// Rules without a selecting test.
     rules_without_selecting_test: Vec<u32>,
-    address_mask_groups: Vec<AddressMaskGroup>,
-    port_field_groups: Vec<PortFieldGroup>,
+    address_mask_groups: Vec<RulesByAddressUnderMask>,
+    port_field_groups: Vec<RulesByPortOrHighByte>,
 }
 
 /// The indexes of a table, by chain; only long chains have one.
@@ -50,7 +50,7 @@ pub(crate) struct TableSkipIndexes(Vec<Option<ChainSkipIndex>>);
 
 /// Rules that test an address under the same mask.
 #[derive(Debug)]
-struct AddressMaskGroup {
+struct RulesByAddressUnderMask {
     view_slot: u8,
     mask: u128,
     rules: RulesByValue<u128>,
@@ -58,7 +58,7 @@ struct AddressMaskGroup {
 
 /// Rules that test the same port.
 #[derive(Debug)]
-struct PortFieldGroup {
+struct RulesByPortOrHighByte {
     view_slot: u8,
     /// Rules with narrow spans, by each port.
     rules_by_port: RulesByValue<u64>,
@@ -80,7 +80,7 @@ impl ChainSkipIndex {
             return None;
         }
         let mut addresses: HashMap<(u8, u128), RulesByValue<u128>> = HashMap::new();
-        let mut ports: HashMap<u8, PortFieldGroup> = HashMap::new();
+        let mut ports: HashMap<u8, RulesByPortOrHighByte> = HashMap::new();
         let mut rules_without_selecting_test = Vec::new();
         for rule in first..end_rule {
             match find_selecting_test(table, rule) {
@@ -90,7 +90,7 @@ impl ChainSkipIndex {
                 Some(SelectingTest::Ports { slot, spans }) => {
                     ports
                         .entry(slot)
-                        .or_insert_with(|| PortFieldGroup::new(slot))
+                        .or_insert_with(|| RulesByPortOrHighByte::new(slot))
                         .add_rule_by_port_spans(rule, &spans);
                 }
                 None => rules_without_selecting_test.push(rule),
@@ -101,7 +101,7 @@ impl ChainSkipIndex {
             if rules.values().map(Vec::len).sum::<usize>() < RULES_PER_MASK_MIN {
                 rules_without_selecting_test.extend(rules.into_values().flatten());
             } else {
-                address_mask_groups.push(AddressMaskGroup { view_slot, mask, rules });
+                address_mask_groups.push(RulesByAddressUnderMask { view_slot, mask, rules });
             }
         }
         rules_without_selecting_test.sort_unstable();
@@ -127,12 +127,12 @@ impl ChainSkipIndex {
             }
         };
         see(&self.rules_without_selecting_test);
-        for AddressMaskGroup { view_slot, mask, rules } in &self.address_mask_groups {
+        for RulesByAddressUnderMask { view_slot, mask, rules } in &self.address_mask_groups {
             if let Some(rules) = rules.get(&(read_address_or_mac_value(view, *view_slot) & mask)) {
                 see(rules);
             }
         }
-        for PortFieldGroup { view_slot, rules_by_port, rules_by_port_high_byte } in
+        for RulesByPortOrHighByte { view_slot, rules_by_port, rules_by_port_high_byte } in
             &self.port_field_groups
         {
             if view.missing_slots >> view_slot & 1 == 0 {
@@ -175,9 +175,9 @@ impl TableSkipIndexes {
     }
 }
 
-impl PortFieldGroup {
-    fn new(view_slot: u8) -> PortFieldGroup {
-        PortFieldGroup {
+impl RulesByPortOrHighByte {
+    fn new(view_slot: u8) -> RulesByPortOrHighByte {
+        RulesByPortOrHighByte {
             view_slot,
             rules_by_port: RulesByValue::default(),
             rules_by_port_high_byte: vec![Vec::new(); 256],

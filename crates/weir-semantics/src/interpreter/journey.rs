@@ -7,7 +7,7 @@ use super::table_walk::TableWalk;
 use super::walk_observer::{NoopObserver, WalkObserver};
 use super::{Interpreter, nat_translation};
 use crate::journey_kind::{JourneyKind, tables_at_hook};
-use crate::oracle::{ConnectionFact, Oracle};
+use crate::oracle::{ConnectionFactOfHost, Oracle};
 use crate::outcome::{Outcome, TraversalLog, Verdict};
 
 impl<'f> Interpreter<'f> {
@@ -261,8 +261,8 @@ impl<'f> Journey<'_, 'f> {
         let attached = hook == Hook::Output
             && later.has_entry()
             && self.has_table(TableName::Raw)
-            && answers.is_connection_fact_true(
-                ConnectionFact::HostReplyInheritsConntrackEntry,
+            && answers.is_connection_fact_of_host_true(
+                ConnectionFactOfHost::HostReplyInheritsConntrackEntry,
                 hook,
                 &self.packet,
             );
@@ -295,8 +295,8 @@ impl<'f> Journey<'_, 'f> {
         starts
             && !done
             && self.is_conntrack_used_with_nat_table()
-            && !answers.is_connection_fact_true(
-                ConnectionFact::NatTableAlreadyTraversed,
+            && !answers.is_connection_fact_of_host_true(
+                ConnectionFactOfHost::NatTableAlreadyTraversed,
                 hook,
                 &self.packet,
             )

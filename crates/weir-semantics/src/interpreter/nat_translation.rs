@@ -29,7 +29,7 @@ pub(crate) fn apply_nat_target(
                 true => None,
                 false => answers.choose_nat_mapping(&NatQuestion { hook, target, packet }),
             };
-            let (addr, port) = keep_port_or_choose_lowest_in_range(r, old, old_port);
+            let (addr, port) = choose_lowest_addr_and_kept_or_lowest_port(r, old, old_port);
             chosen.map_or((addr, port), |(addr, chosen)| (addr, chosen.or(port)))
         }
     };
@@ -66,10 +66,10 @@ pub fn default_nat_mapping(target: &NatTarget, packet: &Packet) -> (Addr, Option
         NatTarget::Dnat(r) | NatTarget::Redirect(r) => (r, packet.daddr, ports.map(|p| p.1)),
         NatTarget::Netmap(..) => return (packet.daddr, None),
     };
-    keep_port_or_choose_lowest_in_range(range, old, old_port)
+    choose_lowest_addr_and_kept_or_lowest_port(range, old, old_port)
 }
 
-fn keep_port_or_choose_lowest_in_range(
+fn choose_lowest_addr_and_kept_or_lowest_port(
     range: &NatRange,
     old: Addr,
     old_port: Option<u16>,

@@ -44,7 +44,8 @@ impl<'f> Interpreter<'f> {
         let mut walk = self.start_table_walk(hook, packet, answers, log, &mut nobody);
         walk.log.rules_tried += 1;
         let mut view = PacketView::from_packet(walk.packet);
-        let (failed, is_dying) = walk.find_failed_test(lowered, compact, rule, &mut view);
+        let (failed, is_dying) =
+            walk.evaluate_tests_until_one_fails(lowered, compact, rule, &mut view);
         match failed {
             None => {}
             Some(FailedOrHotdropTest { hotdrop: false, .. }) => {

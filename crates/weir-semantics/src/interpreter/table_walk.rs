@@ -83,7 +83,8 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             let rule = &chain.chain.rules[(at.rule - chain.first_rule) as usize];
             let number = at.rule - chain.first_rule + 1;
             self.log.rules_tried += 1;
-            let (failed, dying) = self.find_failed_test(table, compact, rule, &mut view);
+            let (failed, dying) =
+                self.evaluate_tests_until_one_fails(table, compact, rule, &mut view);
             self.observer.on_rule_tried(rule, number, failed, self.packet);
             match failed {
                 None => {}
@@ -199,7 +200,11 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             }
             Target::Divert(extension) => {
                 self.log.effects.push(seen);
-                self.divert_packet(rule, extension.module, digest_debug_text(&**extension))
+                self.divert_or_reinject_packet(
+                    rule,
+                    extension.module,
+                    digest_debug_text(&**extension),
+                )
             }
             Target::Nat(nat) => {
                 self.log.effects.push(seen);
@@ -275,7 +280,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     }
 
     /// A packet that is handed over, and perhaps returns.
-    fn divert_packet(
+    fn divert_or_reinject_packet(
         &mut self,
         rule: &'f Rule,
         module: &'static str,
@@ -312,7 +317,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// The first test of a rule that does not hold; and whether the packet is dropped although all
     /// hold.
     #[inline]
-    pub(super) fn find_failed_test(
+    pub(super) fn evaluate_tests_until_one_fails(
         &mut self,
         table: &LoweredTable<'f>,
         compact: CompactRule,

@@ -1,8 +1,8 @@
 //! The rules of a long chain that a packet may match.
 //!
 //! A packet of a long chain fails at almost every rule, at a test of an address or a port. Nothing
-//! before such a test has an effect, so these rules need not be evaluated. [`NftCandidateIndex`] has
-//! for each rule one *selecting test*: of the tests before everything else in it, the one that
+//! before such a test has an effect, so these rules need not be evaluated. [`NftCandidateIndex`]
+//! has for each rule one *selecting test*: of the tests before everything else in it, the one that
 //! selects the fewest values. Its values are prefixes, and rules are found by the prefixes of the
 //! packet's own values. A lookup in a map is a test of its keys. A jump to a chain of a few rules
 //! has the selecting tests of these: where all of them fail, the packet comes back unchanged.
@@ -52,8 +52,8 @@ struct RulesByFieldAndPrefixLength {
 /// Values of a load: first and last.
 type ValueSpan = (u128, u128);
 
-/// A test that only some values pass: what is loaded, and the values.
-type SelectingTest = (LoadExpression, Vec<ValueSpan>);
+/// What a selecting test loads, and the values that pass it.
+type SelectedValues = (LoadExpression, Vec<ValueSpan>);
 
 /// The chains and maps of a table that rules name.
 pub(super) struct NamedNftObjects<'n> {
@@ -135,7 +135,7 @@ impl NftCandidateIndex {
 }
 
 /// Bits of the values that are selected by.
-fn selecting_bits(load: LoadExpression, family: Family) -> Option<u32> {
+fn bit_width_if_selectable(load: LoadExpression, family: Family) -> Option<u32> {
     match load {
         LoadExpression::Saddr | LoadExpression::Daddr => Some(family.addr_bits()),
         LoadExpression::Sport | LoadExpression::Dport => Some(16),
@@ -144,10 +144,10 @@ fn selecting_bits(load: LoadExpression, family: Family) -> Option<u32> {
 }
 
 impl NamedNftObjects<'_> {
-    /// Tests of which one holds for each packet on which the rule does anything: of the tests before
-    /// everything else in it, the one with the fewest values, or those of the rules of a chain that
-    /// it jumps to. `None` if there are none, or they have too many values.
-    fn find_selecting_tests(&self, rule: &Rule, depth: usize) -> Option<Vec<SelectingTest>> {
+    /// Tests of which one holds for each packet on which the rule does anything: of the tests
+    /// before everything else in it, the one with the fewest values, or those of the rules of a
+    /// chain that it jumps to. `None` if there are none, or they have too many values.
+    fn find_selecting_tests(&self, rule: &Rule, depth: usize) -> Option<Vec<SelectedValues>> {
         let tests = match self.find_selecting_test_of_rule(rule) {
             Some(own) => vec![own],
             None => self.find_selecting_tests_of_called_chain(rule, depth)?,
@@ -157,10 +157,10 @@ impl NamedNftObjects<'_> {
         (prefixes.take(PREFIXES_PER_RULE_MAX + 1).count() <= PREFIXES_PER_RULE_MAX).then_some(tests)
     }
 
-    fn find_selecting_test_of_rule(&self, rule: &Rule) -> Option<SelectingTest> {
+    fn find_selecting_test_of_rule(&self, rule: &Rule) -> Option<SelectedValues> {
         let mut best: Option<(f64, LoadExpression, Vec<ValueSpan>)> = None;
         let mut see = |load: LoadExpression, spans: Vec<ValueSpan>| {
-            let Some(bits) = selecting_bits(load, self.family) else { return };
+            let Some(bits) = bit_width_if_selectable(load, self.family) else { return };
             let values = spans.iter().map(|(lo, hi)| (hi - lo) as f64 + 1.0).sum::<f64>();
             let share = values / 2_f64.powi(bits as i32);
             if share <= SELECTED_SHARE_MAX && best.as_ref().is_none_or(|(least, ..)| share < *least)
@@ -197,7 +197,7 @@ impl NamedNftObjects<'_> {
         &self,
         rule: &Rule,
         depth: usize,
-    ) -> Option<Vec<SelectingTest>> {
+    ) -> Option<Vec<SelectedValues>> {
         let is_test = |statement: &&Statement| matches!(statement, Statement::Test(_));
         let Statement::Verdict(Verdict::Jump(to)) =
             rule.statements.iter().find(|statement| !is_test(statement))?

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::connection_counts::ConnectionCounts;
 use crate::lookup_measurement::LookupMeasurement;
 use crate::machine_observations::MachineObservations;
-use crate::probe_result::{BulkTcpStreamResult, ProbeResult};
+use crate::probe_kinds_and_results::{BulkTcpStreamResult, ProbeResult};
 use crate::scenario::Scenario;
 use crate::trial::drop_count::DropCount;
 use crate::trial::trial_kind::TrialKind;

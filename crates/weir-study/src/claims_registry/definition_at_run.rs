@@ -55,7 +55,9 @@ impl DefinitionAtRun {
         let today: toml::Table = toml::from_str(&loaded.text).unwrap_or_default();
         let mut changed: Vec<String> = ["ruleset", "traffic"]
             .into_iter()
-            .filter(|part| !is_same_value(self.study.get(*part), today.get(*part)))
+            .filter(|part| {
+                !is_same_but_for_comments_and_hits(self.study.get(*part), today.get(*part))
+            })
             .map(str::to_owned)
             .collect();
         for name in subjects_of_test(test) {
@@ -67,8 +69,10 @@ impl DefinitionAtRun {
                 subject.get("prepare").and_then(toml::Value::as_str).unwrap_or_default()
             });
             let is_prepared_alike =
-                prepare.is_none_or(|then| is_same_command(then, &today.prepare));
-            if !is_same_command(&then.load, today.measured_command()) || !is_prepared_alike {
+                prepare.is_none_or(|then| is_same_command_but_for_comments(then, &today.prepare));
+            if !is_same_command_but_for_comments(&then.load, today.measured_command())
+                || !is_prepared_alike
+            {
                 changed.push(format!("subject {name}"));
             }
         }
@@ -95,22 +99,26 @@ fn subjects_of_test(test: &ClaimTest) -> BTreeSet<&str> {
 }
 
 /// Whether two values are equal but for comments and white space in their texts.
-fn is_same_value(first: Option<&toml::Value>, second: Option<&toml::Value>) -> bool {
+fn is_same_but_for_comments_and_hits(
+    first: Option<&toml::Value>,
+    second: Option<&toml::Value>,
+) -> bool {
     match (first, second) {
         (Some(toml::Value::String(first)), Some(toml::Value::String(second))) => {
-            is_same_command(first, second)
+            is_same_command_but_for_comments(first, second)
         }
         (Some(toml::Value::Table(first)), Some(toml::Value::Table(second))) => {
             // Expected hits of packets are only checked; they do not change what is sent.
             let keys: BTreeSet<&String> =
                 first.keys().chain(second.keys()).filter(|key| *key != "hits").collect();
-            keys.into_iter().all(|key| is_same_value(first.get(key), second.get(key)))
+            keys.into_iter()
+                .all(|key| is_same_but_for_comments_and_hits(first.get(key), second.get(key)))
         }
         (first, second) => first == second,
     }
 }
 
-fn is_same_command(first: &str, second: &str) -> bool {
+fn is_same_command_but_for_comments(first: &str, second: &str) -> bool {
     fn words(command: &str) -> impl Iterator<Item = &str> {
         let is_code = |line: &&str| !line.trim_start().starts_with('#');
         command.lines().filter(is_code).flat_map(str::split_whitespace)
@@ -124,8 +132,8 @@ mod tests {
 
     #[test]
     fn commands_are_equal_but_for_comments_and_line_breaks() {
-        assert!(is_same_command("# how\nnft -f  a\n", "nft -f a"));
-        assert!(!is_same_command("nft -f a", "nft -f b"));
+        assert!(is_same_command_but_for_comments("# how\nnft -f  a\n", "nft -f a"));
+        assert!(!is_same_command_but_for_comments("nft -f a", "nft -f b"));
     }
 
     #[test]
@@ -133,9 +141,9 @@ mod tests {
         let table = |text: &str| toml::Value::Table(toml::from_str(text).unwrap());
         let before = table("command = 'weir traffic'\naxes = ['rules']");
         let same = table("command = '''\n# why\nweir traffic'''\naxes = ['rules']\nhits = {}");
-        assert!(is_same_value(Some(&before), Some(&same)));
+        assert!(is_same_but_for_comments_and_hits(Some(&before), Some(&same)));
         let other = table("command = 'weir traffic --pattern end'\naxes = ['rules']");
-        assert!(!is_same_value(Some(&before), Some(&other)));
-        assert!(!is_same_value(Some(&before), None));
+        assert!(!is_same_but_for_comments_and_hits(Some(&before), Some(&other)));
+        assert!(!is_same_but_for_comments_and_hits(Some(&before), None));
     }
 }

@@ -72,16 +72,19 @@ pub fn load_kept_runs_best_first(study: &Path) -> Result<Vec<KeptRunRecord>, Stu
     folders.sort();
     let mut kept = Vec::new();
     for folder in folders {
-        let record = run_folder::load_record(&folder)?;
+        let record = run_folder::load_record_recomputing_claims(&folder)?;
         if record.run.complete {
-            kept.push(read_kept_run(&folder, record)?);
+            kept.push(build_kept_run_checking_folder_name(&folder, record)?);
         }
     }
     kept.sort_by(|a, b| compare_run_quality(&a.run, &b.run));
     Ok(kept)
 }
 
-fn read_kept_run(folder: &Path, record: RunRecord) -> Result<KeptRunRecord, StudyError> {
+fn build_kept_run_checking_folder_name(
+    folder: &Path,
+    record: RunRecord,
+) -> Result<KeptRunRecord, StudyError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let environment = record.run.firewall_environment();
     let cpu = format_cpu_for_folder(&environment.cpu_model);

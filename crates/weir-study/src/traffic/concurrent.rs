@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use serde::Deserialize;
 use weir_stats::ConnectionClose;
 
+use crate::supported_workload_features::{SENDS_NO_FRAMES, WorkloadFeatures};
 use crate::traffic::connection_load::{ConcurrencyTarget, ConnectionLoad, EndpointFields};
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{SENDS_NO_FRAMES, WorkloadFeatures};
 
 /// Connections of the small TCP that are left open: its `concurrency` says how many.
 #[derive(Clone, Debug, Deserialize)]

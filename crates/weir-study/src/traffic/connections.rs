@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use serde::Deserialize;
 use weir_stats::ConnectionClose;
 
+use crate::supported_workload_features::{SENDS_NO_FRAMES, WorkloadFeatures};
 use crate::traffic::connection_load::{ConnectionLoad, EndpointFields};
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{SENDS_NO_FRAMES, WorkloadFeatures};
 
 /// New connections of the small TCP.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,9 +7,9 @@ use toml::Spanned;
 use weir_stats::ClaimBounds;
 
 use crate::file_generator::FileGenerator;
+use crate::supported_workload_features::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadFeatures};
 use crate::traffic::traffic_axis::TrafficAxis;
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{NEEDS_NO_CONNTRACK_ENTRIES, WorkloadFeatures};
 
 /// Frames that a command makes: a pcap file `FRAMES` and its verdicts.
 #[derive(Clone, Debug, Deserialize)]

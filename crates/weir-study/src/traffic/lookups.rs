@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{
+use crate::supported_workload_features::{
     NEEDS_NO_CONNTRACK_ENTRIES, NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadFeatures,
 };
+use crate::traffic::traffic_kind::TrafficKind;
 
 /// Look-ups in user space. Packets and times are those of the subject's `measure`, which prints
 /// what `weir bench classify --json` prints for one engine.

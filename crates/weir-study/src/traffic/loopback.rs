@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use crate::firewall_devices::FirewallDevices;
-use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{
+use crate::supported_workload_features::{
     NEEDS_NO_CONNTRACK_ENTRIES, NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadFeatures,
 };
+use crate::traffic::traffic_kind::TrafficKind;
 
 /// UDP that a host sends to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -6,9 +6,11 @@ use std::net::Ipv4Addr;
 use serde::Deserialize;
 use weir_stats::ConnectionClose;
 
+use crate::supported_workload_features::{
+    NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadFeatures,
+};
 use crate::traffic::connection_load::{ConnectionLoad, EndpointFields, KernelSocketClients};
 use crate::traffic::traffic_kind::TrafficKind;
-use crate::workload::{NOT_IMPLEMENTED_OVER_HOSTS, SENDS_NO_FRAMES, WorkloadFeatures};
 
 /// Connections of kernel sockets, unless a subject names another client.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,9 +1,9 @@
 //! The interface of every kind of traffic.
 
 use crate::firewall_devices::FirewallDevices;
+use crate::supported_workload_features::WorkloadFeatures;
 use crate::traffic::connection_load::ConnectionLoad;
 use crate::traffic::traffic_axis::TrafficAxis;
-use crate::workload::WorkloadFeatures;
 
 /// What the other parts of a study need to know about its traffic.
 pub(crate) trait TrafficKind {

@@ -51,13 +51,13 @@ pub fn describe_extensions() -> Vec<ExtensionDescription> {
 }
 
 /// Those with a row in the table of effects.
-pub fn describe_modelled_extensions() -> Vec<ExtensionDescription> {
-    describe_extensions().into_iter().filter(ExtensionDescription::is_modelled).collect()
+pub fn describe_extensions_with_effect_row() -> Vec<ExtensionDescription> {
+    describe_extensions().into_iter().filter(ExtensionDescription::has_effect_row).collect()
 }
 
 impl ExtensionDescription {
     /// It has a row in the table of effects.
-    pub fn is_modelled(&self) -> bool {
+    pub fn has_effect_row(&self) -> bool {
         match self.is_target {
             true => TARGET_ROWS.iter().any(|row| row.name == self.name),
             false => MATCH_ROWS.iter().any(|row| row.name == self.name),

@@ -19,7 +19,7 @@ pub(super) struct HookRestriction {
 }
 
 /// A table, and which hooks lead to its chains.
-struct HookReachability<'t> {
+struct JumpAndHookChecker<'t> {
     chains: &'t [Chain],
     chain_graph: ChainGraph<'t>,
     hook_restrictions: &'t [Vec<HookRestriction>],
@@ -35,7 +35,7 @@ pub(super) fn check_jumps_and_hooks(
     narrowings: &[Vec<HookRestriction>],
 ) -> Vec<Diagnostic> {
     let chain_graph = ChainGraph::new(chains);
-    let mut walk = HookReachability {
+    let mut walk = JumpAndHookChecker {
         chains,
         chain_graph,
         hook_restrictions: narrowings,
@@ -53,7 +53,7 @@ pub(super) fn check_jumps_and_hooks(
     walk.errors
 }
 
-impl HookReachability<'_> {
+impl JumpAndHookChecker<'_> {
     fn refuse_loops(&mut self) {
         for jump in self.chain_graph.back_edges() {
             let (from, to) = (&self.chains[jump.from], &self.chains[jump.to]);

@@ -41,7 +41,7 @@ pub(super) fn read_iptables_save(
         }
         start = end + 1;
     }
-    reader.into_ruleset(text)
+    reader.finish_and_number_rules(text)
 }
 
 /// State between lines.
@@ -236,7 +236,10 @@ impl<'a> IptablesSaveReader<'a, '_> {
         }
     }
 
-    fn into_ruleset(mut self, text: &str) -> Result<(Ruleset, Vec<Diagnostic>), Vec<Diagnostic>> {
+    fn finish_and_number_rules(
+        mut self,
+        text: &str,
+    ) -> Result<(Ruleset, Vec<Diagnostic>), Vec<Diagnostic>> {
         let end = text.len() as u32;
         let end = Span { start: end.saturating_sub(1), end };
         if let Some(draft) = &self.draft {

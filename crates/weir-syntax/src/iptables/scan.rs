@@ -208,7 +208,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                     d.into_err()
                 };
             };
-            // The chain of `-F -X -Z` is optional: `-Fchain`, or the next word (`set_command`).
+            // The chain of `-F -X -Z` is optional: `-Fchain`, or the next word (`set_command_and_take_operands`).
             let takes_rest = arity != OptionArity::Flag || b"LSFZX".contains(&letter);
             let arg = match arity {
                 _ if takes_rest && at < text.len() => {
@@ -273,7 +273,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         if letter == other {
             self.other_family_option_span = Some(span);
         } else if base_option_table::is_command_letter(letter) {
-            self.set_command(letter, arg, whole)?;
+            self.set_command_and_take_operands(letter, arg, whole)?;
         } else {
             match letter {
                 b'm' => {
@@ -322,7 +322,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         }
     }
 
-    fn set_command(
+    fn set_command_and_take_operands(
         &mut self,
         letter: u8,
         arg: Option<OptionArgument<'w>>,

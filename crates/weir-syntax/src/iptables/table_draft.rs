@@ -240,7 +240,7 @@ impl TableDraft {
             self.hook_restrictions[at].push(narrowing);
             return Ok(());
         }
-        self.refuse_excessive_expansion(&rule, &line.extra_sources, &line.extra_destinations)?;
+        self.count_and_limit_expanded_rules(&rule, &line.extra_sources, &line.extra_destinations)?;
         let expanded = expand_addr_lists(rule, &line.extra_sources, &line.extra_destinations);
         if command.letter == b'R' && expanded.len() > 1 {
             return Diagnostic::new("-R with several addresses", command.span)
@@ -254,7 +254,7 @@ impl TableDraft {
     }
 
     /// Counts the rules that lists of addresses expand to.
-    fn refuse_excessive_expansion(
+    fn count_and_limit_expanded_rules(
         &mut self,
         rule: &Rule,
         sources: &[weir_model::AddrMatch],

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_both_families_are_read() {
+    fn nat_ranges_of_both_families_are_parsed() {
         let v6 = parse_nat_range("[2001:db8::1]-[2001:db8::5]:80-90", Family::V6).expect("a range");
         assert_eq!(v6.ports, Some((80, 90)));
         assert_eq!(v6.addrs.map(|(lo, hi)| hi.0 - lo.0), Some(4));

@@ -18,7 +18,7 @@ use weir_model::nft::{
 use weir_model::rule_match::ExtensionValue;
 use weir_model::target::ExtensionTarget;
 
-use super::print::sanitize_comment;
+use super::print::sanitize_and_truncate_comment;
 use super::statement_parser::{
     EnclosingTableAndChain, parse_statement, prepend_l4proto_test_of_action,
     push_implied_l4proto_test,
@@ -119,12 +119,15 @@ fn normalize_chain(table: &Table, chain: &Chain) -> Chain {
     Chain {
         name: chain.name.clone(),
         base: chain.base,
-        iptables_name_comment: chain.iptables_name_comment.as_deref().map(sanitize_comment),
-        rules: chain.rules.iter().map(|r| sort_tests_and_add_implied(table, chain, r)).collect(),
+        iptables_name_comment: chain
+            .iptables_name_comment
+            .as_deref()
+            .map(sanitize_and_truncate_comment),
+        rules: chain.rules.iter().map(|r| normalize_rule(table, chain, r)).collect(),
     }
 }
 
-fn sort_tests_and_add_implied(table: &Table, chain: &Chain, rule: &Rule) -> Rule {
+fn normalize_rule(table: &Table, chain: &Chain, rule: &Rule) -> Rule {
     let family = table.family;
     let mut written = Vec::new();
     for s in &rule.statements {
@@ -158,8 +161,8 @@ fn sort_tests_and_add_implied(table: &Table, chain: &Chain, rule: &Rule) -> Rule
             other => written.push(other.clone()),
         }
     }
-    let comment = rule.comment.as_deref().map(sanitize_comment);
-    Rule { statements: sort_stateless_tests(written, family), comment }
+    let comment = rule.comment.as_deref().map(sanitize_and_truncate_comment);
+    Rule { statements: normalize_stateless_tests(written, family), comment }
 }
 
 /// The statements that an opaque test's text reads as.
@@ -186,7 +189,7 @@ enum StatelessTest {
 }
 
 /// Stateless tests side by side in one order, each once.
-fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<Statement> {
+fn normalize_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<Statement> {
     let mut out = Vec::with_capacity(statements.len());
     let mut tests = Vec::new();
     for s in statements {
@@ -196,16 +199,16 @@ fn sort_stateless_tests(statements: Vec<Statement>, family: Family) -> Vec<State
             }
             Statement::OpaqueTest(o) if !o.stateful => tests.push(StatelessTest::Opaque(o)),
             other => {
-                flush_sorted_tests(&mut out, &mut tests);
+                sort_dedup_and_flush_tests(&mut out, &mut tests);
                 out.push(other);
             }
         }
     }
-    flush_sorted_tests(&mut out, &mut tests);
+    sort_dedup_and_flush_tests(&mut out, &mut tests);
     out
 }
 
-fn flush_sorted_tests(out: &mut Vec<Statement>, tests: &mut Vec<StatelessTest>) {
+fn sort_dedup_and_flush_tests(out: &mut Vec<Statement>, tests: &mut Vec<StatelessTest>) {
     tests.sort_unstable();
     tests.dedup();
     out.extend(tests.drain(..).map(|test| match test {
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rules_do_not_agree() {
+    fn rules_of_different_meaning_do_not_agree() {
         let other = [
             ("tcp dport 22 accept", "tcp dport 23 accept"),
             ("tcp dport 22 accept", "udp dport 22 accept"),

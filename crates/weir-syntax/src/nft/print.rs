@@ -42,10 +42,10 @@ pub const fn family_keyword(family: Family) -> &'static str {
 }
 
 /// Longest comment that nft takes, in bytes (NFTNL_UDATA_COMMENT_MAXLEN).
-const COMMENT_MAX_BYTES: usize = 127;
+const NFT_COMMENT_MAX_BYTES: usize = 127;
 
 /// A comment as nft can hold it: it has no way to write a quote, nor more than its length.
-pub fn sanitize_comment(text: &str) -> String {
+pub fn sanitize_and_truncate_comment(text: &str) -> String {
     let plain = text.chars().map(|c| match c {
         '"' => '\'',
         c if c.is_control() => ' ',
@@ -53,7 +53,7 @@ pub fn sanitize_comment(text: &str) -> String {
     });
     let mut out = String::new();
     for c in plain {
-        if out.len() + c.len_utf8() > COMMENT_MAX_BYTES {
+        if out.len() + c.len_utf8() > NFT_COMMENT_MAX_BYTES {
             break;
         }
         out.push(c);
@@ -117,7 +117,11 @@ pub fn print_element_key(map: &VerdictMap, element: &VerdictMapElement, family: 
 fn push_chain(out: &mut String, chain: &Chain, family: Family) {
     let _ = writeln!(out, "\tchain {} {{", chain.name);
     if let Some(iptables_name_comment) = &chain.iptables_name_comment {
-        let _ = writeln!(out, "\t\tcomment \"{}\"", sanitize_comment(iptables_name_comment));
+        let _ = writeln!(
+            out,
+            "\t\tcomment \"{}\"",
+            sanitize_and_truncate_comment(iptables_name_comment)
+        );
     }
     if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
         let kind = kind.as_str();
@@ -142,12 +146,12 @@ fn push_chain(out: &mut String, chain: &Chain, family: Family) {
 
 fn push_rule(out: &mut String, rule: &Rule, family: Family) {
     out.push('\t');
-    for statement in statements_in_an_order_that_nft_does_not_merge(rule) {
+    for statement in statements_masked_against_nft_merging(rule) {
         out.push_str(if out.ends_with('\t') { "\t" } else { " " });
         push_statement(out, &statement, family);
     }
     if let Some(comment) = &rule.comment {
-        let _ = write!(out, " comment \"{}\"", sanitize_comment(comment));
+        let _ = write!(out, " comment \"{}\"", sanitize_and_truncate_comment(comment));
     }
     out.push('\n');
 }
@@ -171,7 +175,7 @@ pub fn value_of_single_value_test(test: &Test) -> Option<u128> {
 /// excludes packets with both ports, not those with either. And what is between two tests (a
 /// counter, a limit) is reached by packets that only the first one lets pass: after `th sport 53
 /// counter th dport 53` became one comparison, the counter counts fewer.
-pub fn statements_in_an_order_that_nft_does_not_merge(
+pub fn statements_masked_against_nft_merging(
     rule: &Rule,
 ) -> impl Iterator<Item = Cow<'_, Statement>> {
     rule.statements.iter().enumerate().map(move |(index, statement)| match statement {

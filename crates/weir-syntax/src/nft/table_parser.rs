@@ -8,7 +8,7 @@ use weir_model::nft::{
 };
 use weir_model::{Family, Hook, Policy, TableName};
 
-use super::map_keys::MapKeys;
+use super::seen_map_keys::SeenMapKeys;
 use super::statement_parser::{self, EnclosingTableAndChain};
 use super::token_cursor::{NftToken, NftTokenCursor, UNSUPPORTED_NFT_HELP};
 use super::{action_parser, value_parser};
@@ -247,7 +247,7 @@ impl<'t> NftReader<'t> {
 
     fn parse_map_elements(&mut self, map: &mut VerdictMap, family: Family) -> ParseResult<()> {
         self.cursor.expect_token(NftToken::OpenBrace, "{")?;
-        let mut keys = MapKeys::default();
+        let mut keys = SeenMapKeys::default();
         loop {
             self.cursor.skip_line_ends_and_semicolons();
             if self.cursor.take_token_if_equal(NftToken::CloseBrace) {

@@ -114,7 +114,7 @@ impl FieldValueList<'_, '_> {
     /// What the field is compared with; for flags, all values together are one.
     pub fn predicates(&self, field: Field, kind: FieldValueKind) -> ParseResult<Vec<Predicate>> {
         if kind == FieldValueKind::TcpFlags {
-            return Ok(vec![self.tcp_flags()?]);
+            return Ok(vec![self.exact_tcp_flags_predicate()?]);
         }
         self.values.iter().map(|(word, value)| parse_value(word, value, field, kind)).collect()
     }
@@ -154,7 +154,7 @@ impl FieldValueList<'_, '_> {
         Ok(set)
     }
 
-    fn tcp_flags(&self) -> ParseResult<Predicate> {
+    fn exact_tcp_flags_predicate(&self) -> ParseResult<Predicate> {
         let set = self.tcp_flag_bits()?;
         let mask = if set == 0 { 0x3f } else { OPENING_FLAGS_MASK | set };
         Ok(Predicate::Masked { value: set, mask })

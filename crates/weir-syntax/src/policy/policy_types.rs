@@ -21,7 +21,7 @@ pub struct PolicyTest {
     /// The verdict.
     pub expected: ExpectedVerdict,
     /// What is tested.
-    pub subject: PolicySubject,
+    pub subject: PolicyTestPackets,
     /// The hook of the filter table on the path, if the test gives it: FORWARD, INPUT or OUTPUT.
     pub via: Option<Hook>,
     /// Results of matches that no packet determines (`limit`, `owner`).
@@ -61,7 +61,7 @@ pub struct AssumedMatchResult {
 
 /// What a test is about.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PolicySubject {
+pub enum PolicyTestPackets {
     /// One packet.
     Packet {
         /// The packet.

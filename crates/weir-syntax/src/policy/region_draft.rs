@@ -4,7 +4,7 @@ use weir_model::rule_match::ct_state;
 use weir_model::{Family, Field, FieldCondition, FieldSet, PacketRegion, Predicate};
 use weir_packet::tcp_flag;
 
-use super::policy_types::PolicySubject;
+use super::policy_types::PolicyTestPackets;
 use super::statements::PolicyToken;
 use crate::diagnostic::{Diagnostic, ParseResult};
 
@@ -82,7 +82,7 @@ impl RegionDraft {
     }
 
     /// A further condition on a field that may be given besides.
-    pub fn add_masked_condition(
+    pub fn add_further_condition(
         &mut self,
         field: Field,
         alternatives: Vec<Predicate>,
@@ -127,7 +127,7 @@ impl RegionDraft {
     }
 
     /// The region, with its conditions on fields that the words do not give.
-    pub fn into_subject(mut self) -> PolicySubject {
+    pub fn into_region_with_default_conditions(mut self) -> PolicyTestPackets {
         let opens_connections = !self.is_given(Field::CtState);
         if opens_connections {
             let state = match self.has_only_untracked_icmpv6_types() {
@@ -160,6 +160,6 @@ impl RegionDraft {
         let fields: Vec<Field> = self.given.iter().map(|(field, _)| *field).collect();
         let given = FieldSet::from_fields(&fields);
         let region = PacketRegion { conditions: self.conditions };
-        PolicySubject::Region { region, family: self.family, given }
+        PolicyTestPackets::Region { region, family: self.family, given }
     }
 }

@@ -16,7 +16,7 @@ use weir_model::{Family, Field, Predicate};
 
 use super::definitions::Definitions;
 use super::field_values::{self, FieldValueKind};
-use super::policy_types::PolicySubject;
+use super::policy_types::PolicyTestPackets;
 use super::region_draft::RegionDraft;
 use super::statements::PolicyToken;
 use crate::diagnostic::ParseResult;
@@ -29,13 +29,13 @@ const CLAUSE_HELP: &str = "a region has iif, oif, ip, ip6, tcp, udp, sctp, dccp,
 pub(super) fn parse_region(
     tokens: &[PolicyToken<'_>],
     definitions: &Definitions,
-) -> ParseResult<PolicySubject> {
+) -> ParseResult<PolicyTestPackets> {
     let mut parser = RegionParser { tokens, definitions, draft: RegionDraft::default() };
     while let Some((word, rest)) = parser.tokens.split_first() {
         parser.tokens = rest;
         parser.parse_clause(word)?;
     }
-    Ok(parser.draft.into_subject())
+    Ok(parser.draft.into_region_with_default_conditions())
 }
 
 struct RegionParser<'p, 't> {
@@ -182,7 +182,7 @@ impl<'p, 't> RegionParser<'p, 't> {
     fn parse_icmp_code(&mut self, code: &'p PolicyToken<'t>) -> ParseResult<()> {
         let values = field_values::parse_value_list(&mut self.tokens, code, self.definitions)?;
         let codes = values.predicates(Field::IcmpTypeAndCode, FieldValueKind::IcmpCode)?;
-        self.draft.add_masked_condition(Field::IcmpTypeAndCode, codes, values.negated);
+        self.draft.add_further_condition(Field::IcmpTypeAndCode, codes, values.negated);
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl<'p, 't> RegionParser<'p, 't> {
                 }
                 let status = values.predicates(Field::CtState, FieldValueKind::CtStatus)?;
                 self.draft.allow_translated_connections();
-                self.draft.add_masked_condition(Field::CtState, status, values.negated);
+                self.draft.add_further_condition(Field::CtState, status, values.negated);
                 Ok(())
             }
             other => {
@@ -240,13 +240,13 @@ impl<'p, 't> RegionParser<'p, 't> {
             true => Vec::new(),
             false => values.predicates(field, kind)?,
         };
-        let predicates: Vec<Predicate> = join_spans(predicates);
+        let predicates: Vec<Predicate> = merge_span_predicates(predicates);
         self.draft.add_condition(word, field, predicates, values.negated)
     }
 }
 
 /// Spans of several values as one predicate.
-fn join_spans(predicates: Vec<Predicate>) -> Vec<Predicate> {
+fn merge_span_predicates(predicates: Vec<Predicate>) -> Vec<Predicate> {
     let (mut spans, mut others) = (Vec::new(), Vec::new());
     for predicate in predicates {
         match predicate {

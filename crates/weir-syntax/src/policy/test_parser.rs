@@ -5,7 +5,7 @@ use std::ops::Range;
 use weir_model::{Field, Hook, Span};
 
 use super::definitions::Definitions;
-use super::policy_types::{AssumedMatchResult, ExpectedVerdict, PolicySubject, PolicyTest};
+use super::policy_types::{AssumedMatchResult, ExpectedVerdict, PolicyTest, PolicyTestPackets};
 use super::region_parser::parse_region;
 use super::statements::{PolicyStatement, PolicyToken, span_of_bytes};
 use crate::diagnostic::{Diagnostic, ParseResult};
@@ -167,7 +167,7 @@ fn parse_packet_subject(
     tokens: &[PolicyToken<'_>],
     definitions: &Definitions,
     end: usize,
-) -> ParseResult<PolicySubject> {
+) -> ParseResult<PolicyTestPackets> {
     if let Some(via) = tokens.iter().find(|token| token.text == "via" && !token.is_quoted) {
         return Err(via.misplaced_via_error());
     }
@@ -187,7 +187,7 @@ fn parse_packet_subject(
         }
     }
     match parse_packet_and_given_fields(&words.text) {
-        Ok((packet, given)) => Ok(PolicySubject::Packet { packet: Box::new(packet), given }),
+        Ok((packet, given)) => Ok(PolicyTestPackets::Packet { packet: Box::new(packet), given }),
         Err(error) => {
             let span = words.span_in_policy(error.span.clone(), end);
             Diagnostic::new(error.message, span).with_help(error.help).into_err()
@@ -197,12 +197,12 @@ fn parse_packet_subject(
 
 /// Refuses a device that packets of the path do not have, and a packet without a path.
 fn check_devices_of_path(
-    subject: &PolicySubject,
+    subject: &PolicyTestPackets,
     via: Option<Hook>,
     span: Span,
 ) -> ParseResult<()> {
     let given = match subject {
-        PolicySubject::Packet { given, .. } | PolicySubject::Region { given, .. } => given,
+        PolicyTestPackets::Packet { given, .. } | PolicyTestPackets::Region { given, .. } => given,
     };
     let (has_iif, has_oif) = (given.contains(Field::Iif), given.contains(Field::Oif));
     let (message, help) = match via {
@@ -212,7 +212,7 @@ fn check_devices_of_path(
         Some(Hook::Output) if has_iif => {
             ("a packet from this host has no input device", "remove iif, or write via forward")
         }
-        None if !has_iif && !has_oif && matches!(subject, PolicySubject::Packet { .. }) => (
+        None if !has_iif && !has_oif && matches!(subject, PolicyTestPackets::Packet { .. }) => (
             "the path of the packet is not known",
             "add iif (to this host), oif (from it), both (through it), or via input, via output, \
              via forward",

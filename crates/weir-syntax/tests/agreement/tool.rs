@@ -84,7 +84,7 @@ pub fn lacks_kernel_module(family: Family, module: &ModuleSubject) -> bool {
     let rule = format!("-A INPUT {} {}", if m.is_target { "-j" } else { "-m" }, m.name);
     let text = section(TableName::Filter, &[&rule]);
     let (_, _, stderr) = run(&tool(family, "restore"), &["--test"], &text);
-    !m.is_modelled() && stderr.contains("missing kernel module")
+    !m.has_effect_row() && stderr.contains("missing kernel module")
 }
 
 /// Creates the sets in this namespace.

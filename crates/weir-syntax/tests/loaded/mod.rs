@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use weir_kernel::xtables_counters::TableCounterReader;
+use weir_kernel::xtables_counters::LegacyTableCounterReader;
 use weir_kernel::{Namespace, Session};
 use weir_model::Family;
 
@@ -71,7 +71,7 @@ impl Kernel {
         assert!(out.status.success(), "{tool} of what was loaded");
         let saved = String::from_utf8_lossy(&out.stdout).into_owned();
         let saved = saved.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect();
-        let mut counters = TableCounterReader::open(&self.namespace, family, table)
+        let mut counters = LegacyTableCounterReader::open(&self.namespace, family, table)
             .unwrap_or_else(|e| panic!("{table}: {e}"));
         let bytes = counters.read_entries_as_kernel_bytes().expect("the table is read");
         Ok(Loaded { saved, entries: entries(family, &bytes) })

@@ -32,7 +32,7 @@ pub fn make_probably_meaning_changing_edit(
             "another address"
         }
         3 => {
-            lines[at] = change_port(&old)?;
+            lines[at] = flip_lowest_port_bit(&old)?;
             "another port"
         }
         4 => {
@@ -155,7 +155,7 @@ fn parse_ipv4_addr_and_prefix_len(word: &str) -> Option<(u32, u32)> {
     Some((addr.into(), len))
 }
 
-fn change_port(line: &str) -> Option<String> {
+fn flip_lowest_port_bit(line: &str) -> Option<String> {
     let mut words: Vec<String> = split_at_spaces(line).into_iter().map(str::to_owned).collect();
     let at = words.iter().position(|w| matches!(w.as_str(), "--dport" | "--sport"))? + 1;
     let port: u16 = words.get(at)?.parse().ok()?;

@@ -169,7 +169,7 @@ pub fn generate_packets_without_ct_entry(family: Family) -> Vec<EffectTestPacket
     push_truncated_packets(&mut out, family);
     push_fragments(&mut out, family);
     push_malformed_transport_packets(&mut out, family);
-    push_network_field_packets(&mut out, family);
+    push_network_and_link_field_packets(&mut out, family);
     match family {
         Family::V4 => push_transports_behind_ipv4_options(&mut out),
         Family::V6 => push_single_ipv6_extension_packets(&mut out),
@@ -368,7 +368,7 @@ fn push_malformed_transport_packets(out: &mut Vec<EffectTestPacket>, family: Fam
 }
 
 /// Values of the network header's fields, lengths, MAC addresses.
-fn push_network_field_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
+fn push_network_and_link_field_packets(out: &mut Vec<EffectTestPacket>, family: Family) {
     let udp = |payload: usize| {
         let mut p = packet_without_transport(family, 17);
         p.transport = Transport::Udp { sport: 40_000, dport: 53 };

@@ -17,7 +17,7 @@ const DEFAULT_DEVICES: [&str; 2] = ["weir-in", "weir-out"];
 const GENERATED_PER_HUNDRED_REQUESTED: usize = 160;
 
 /// Packets for every family and entry, sorted by path.
-pub(crate) fn generate_packets_by_devices_and_kind(
+pub(crate) fn generate_or_take_exact_packets_by_path(
     firewall: &Firewall,
     options: &VerifyOptions,
 ) -> Vec<(PacketPath, VecDeque<Packet>)> {
@@ -45,7 +45,7 @@ pub(crate) fn generate_packets_by_devices_and_kind(
                 ..Default::default()
             };
             let packets =
-                weir_traffic::generate_rule_boundary_packets(ruleset, &firewall.sets, &wish);
+                weir_traffic::generate_boundary_and_random_packets(ruleset, &firewall.sets, &wish);
             let odd: Vec<Packet> = packets
                 .iter()
                 .enumerate()

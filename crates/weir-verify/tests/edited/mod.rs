@@ -13,7 +13,7 @@ use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::random_ruleset::{
     TestRng, make_meaning_preserving_edit, make_probably_meaning_changing_edit,
 };
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 use weir_verify::{VerifyOptions, verify};
 
 /// Edits that are tried for one that is wanted.
@@ -142,7 +142,7 @@ fn has_witness(before: &Firewall, after: &Firewall, family: Family, seed: u64) -
                 journey_kind: entry,
                 ..TrafficOptions::default()
             };
-            generate_rule_boundary_packets(ruleset, &[], &wish).iter().any(|packet| {
+            generate_boundary_and_random_packets(ruleset, &[], &wish).iter().any(|packet| {
                 let mut all: [Box<dyn Oracle>; 2] =
                     [Box::new(RuleAnswersTrueOracle), Box::new(AlwaysFalseOracle)];
                 all.iter_mut().any(|answers| {

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_units() {
+    fn a_time_is_a_number_with_an_optional_unit() {
         for (text, seconds) in [("60s", 60), ("5min", 300), ("5m", 300), ("1h", 3600), ("9", 9)] {
             assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }

@@ -26,7 +26,7 @@ const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 /// Compares and measures; no if an engine is wrong.
 pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
     check_argument_ranges(args)?;
-    let engines = parse_engine_names(&args.engine)?;
+    let engines = parse_weir_engine_names(&args.engine)?;
     let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
     let mut progress = DelayedProgress::new();
@@ -62,7 +62,7 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     for wrong in &check.first_wrong_of_each_subject {
         let row = find_engine_row(&mut rows, &names[wrong.subject_index]);
-        row.state = EngineState::Wrong;
+        row.state = EngineBenchResult::Wrong;
         row.reason = Some(describe_wrong_answer(wrong));
     }
     let is_wrong = |index: usize| {
@@ -111,7 +111,7 @@ fn check_argument_ranges(args: &BenchClassifyArgs) -> Result<()> {
     Ok(())
 }
 
-fn parse_engine_names(names: &[String]) -> Result<Vec<Engine>> {
+fn parse_weir_engine_names(names: &[String]) -> Result<Vec<Engine>> {
     if names.is_empty() {
         return Ok(Engine::ALL.to_vec());
     }
@@ -246,7 +246,7 @@ struct ClassifyReport {
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum EngineState {
+enum EngineBenchResult {
     Measured,
     Refused,
     Wrong,
@@ -255,7 +255,7 @@ enum EngineState {
 #[derive(Serialize)]
 struct EngineRow {
     engine: String,
-    state: EngineState,
+    state: EngineBenchResult,
     reason: Option<String>,
     first_match_pps: Option<MedianMinMaxJson>,
     count_all_pps: Option<MedianMinMaxJson>,
@@ -283,7 +283,7 @@ impl EngineRow {
     fn of_refusal(engine: &str, reason: String) -> EngineRow {
         EngineRow {
             engine: engine.to_owned(),
-            state: EngineState::Refused,
+            state: EngineBenchResult::Refused,
             reason: Some(reason),
             first_match_pps: None,
             count_all_pps: None,
@@ -296,7 +296,7 @@ impl EngineRow {
 
     fn of_built_subject(subject: &dyn BenchSubject, rule_count: usize) -> EngineRow {
         EngineRow {
-            state: EngineState::Measured,
+            state: EngineBenchResult::Measured,
             reason: None,
             build_seconds: Some(MedianWithRange::of_values(subject.build_seconds()).into()),
             bytes_per_rule: Some(subject.memory_bytes() as f64 / rule_count as f64),
@@ -311,10 +311,10 @@ impl EngineRow {
     }
 
     fn render_line(&self) -> String {
-        if let (EngineState::Refused | EngineState::Wrong, Some(reason)) =
+        if let (EngineBenchResult::Refused | EngineBenchResult::Wrong, Some(reason)) =
             (self.state, &self.reason)
         {
-            let state = if self.state == EngineState::Wrong { "WRONG" } else { "refused" };
+            let state = if self.state == EngineBenchResult::Wrong { "WRONG" } else { "refused" };
             return format!("{:<11} {state}: {reason}\n", self.engine);
         }
         let rate = |rate: Option<MedianMinMaxJson>, unit: f64| {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_file_atomically_if_possible;
 use crate::terminal;
 
 /// The unit as the package installs it.
@@ -37,7 +37,7 @@ pub fn install_and_enable_unit() -> Result<()> {
         let program = std::env::current_exe().context("find the path of weir")?;
         let unit = unit_for_program(&program.display().to_string());
         let path = Path::new(UNIT_FOLDER).join(UNIT_NAME);
-        replace_file_atomically(&path, unit.as_bytes())
+        replace_file_atomically_if_possible(&path, unit.as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
         run_systemctl(&["daemon-reload"])?;
     }

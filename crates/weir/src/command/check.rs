@@ -19,7 +19,7 @@ use weir_passes::CostModel;
 use self::baseline::Baseline;
 use self::checked_ruleset::{CheckedRuleset, format_severity_counts, severity_word};
 use super::YesNoExitStatus;
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_file_atomically_if_possible;
 use crate::cli::{CheckArgs, CheckFormatArg};
 use crate::operand;
 use crate::process_timeout::ProcessTimeout;
@@ -76,7 +76,7 @@ pub fn check_and_print_findings(
     }
     process_timeout.disarm();
     if let Some(path) = &args.write_baseline {
-        replace_file_atomically(path, baseline::render_baseline(lines).as_bytes())
+        replace_file_atomically_if_possible(path, baseline::render_baseline(lines).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
         let total = format_severity_counts(all.iter().flat_map(|c| &c.findings));
         terminal::print_escaped_to_stderr(&format!("weir: wrote {}: {total}\n", path.display()));

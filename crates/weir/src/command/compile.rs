@@ -104,7 +104,7 @@ fn load_and_compile(
     drop(progress);
     match made {
         Ok(artefact) => Ok((loaded, artefact)),
-        Err(error) => Err(report_refusals(&loaded, error, color)),
+        Err(error) => Err(print_refusals_and_make_error(&loaded, error, color)),
     }
 }
 
@@ -129,7 +129,11 @@ fn form_from_arg(form: cli::FormArg) -> Option<CompiledForm> {
 }
 
 /// Draws what the form cannot say at its place in the text, and returns the error that remains.
-fn report_refusals(loaded: &LoadedFirewall, error: CompileError, color: bool) -> anyhow::Error {
+fn print_refusals_and_make_error(
+    loaded: &LoadedFirewall,
+    error: CompileError,
+    color: bool,
+) -> anyhow::Error {
     let (form, refusals) = match &error {
         CompileError::Unsupported { form, refusals }
         | CompileError::RulesLeftInIptables { form, refusals, .. } => (*form, refusals),

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use weir_artefact::Deviation;
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, StatefulTestPairing, compare_with_progress,
-    have_same_stateful_rule_counts,
+    have_same_stateful_rule_counts_by_credit,
 };
 use weir_model::{Family, Rule, Span};
 use weir_packet::pcap;
@@ -14,7 +14,7 @@ use weir_review::{
 };
 
 use super::YesNoExitStatus;
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_file_atomically_if_possible;
 use crate::cli::{DiffArgs, DiffFormatArg, SourcesBesidesFileArgs};
 use crate::diff_operand::{self, DiffOperand};
 use crate::json_output;
@@ -46,7 +46,9 @@ pub fn compare_and_print_review(args: &DiffArgs, color: bool) -> Result<YesNoExi
     );
     // Nobody checked the credit of a manifest that was edited.
     let identity = match originals.is_some() && by_artefact {
-        true if have_same_stateful_rule_counts([&before, &after]) => StatefulTestPairing::ByCredit,
+        true if have_same_stateful_rule_counts_by_credit([&before, &after]) => {
+            StatefulTestPairing::ByCredit
+        }
         _ => StatefulTestPairing::ByRuleText,
     };
     let options = build_compare_options(args, identity, by_nft);
@@ -190,7 +192,7 @@ fn write_example_pcap(args: &DiffArgs, review: &Review) -> Result<()> {
     let frames =
         paths.map(|p| p.example.witness_packet.to_frame_with_dmac(super::PCAP_DESTINATION_MAC));
     pcap::encode_frames(frames)
-        .and_then(|bytes| replace_file_atomically(path, &bytes))
+        .and_then(|bytes| replace_file_atomically_if_possible(path, &bytes))
         .with_context(|| format!("write {}", path.display()))
 }
 

@@ -14,7 +14,7 @@ use weir_example::{
 use weir_packet::{Addr, Family, Packet, Transport, pcap, tcp_flag};
 
 use super::YesNoExitStatus;
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_file_atomically_if_possible;
 use crate::cli::{ExampleCommand, FilterSetShapeArg};
 use crate::terminal;
 
@@ -141,7 +141,7 @@ fn write_frames_with_given_verdict(
     beside.push(".verdicts");
     let beside = PathBuf::from(beside);
     pcap::encode_frames(frames)
-        .and_then(|bytes| replace_file_atomically(path, &bytes))
+        .and_then(|bytes| replace_file_atomically_if_possible(path, &bytes))
         .with_context(|| format!("write {}", path.display()))?;
     fs::write(&beside, verdicts).with_context(|| format!("write {}", beside.display()))?;
     Ok(YesNoExitStatus::Yes)

@@ -13,7 +13,9 @@ use weir_review::explain::{
     TraceStepRow, UnspecifiedField, find_unspecified_fields, render_trace, trace_to_rows,
     verdict_words,
 };
-use weir_review::lookup_journey::{TableLookupResult, look_up_journey, render_lookup_journey};
+use weir_review::lookup_journey::{
+    TableLookupResult, look_up_and_check_journey, render_lookup_journey,
+};
 use weir_semantics::trace::trace_journey;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Oracle, RuleAnswersTrueOracle};
 use weir_syntax::packet::parse_packet_and_given_fields;
@@ -65,18 +67,18 @@ pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoEx
     };
     let way = trace_journey(&interpreter, &packet, args.hook.to_journey_kind(), answers);
     let assumed = find_unspecified_fields(&way, &packet, given);
-    require_unassumable_fields(&assumed, &packet, &loaded.firewall)?;
+    refuse_missing_unassumable_fields(&assumed, &packet, &loaded.firewall)?;
     let bill = args.cost.then(|| {
         let tracked = interpreter.is_conntrack_used_by_family(family)
             && packet.ct.state != CtState::Untracked;
         packet_cost::count_trace_steps(&way, &loaded.firewall, packet.len(), tracked)
     });
-    let cost = load_cost_model(args.cost_model.as_deref())?;
+    let cost = load_cost_model_or_default(args.cost_model.as_deref())?;
     let looked_up = match args.engine {
         None => None,
         Some(engine) => {
             let ruleset = (&interpreter, &loaded.firewall);
-            Some((engine, look_up_journey(&way, ruleset, engine, answers)?))
+            Some((engine, look_up_and_check_journey(&way, ruleset, engine, answers)?))
         }
     };
     process_timeout.disarm();
@@ -109,7 +111,7 @@ pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoEx
 }
 
 /// Refuses a packet without a field that a rule tests and that nobody can assume.
-fn require_unassumable_fields(
+fn refuse_missing_unassumable_fields(
     open: &[UnspecifiedField],
     packet: &Packet,
     firewall: &Firewall,
@@ -118,7 +120,7 @@ fn require_unassumable_fields(
     let Some(first) = missing.first() else { return Ok(()) };
     let words: Vec<String> =
         missing.iter().map(|f| packet_words_for_field(f.field, packet)).collect();
-    let names = device_names_in_rules(first.field, packet.family, firewall);
+    let names = first_device_names_in_rules(first.field, packet.family, firewall);
     let known = match names.is_empty() {
         true => String::new(),
         false => format!(" (its rules name {})", names.join(", ")),
@@ -152,7 +154,7 @@ fn packet_words_for_field(field: Field, packet: &Packet) -> String {
 }
 
 /// The devices that rules of the family name for a field: the first few, sorted.
-fn device_names_in_rules(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
+fn first_device_names_in_rules(field: Field, family: Family, firewall: &Firewall) -> Vec<String> {
     let rules = firewall.ruleset(family).into_iter().flat_map(|r| r.rules_with_table_and_chain());
     let device = |(_, _, rule): (_, _, &weir_model::Rule)| match field {
         Field::Iif => rule.base.iif.clone(),
@@ -189,7 +191,7 @@ fn render_cost_table(bill: &PacketStepCounts, cost: &CostModel, measured: bool) 
 }
 
 /// The prices of a file, or the shipped ones.
-fn load_cost_model(path: Option<&Path>) -> Result<CostModel> {
+fn load_cost_model_or_default(path: Option<&Path>) -> Result<CostModel> {
     let Some(path) = path else { return Ok(CostModel::default()) };
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("read {} as a cost model", path.display()))

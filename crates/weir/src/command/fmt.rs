@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use weir_syntax::{ipf, ipset, iptables};
+use weir_syntax::{ipf_count_rules, ipset, iptables};
 
 use super::YesNoExitStatus;
 use crate::cli::FmtPrintArgs;
@@ -28,7 +28,7 @@ pub fn print_normalised_ruleset(args: &FmtPrintArgs, color: bool) -> Result<YesN
 fn print_ipf_conf_as_iptables_save(path: &Path, color: bool) -> Result<YesNoExitStatus> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
-    match ipf::convert_ipf_count_rules(&text) {
+    match ipf_count_rules::convert_ipf_count_rules(&text) {
         Ok(text) => terminal::print_escaped_if_terminal(&text),
         Err(errors) => {
             terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use weir_apply::apply_plan::plan_apply;
 use weir_apply::apply_steps::ApplyStep;
-use weir_apply::confirmation_supervisor::{start_confirmation_supervisor, supervise_confirmation};
+use weir_apply::change_supervisor::{start_change_supervisor, supervise_changes};
 use weir_apply::counter_listing::{OriginalCounterReader, read_counters_by_original_rule};
 use weir_apply::firewall_metrics::read_firewall_metrics;
 use weir_apply::generation_changes::{
@@ -51,7 +51,7 @@ struct CompiledRuleset {
 }
 
 /// Compiles and checks a ruleset, or reads a compiled folder.
-fn prepare_artefact(
+fn compile_or_read_artefact(
     args: &AppliedRulesetArgs,
     state: &Path,
     color: bool,
@@ -119,15 +119,15 @@ impl CompiledRuleset {
 /// Prints what an apply would change. No if there are conflicts.
 pub fn plan_and_print(args: &PlanArgs, color: bool) -> Result<YesNoExitStatus> {
     let plan = call_in_selected_namespace(&args.place, |state| {
-        let compiled = prepare_artefact(&args.ruleset, state, color)?;
+        let compiled = compile_or_read_artefact(&args.ruleset, state, color)?;
         Ok(plan_apply(state, &compiled.artefact)?)
     })?;
-    print_value("plan", &plan, args.json, &plan.render_text())?;
+    print_json_or_text("plan", &plan, args.json, &plan.render_text())?;
     Ok(if plan.conflicts.is_empty() { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
 #[derive(Serialize)]
-struct ApplyMembers<'a> {
+struct ApplyJson<'a> {
     generation: u32,
     previous: u32,
     confirm_seconds: Option<u64>,
@@ -140,10 +140,10 @@ struct ApplyMembers<'a> {
 pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
     if args.dry_run {
         let plan = call_in_selected_namespace(&args.place, |state| {
-            let compiled = prepare_artefact(&args.ruleset, state, color)?;
+            let compiled = compile_or_read_artefact(&args.ruleset, state, color)?;
             Ok(plan_apply(state, &compiled.artefact)?)
         })?;
-        print_value("plan", &plan, args.json, &plan.render_text())?;
+        print_json_or_text("plan", &plan, args.json, &plan.render_text())?;
         let is_free = plan.conflicts.is_empty();
         return Ok(if is_free { YesNoExitStatus::Yes } else { YesNoExitStatus::No });
     }
@@ -151,7 +151,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         boot_unit::require_systemd()?;
     }
     let (applied, recovered) = call_in_selected_namespace(&args.place, |state| {
-        let compiled = prepare_artefact(&args.ruleset, state, color)?;
+        let compiled = compile_or_read_artefact(&args.ruleset, state, color)?;
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
         print_recovery_messages(&generations);
@@ -162,10 +162,10 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
             confirm: args.confirm,
             ignores_foreign_changes: args.ignores_foreign_changes,
         };
-        let applied = generations.apply(&request, &|| start_confirmation_supervisor(state))?;
+        let applied = generations.apply(&request, &|| start_change_supervisor(state))?;
         Ok((applied, generations.recovered))
     })?;
-    let members = ApplyMembers {
+    let members = ApplyJson {
         generation: applied.generation,
         previous: applied.previous,
         confirm_seconds: applied.confirm_seconds,
@@ -173,7 +173,12 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         steps: &applied.steps,
         recovered: &recovered,
     };
-    let printed = print_change("apply", &members, args.json, &render_applied(&applied))?;
+    let printed = print_change_ignoring_output_errors(
+        "apply",
+        &members,
+        args.json,
+        &render_applied(&applied),
+    )?;
     if args.boot {
         boot_unit::install_and_enable_unit()?;
     }
@@ -200,7 +205,7 @@ fn render_applied(applied: &AppliedGeneration) -> String {
 }
 
 #[derive(Serialize)]
-struct ConfirmMembers {
+struct ConfirmJson {
     generation: u32,
     /// Peer of the connection that proves that the host can be reached.
     peer: Option<String>,
@@ -221,11 +226,16 @@ pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
     let shown = peer.map(|peer| format!(" (connection from {peer})")).unwrap_or_default();
     let text = format!("generation {generation} is confirmed{shown}\n");
     let peer = peer.map(|peer| peer.to_string());
-    print_change("confirm", &ConfirmMembers { generation, peer }, args.json, &text)
+    print_change_ignoring_output_errors(
+        "confirm",
+        &ConfirmJson { generation, peer },
+        args.json,
+        &text,
+    )
 }
 
 #[derive(Serialize)]
-struct RollbackMembers {
+struct RollbackJson {
     from: u32,
     to: u32,
 }
@@ -236,18 +246,18 @@ pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
         let wait = Duration::from_secs(args.wait);
         let mut generations = LockedGenerations::open(state, wait)?;
         print_recovery_messages(&generations);
-        let supervise = || start_confirmation_supervisor(state);
+        let supervise = || start_change_supervisor(state);
         Ok(generations.roll_back(args.generation, args.ignores_foreign_changes, &supervise)?)
     })?;
     let (from, to) = (restored.from, restored.to);
     let text = format!("generation {to} is in force and replaces generation {from}\n");
-    print_change("rollback", &RollbackMembers { from, to }, args.json, &text)
+    print_change_ignoring_output_errors("rollback", &RollbackJson { from, to }, args.json, &text)
 }
 
 /// Prints all generations.
 pub fn print_history(args: &HistoryArgs) -> Result<YesNoExitStatus> {
     let listing = call_in_selected_namespace(&args.place, |state| Ok(list_generations(state)?))?;
-    print_value("history", &listing, args.json, &listing.render_history())
+    print_json_or_text("history", &listing, args.json, &listing.render_history())
 }
 
 /// Prints the counters of the original rules in force, once or again and again.
@@ -285,7 +295,7 @@ fn render_counters(state: &Path, args: &CountersArgs) -> Result<String> {
 /// Recovers interrupted changes, and rolls back unconfirmed generations.
 pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
     let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start_ticks };
-    supervise_confirmation(&args.state, owner)?;
+    supervise_changes(&args.state, owner)?;
     Ok(YesNoExitStatus::Yes)
 }
 
@@ -296,13 +306,13 @@ pub(super) fn print_recovery_messages(generations: &LockedGenerations) {
 }
 
 /// Prints what was changed. The change is complete even if printing fails, so the status is yes.
-pub(super) fn print_change<T: Serialize>(
+pub(super) fn print_change_ignoring_output_errors<T: Serialize>(
     command: &str,
     members: &T,
     is_json: bool,
     text: &str,
 ) -> Result<YesNoExitStatus> {
-    if let Err(error) = print_value(command, members, is_json, text)
+    if let Err(error) = print_json_or_text(command, members, is_json, text)
         && !terminal::is_closed_pipe(&error)
     {
         terminal::print_escaped_to_stderr(&format!("weir: write standard output: {error}\n{text}"));
@@ -310,7 +320,7 @@ pub(super) fn print_change<T: Serialize>(
     Ok(YesNoExitStatus::Yes)
 }
 
-fn print_value<T: Serialize>(
+fn print_json_or_text<T: Serialize>(
     command: &str,
     members: &T,
     is_json: bool,

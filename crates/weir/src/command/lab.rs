@@ -112,8 +112,10 @@ pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> 
         "--margin {}: must be above 0 and below 1",
         args.margin_fraction
     );
-    let (first, second) =
-        (run_folder::load_record(&args.first)?, run_folder::load_record(&args.second)?);
+    let (first, second) = (
+        run_folder::load_record_recomputing_claims(&args.first)?,
+        run_folder::load_record_recomputing_claims(&args.second)?,
+    );
     lab_run_reports::ensure_same_study((&args.first, &first), (&args.second, &second))?;
     let points = run_comparison::compare_runs(
         &first,

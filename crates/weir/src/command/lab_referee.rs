@@ -88,13 +88,13 @@ fn render_status_summary(entries: &[StudyStatements]) -> String {
         "{} statements of papers: {}\n{} claims of weir: {}\n{objections} objections; {unfounded} \
          decided statuses rest on evidence outside the limits\n",
         papers.len(),
-        count_statuses(&papers),
+        format_status_counts(&papers),
         own.len(),
-        count_statuses(&own),
+        format_status_counts(&own),
     )
 }
 
-fn count_statuses(items: &[(&StudyStatements, &StatementWithStatus)]) -> String {
+fn format_status_counts(items: &[(&StudyStatements, &StatementWithStatus)]) -> String {
     let mut counts: BTreeMap<StatementStatus, usize> = BTreeMap::new();
     for (_, item) in items {
         *counts.entry(item.status).or_default() += 1;

@@ -15,8 +15,9 @@ pub fn run_study_per_kernel(output: &Path, kernels: &PerKernelStudy) -> Result<Y
     let mut runs: Vec<(String, RunRecord)> = Vec::new();
     for one in kernels.kernel_runs() {
         let mut live = RunProgressDisplay::new();
-        let record = kernels
-            .boot_and_run(one, &mut |progress| live.update_bar_and_subject_lines(&progress))?;
+        let record = kernels.boot_and_run_unless_complete(one, &mut |progress| {
+            live.update_bar_and_subject_lines(&progress)
+        })?;
         drop(live);
         let kernel = &record.run.firewall_environment().kernel;
         for (other, _) in

@@ -18,9 +18,9 @@ pub fn load_runs_of_same_study(
     first: &Path,
     others: &[PathBuf],
 ) -> Result<Vec<(String, RunRecord)>> {
-    let mut runs = vec![(folder_name(first)?, run_folder::load_record(first)?)];
+    let mut runs = vec![(folder_name(first)?, run_folder::load_record_recomputing_claims(first)?)];
     for path in others {
-        let record = run_folder::load_record(path)?;
+        let record = run_folder::load_record_recomputing_claims(path)?;
         ensure_same_study((first, &runs[0].1), (path, &record))?;
         runs.push((folder_name(path)?, record));
     }

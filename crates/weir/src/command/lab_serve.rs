@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use weir_stats::run_folder;
 
 use super::YesNoExitStatus;
-use super::lab_claims::{self, INDEX_FILE};
+use super::lab_list_and_index::{self, INDEX_FILE};
 use crate::cli::LabServeArgs;
 use crate::http_server::{HttpReply, HttpRequest, serve_requests};
 use crate::terminal;
@@ -106,7 +106,7 @@ impl ServedSite {
             let page = weir_report::render_page(&record, &[]).into_bytes();
             self.served_files = BTreeMap::from([(INDEX_FILE.to_owned(), page.into())]);
         } else {
-            let pages = lab_claims::build_index_and_linked_files(&self.folder)?.into_iter();
+            let pages = lab_list_and_index::build_index_and_linked_files(&self.folder)?.into_iter();
             self.served_files = pages.map(|(name, bytes)| (name, bytes.into())).collect();
         }
         self.source_file_stamps = stamp;

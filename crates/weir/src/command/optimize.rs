@@ -20,7 +20,7 @@ use weir_syntax::{ipset, iptables};
 
 use super::YesNoExitStatus;
 use super::check::parse_lint_levels;
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_file_atomically_if_possible;
 use crate::cli::OptimizeArgs;
 use crate::operand::{self, LoadedFirewall, RulesetTextKind, SourceText};
 use crate::process_timeout::ProcessTimeout;
@@ -209,7 +209,7 @@ fn compare_by_diagram_and_packets(
         );
     }
     let unknown = comparison.undecided_comparisons().next().map(|(_, why)| why.to_owned());
-    let new = Interpreter::new_with_sets_changed_by(after, before);
+    let new = Interpreter::new_for_comparison_with(after, before);
     let options = Packets { seed: args.seed, packets_per_family: args.packets };
     let checked = compare_form_on_generated_packets(
         before,
@@ -345,7 +345,7 @@ fn write_optimized_texts(
         return terminal::print_escaped_if_terminal(&all.concat());
     }
     for (source, path) in loaded.sources.iter().zip(outputs) {
-        replace_file_atomically(path, text(source.kind).as_bytes())
+        replace_file_atomically_if_possible(path, text(source.kind).as_bytes())
             .with_context(|| format!("write {}", path.display()))?;
     }
     Ok(YesNoExitStatus::Yes)

@@ -10,7 +10,7 @@ use weir_apply::firewall_metrics::read_firewall_metrics;
 
 use super::YesNoExitStatus;
 use super::generations::call_in_selected_namespace;
-use crate::atomic_file_replacement::replace_directory_entry;
+use crate::atomic_file_replacement::replace_without_following_link;
 use crate::cli::ServeArgs;
 use crate::http_server::{HttpReply, HttpRequest, serve_requests};
 use crate::metrics_text::{METRICS_MEDIA_TYPE, UNREADABLE_METRICS, render_metrics};
@@ -75,7 +75,7 @@ pub fn serve_metrics_until_killed(args: &ServeArgs) -> Result<YesNoExitStatus> {
         None => None,
     };
     if let Some(file) = &args.textfile {
-        let written = replace_directory_entry(file, first.as_bytes());
+        let written = replace_without_following_link(file, first.as_bytes());
         written.with_context(|| format!("write {}", file.display()))?;
     }
     let mut is_loopback = false;
@@ -108,7 +108,7 @@ fn write_textfile_again_and_again(source: &MetricsSource<'_>) {
             report(error);
             UNREADABLE_METRICS.to_owned()
         });
-        if let Err(error) = replace_directory_entry(file, text.as_bytes()) {
+        if let Err(error) = replace_without_following_link(file, text.as_bytes()) {
             report(anyhow::Error::new(error).context(format!("write {}", file.display())));
         }
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use weir_apply::address_sets::element_diff::AddressListOperation;
-use weir_apply::address_sets::{AddressSetName, OpenAddressSet, SetLock};
+use weir_apply::address_sets::{AddressSetName, AddressSetsLock, OpenAddressSet};
 use weir_kernel::call_inside_named_namespace;
 use weir_kernel::ipset_socket::IpsetSocket;
 use weir_kernel::nft_objects::find_nft_family_number;
 use weir_kernel::nft_socket::NftSetPlace;
 use weir_model::Family;
-use weir_syntax::address_list::{AddressRange, is_address_range, parse_address_list};
+use weir_syntax::address_list::{AddressRange, is_address_list_entry, parse_address_list};
 
 use super::YesNoExitStatus;
 use crate::cli::{NftTableOfSetArgs, SetChangeArgs, SetSwapArgs};
@@ -25,7 +25,7 @@ const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Numbers of changed elements; with `dry_run`, of elements that would change.
 #[derive(Serialize)]
-struct SetChangeMembers<'a> {
+struct SetChangeJson<'a> {
     set: &'a str,
     added: usize,
     removed: usize,
@@ -53,7 +53,7 @@ pub fn change_set_and_print(
             command, &counts,
         )?);
     }
-    let SetChangeMembers { set, added, removed, kept, dry_run } = counts;
+    let SetChangeJson { set, added, removed, kept, dry_run } = counts;
     let would = if dry_run { " (dry run: nothing was changed)" } else { "" };
     terminal::print_escaped_to_stdout(&format!("{set}: +{added} -{removed} ={kept}{would}\n"))
 }
@@ -63,7 +63,7 @@ fn change_set<'a>(
     args: &'a SetChangeArgs,
     change: AddressListOperation,
     color: bool,
-) -> Result<SetChangeMembers<'a>> {
+) -> Result<SetChangeJson<'a>> {
     let before_reading = match OpenAddressSet::open(name.clone()) {
         Err(error) if Path::new(&args.name).is_file() => {
             bail!("{} is a file: give the set first, then the files ({error})", args.name)
@@ -79,7 +79,7 @@ fn change_set<'a>(
     }
     let lock = match args.dry_run {
         true => None,
-        false => Some(SetLock::acquire(LOCK_WAIT_LIMIT)?),
+        false => Some(AddressSetsLock::acquire(LOCK_WAIT_LIMIT)?),
     };
     let mut open = OpenAddressSet::open(name.clone())?;
     let planned = open.plan_change(list, change)?;
@@ -92,7 +92,7 @@ fn change_set<'a>(
         open.commit(&planned)?;
     }
     let plan = &planned.plan;
-    Ok(SetChangeMembers {
+    Ok(SetChangeJson {
         set: &args.name,
         added: plan.added.len(),
         removed: plan.removed.len(),
@@ -104,7 +104,8 @@ fn change_set<'a>(
 /// Reads files, and the entries on the command line.
 fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<AddressRange>> {
     // A word that is neither an entry nor the name of a file is refused as an entry, with the reason.
-    let is_entry = |word: &str| is_address_range(word) || word != "-" && !Path::new(word).exists();
+    let is_entry =
+        |word: &str| is_address_list_entry(word) || word != "-" && !Path::new(word).exists();
     let (entries, files): (Vec<&String>, Vec<&String>) =
         lists.iter().partition(|word| is_entry(word));
     if files.iter().filter(|file| **file == "-").count() > 1 {
@@ -130,8 +131,11 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
             }
         }
     }
-    let missing: Vec<&str> =
-        entries.iter().map(|word| word.as_str()).filter(|word| !is_address_range(word)).collect();
+    let missing: Vec<&str> = entries
+        .iter()
+        .map(|word| word.as_str())
+        .filter(|word| !is_address_list_entry(word))
+        .collect();
     if let Some(first) = missing.first() {
         bail!(
             "{first} is not an address, prefix or range, and there is no such file: nothing was \
@@ -148,15 +152,15 @@ fn read_lists(lists: &[String], family: Family, color: bool) -> Result<Vec<Addre
 /// Swaps two sets.
 pub fn swap_sets(args: &SetSwapArgs) -> Result<YesNoExitStatus> {
     call_in_namespace(args.namespace.netns.as_deref(), || {
-        let _lock = SetLock::acquire(LOCK_WAIT_LIMIT)?;
+        let _lock = AddressSetsLock::acquire(LOCK_WAIT_LIMIT)?;
         Ok(IpsetSocket::open()?.swap_sets(&args.name, &args.other_name)?)
     })?;
     if args.namespace.json {
         #[derive(Serialize)]
-        struct SwappedSetsMembers<'a> {
+        struct SwappedSetsJson<'a> {
             swapped: [&'a str; 2],
         }
-        let swapped = SwappedSetsMembers { swapped: [&args.name, &args.other_name] };
+        let swapped = SwappedSetsJson { swapped: [&args.name, &args.other_name] };
         let text = json_output::render_json_object("set swap", &swapped)?;
         return terminal::print_escaped_if_terminal(&text);
     }

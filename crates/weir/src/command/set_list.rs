@@ -40,13 +40,13 @@ struct ListedSets {
 }
 
 #[derive(Serialize)]
-struct SetElementsMembers<'a> {
+struct SetElementsJson<'a> {
     set: &'a str,
     elements: Vec<String>,
 }
 
 /// Prints the sets, or the elements of one.
-pub fn print_sets(args: &SetListArgs) -> Result<YesNoExitStatus> {
+pub fn print_sets_or_elements(args: &SetListArgs) -> Result<YesNoExitStatus> {
     let netns = args.namespace.netns.as_deref();
     let Some(name) = &args.name else {
         let sets = call_in_namespace(netns, read_all_sets)?;
@@ -61,7 +61,7 @@ pub fn print_sets(args: &SetListArgs) -> Result<YesNoExitStatus> {
     let set = parse_set_name(name, &args.place)?;
     let elements = call_in_namespace(netns, || read_elements(set))?;
     if args.namespace.json {
-        let listed = SetElementsMembers { set: name, elements };
+        let listed = SetElementsJson { set: name, elements };
         let text = json_output::render_json_object("set list", &listed)?;
         return terminal::print_escaped_if_terminal(&text);
     }

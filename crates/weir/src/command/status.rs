@@ -13,7 +13,7 @@ use crate::cli::StatusArgs;
 use crate::{json_output, terminal};
 
 #[derive(Serialize)]
-struct StatusMembers {
+struct StatusJson {
     #[serde(flatten)]
     firewalls: FirewallStatus,
     /// What weir applied here.
@@ -23,8 +23,10 @@ struct StatusMembers {
 /// Reads the status and prints it. No where something could not be seen.
 pub fn read_and_print_firewall_status(args: &StatusArgs) -> Result<YesNoExitStatus> {
     let status = match &args.netns {
-        Some(name) => call_inside_named_namespace(name, || read_status(&args.state))?,
-        None => read_status(&args.state),
+        Some(name) => {
+            call_inside_named_namespace(name, || read_firewalls_and_generations(&args.state))?
+        }
+        None => read_firewalls_and_generations(&args.state),
     };
     match args.json {
         true => terminal::print_escaped_if_terminal(&json_output::render_json_object(
@@ -39,11 +41,11 @@ pub fn read_and_print_firewall_status(args: &StatusArgs) -> Result<YesNoExitStat
     Ok(if is_complete { YesNoExitStatus::Yes } else { YesNoExitStatus::No })
 }
 
-fn read_status(state: &Path) -> StatusMembers {
+fn read_firewalls_and_generations(state: &Path) -> StatusJson {
     let mut firewalls = read_firewall_status();
     let generations = list_generations(state).unwrap_or_else(|error| {
         firewalls.not_seen.push(format!("generations of weir apply: {error}"));
         GenerationListing::default()
     });
-    StatusMembers { firewalls, generations }
+    StatusJson { firewalls, generations }
 }

@@ -9,12 +9,12 @@ use weir_model::{Family, Firewall, Packet};
 use weir_packet::pcap;
 use weir_semantics::{AlwaysFalseOracle, Interpreter, Verdict};
 use weir_traffic::{
-    DecidingRuleOrPolicy, PacketPatternOptions, PatternPacket, TrafficOptions,
-    TrafficPattern as Kind, generate_pattern_packets, generate_rule_boundary_packets,
+    DecidingFilterRuleOrPolicy, PacketPatternOptions, PatternPacket, TrafficOptions,
+    TrafficPattern as Kind, generate_boundary_and_random_packets, generate_pattern_packets,
 };
 
 use super::YesNoExitStatus;
-use crate::atomic_file_replacement::replace_file_atomically;
+use crate::atomic_file_replacement::replace_file_atomically_if_possible;
 use crate::cli::{TrafficArgs, TrafficPatternArg};
 use crate::{operand, terminal};
 
@@ -32,7 +32,7 @@ pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<Yes
     all.truncate(args.count);
     let frames = all.iter().map(|one| one.packet.to_frame_with_dmac(super::PCAP_DESTINATION_MAC));
     pcap::encode_frames(frames)
-        .and_then(|bytes| replace_file_atomically(&args.output, &bytes))
+        .and_then(|bytes| replace_file_atomically_if_possible(&args.output, &bytes))
         .with_context(|| format!("write {}", args.output.display()))?;
     let verdicts: String = all.iter().map(|one| format_accept_or_drop_line(one.verdict)).collect();
     for (suffix, text) in [(".verdicts", verdicts), (".facts", render_facts_of_packets(&all))] {
@@ -53,10 +53,10 @@ pub fn write_frames_with_verdicts(args: &TrafficArgs, color: bool) -> Result<Yes
 /// What the packets hit, as the interpreter evaluated them: a name and a number per line.
 fn render_facts_of_packets(all: &[PatternPacket]) -> String {
     let share = |count: usize| count as f64 / all.len().max(1) as f64;
-    let count = |is_counted: &dyn Fn(&DecidingRuleOrPolicy) -> bool| {
+    let count = |is_counted: &dyn Fn(&DecidingFilterRuleOrPolicy) -> bool| {
         all.iter().filter(|one| one.decided_by.as_ref().is_some_and(is_counted)).count()
     };
-    let rules: BTreeSet<&DecidingRuleOrPolicy> = all
+    let rules: BTreeSet<&DecidingFilterRuleOrPolicy> = all
         .iter()
         .filter_map(|one| one.decided_by.as_ref())
         .filter(|by| by.rule.is_some())
@@ -104,7 +104,7 @@ fn generate_packets_with_verdicts(
                 PatternPacket::from_outcome(packet, &outcome)
             };
             let is_wanted = |one: &PatternPacket| !args.accepted || one.verdict == Verdict::Accept;
-            return Ok(generate_rule_boundary_packets(ruleset, &firewall.sets, &options)
+            return Ok(generate_boundary_and_random_packets(ruleset, &firewall.sets, &options)
                 .into_iter()
                 .map(judged)
                 .filter(is_wanted)

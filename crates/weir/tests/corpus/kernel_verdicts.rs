@@ -5,7 +5,7 @@ use weir_packet::ConntrackInfo;
 use weir_review::policy_check::{PolicyReport, PolicyTestReport, is_expected_verdict};
 use weir_semantics::{Interpreter, JourneyKind};
 use weir_syntax::packet::print_packet;
-use weir_syntax::policy::{PolicySubject, PolicyTest};
+use weir_syntax::policy::{PolicyTest, PolicyTestPackets};
 use weir_verify::{ComparedPacket, VerifyOptions, VerifyReport, verify};
 
 use crate::policy_case::{PolicyCase, journey_of_path};
@@ -157,8 +157,10 @@ fn is_packet_of_test(test: &PolicyTest, sent: &ComparedPacket, is_conntrack_used
         packet.ct = ConntrackInfo::from_state(CtState::New);
     }
     match &test.subject {
-        PolicySubject::Region { region, .. } => is_in_region(region, &packet, sent.journey_kind),
-        PolicySubject::Packet { packet: stated, .. } => {
+        PolicyTestPackets::Region { region, .. } => {
+            is_in_region(region, &packet, sent.journey_kind)
+        }
+        PolicyTestPackets::Packet { packet: stated, .. } => {
             let key = |p: &Packet| {
                 (p.iif.clone(), p.oif.clone(), p.saddr, p.daddr, p.proto, p.ports(), p.ct.state)
             };

@@ -8,9 +8,9 @@ use weir_model::{
 };
 use weir_packet::{ConntrackInfo, FragmentPosition, PktType, Transport, tcp_flag};
 use weir_semantics::JourneyKind;
-use weir_syntax::policy::{PolicySubject, PolicyTest};
+use weir_syntax::policy::{PolicyTest, PolicyTestPackets};
 use weir_testkit::random_ruleset::TestRng;
-use weir_traffic::{TrafficOptions, generate_rule_boundary_packets};
+use weir_traffic::{TrafficOptions, generate_boundary_and_random_packets};
 
 /// Packets of one region on one path.
 const PACKETS_PER_REGION: usize = 16;
@@ -36,7 +36,7 @@ impl RegionSampler {
                 journey_kind,
                 ..Default::default()
             };
-            (journey_kind, generate_rule_boundary_packets(ruleset, &firewall.sets, &options))
+            (journey_kind, generate_boundary_and_random_packets(ruleset, &firewall.sets, &options))
         };
         let boundary_packets = JourneyKind::ALL.map(of_journey).to_vec();
         RegionSampler { family, boundary_packets, rng: TestRng::new(16) }
@@ -45,8 +45,8 @@ impl RegionSampler {
     /// Packets of a test's region on a path, or its packet.
     pub fn sample_test(&mut self, test: &PolicyTest, journey: JourneyKind) -> Vec<Packet> {
         let region = match &test.subject {
-            PolicySubject::Packet { packet, .. } => return vec![(**packet).clone()],
-            PolicySubject::Region { region, .. } => region,
+            PolicyTestPackets::Packet { packet, .. } => return vec![(**packet).clone()],
+            PolicyTestPackets::Region { region, .. } => region,
         };
         let all = self.boundary_packets.iter().find(|(kind, _)| *kind == journey);
         let boundary_packets = all.map(|(_, packets)| packets.clone()).unwrap_or_default();

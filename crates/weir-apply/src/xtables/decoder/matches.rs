@@ -7,7 +7,7 @@ use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
 use super::extension_bytes::{ExtensionBytes, negatable};
-use super::{host_matches, set_modules, state_matches, stateful_matches};
+use super::{conntrack_matches, set_modules, stateful_matches, unmodelled_input_matches};
 use crate::xtables::set_indices::SetIndices;
 
 /// A match of a module and revision; `None` where the decoder does not know it.
@@ -27,7 +27,7 @@ pub(super) fn decode_match(
             let (sport, dport) = decode_ports(info, info.u8(8));
             Match::Udp { sport, dport }
         }
-        ("sctp", 0) => decode_sctp(of_length(292)?),
+        ("sctp", 0) => decode_sctp_ports(of_length(292)?),
         ("icmp", 0) if v4 => decode_icmp(of_length(4)?),
         ("icmp6", 0) if !v4 => decode_icmp(of_length(4)?),
         ("multiport", 1) => decode_multiport(of_length(48)?)?,
@@ -39,7 +39,7 @@ pub(super) fn decode_match(
         }
         ("mark", 1) => Match::Mark(decode_mark(of_length(12)?)),
         ("connmark", 1) => Match::ConnMark(decode_mark(of_length(12)?)),
-        ("conntrack", 3) => state_matches::decode_conntrack(family, of_length(164)?)?,
+        ("conntrack", 3) => conntrack_matches::decode_conntrack(family, of_length(164)?)?,
         ("length", 0) => {
             let info = of_length(6)?;
             Match::Length(negatable(info.flag(4), (info.u16(0), info.u16(2))))
@@ -70,7 +70,7 @@ pub(super) fn decode_match(
             "connbytes" | "limit" | "quota" | "recent" | "statistic" | "connlimit" | "hashlimit",
             _,
         ) => stateful_matches::decode_stateful(family, name, revision, data)?,
-        _ => host_matches::decode_host_match(name, revision, data)?,
+        _ => unmodelled_input_matches::decode_unmodelled_input_match(name, revision, data)?,
     })
 }
 
@@ -109,7 +109,7 @@ fn decode_tcp(info: ExtensionBytes) -> Match {
 }
 
 /// Tests of chunks, which are not read, make the rule unknown when it is encoded again.
-fn decode_sctp(info: ExtensionBytes) -> Match {
+fn decode_sctp_ports(info: ExtensionBytes) -> Match {
     let (tests, inverse) = (info.u32(284), info.u32(288));
     let port_test = |at: usize, bit: u32| {
         let span = PortSpan { lo: info.u16(at), hi: info.u16(at + 2) };

@@ -7,12 +7,14 @@ use weir_model::{Addr, Counters, Family, Rule, SharedName, Target};
 
 use super::extension_bytes::read_addr;
 use super::{matches, targets};
+use crate::xtables::entry_comparison::{
+    clear_device_names_under_empty_masks, clear_meaningless_bytes,
+};
 use crate::xtables::entry_offsets::{
     EXTENSION_HEADER_BYTES, EXTENSION_NAME_BYTES, EntryOffsets, read_text, read_u16, read_u32,
     read_u64,
 };
 use crate::xtables::entry_writer::{EntryWriter, XT_RETURN};
-use crate::xtables::kernel_entry::{clear_device_names_under_empty_masks, clear_meaningless_bytes};
 use crate::xtables::rule_entry::{
     FLAG_FRAGMENT, FLAG_V6_PROTOCOL, INVERSE_DESTINATION, INVERSE_FRAGMENT, INVERSE_IN_DEVICE,
     INVERSE_OUT_DEVICE, INVERSE_PROTOCOL, INVERSE_SOURCE, IptIpOffsets, VerdictFixup,
@@ -71,7 +73,7 @@ impl<'e> ExtensionOfEntry<'e> {
         Some((ExtensionOfEntry { kind, name, revision, data }, length))
     }
 
-    fn describe(&self) -> KernelExtension {
+    fn to_kernel_extension(&self) -> KernelExtension {
         let name = self.name.to_owned();
         KernelExtension { kind: self.kind, name, revision: self.revision }
     }
@@ -117,17 +119,17 @@ impl RuleDecoder {
         while at < target_offset {
             let read =
                 ExtensionOfEntry::read(&entry[at..target_offset], KernelExtensionKind::Match);
-            let (extension, length) = read.ok_or_else(header_of_entry)?;
+            let (extension, length) = read.ok_or_else(header_extension)?;
             let ExtensionOfEntry { name, revision, data, .. } = extension;
             let decoded = matches::decode_match(self.family, name, revision, data, sets);
-            rule.matches.push(decoded.ok_or_else(|| extension.describe())?);
+            rule.matches.push(decoded.ok_or_else(|| extension.to_kernel_extension())?);
             at += length;
         }
         let read = ExtensionOfEntry::read(&entry[target_offset..], KernelExtensionKind::Target);
-        let (extension, _) = read.ok_or_else(header_of_entry)?;
+        let (extension, _) = read.ok_or_else(header_extension)?;
         let is_goto = entry[layout.flags_at] & layout.goto_flag != 0;
         let target = self.decode_target(&extension, is_goto, sets, resolve_verdict);
-        rule.target = target.ok_or_else(|| extension.describe())?;
+        rule.target = target.ok_or_else(|| extension.to_kernel_extension())?;
         if let Some(differing) = self.find_extension_encoded_differently(&rule, entry, sets) {
             return Err(differing);
         }
@@ -191,24 +193,24 @@ impl RuleDecoder {
             .unwrap_or(written.len().min(entry.len() - 1));
         let mut at = layout.header_bytes;
         if differs_at < at {
-            return Some(header_of_entry());
+            return Some(header_extension());
         }
         while at < target_offset {
             let read =
                 ExtensionOfEntry::read(&entry[at..target_offset], KernelExtensionKind::Match);
             let Some((extension, length)) = read else { break };
             if differs_at < at + length {
-                return Some(extension.describe());
+                return Some(extension.to_kernel_extension());
             }
             at += length;
         }
         let read = ExtensionOfEntry::read(&entry[target_offset..], KernelExtensionKind::Target);
-        Some(read.map_or_else(header_of_entry, |(extension, _)| extension.describe()))
+        Some(read.map_or_else(header_extension, |(extension, _)| extension.to_kernel_extension()))
     }
 }
 
 /// Where the lengths in an entry do not add up, or its header has what the model does not hold.
-fn header_of_entry() -> KernelExtension {
+fn header_extension() -> KernelExtension {
     KernelExtension { kind: KernelExtensionKind::Header, name: String::new(), revision: 0 }
 }
 

@@ -21,7 +21,7 @@ pub fn decode_table(table: &KernelTable, sets: &SetIndices) -> Result<Table, App
     let mut chains = Vec::with_capacity(names.len());
     for (chain, name) in table.chains().iter().zip(&names) {
         let mut decoded = Chain::new(name.clone(), policy_of(table, chain));
-        let count = table.policy_count_at_reading(chain);
+        let count = table.policy_counters_at_reading(chain);
         let counts = Counters { packets: count.packets, bytes: count.bytes };
         decoded.counters = Some(if chain.hook.is_some() { counts } else { Counters::default() });
         decoded.rules.reserve_exact(chain.rules.len());

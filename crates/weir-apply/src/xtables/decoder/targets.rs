@@ -7,8 +7,8 @@ use weir_model::{Addr, Effect, Family, NatTarget, Target};
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use super::{conntrack_targets, set_modules};
 use crate::xtables::encoder::targets::{
-    LOG_FLAG_OPTIONS, LOG_WARNING, NAT_MAP_IPS, NAT_PERSISTENT, NAT_PROTO_OFFSET, NAT_PROTO_RANDOM,
-    NAT_PROTO_RANDOM_FULLY, NAT_PROTO_SPECIFIED, NFLOG_COPY_LENGTH, reject_words,
+    LOG_DEFAULT_LEVEL, LOG_FLAG_OPTIONS, NAT_MAP_IPS, NAT_PERSISTENT, NAT_PROTO_OFFSET,
+    NAT_PROTO_RANDOM, NAT_PROTO_RANDOM_FULLY, NAT_PROTO_SPECIFIED, NFLOG_COPY_LENGTH, reject_words,
 };
 use crate::xtables::set_indices::SetIndices;
 
@@ -144,7 +144,7 @@ fn decode_ttl_target(info: ExtensionBytes) -> Option<Target> {
 fn decode_log(info: ExtensionBytes) -> Option<OptionList> {
     let mut options = OptionList::default();
     options.push_text_unless_empty("log-prefix", info.text(2, 30)?);
-    options.push_number_unless(LOG_WARNING.into(), "log-level", info.u8(0).into());
+    options.push_number_unless(LOG_DEFAULT_LEVEL.into(), "log-level", info.u8(0).into());
     for (name, bit) in LOG_FLAG_OPTIONS {
         options.push_flag_if(info.u8(1) & bit != 0, name);
     }
@@ -161,7 +161,7 @@ fn decode_tcpmss(info: ExtensionBytes) -> OptionList {
 }
 
 /// A range of flags, addresses, ports and base port, each read from where it lies.
-fn nat_range_of_flags(flags: u32) -> NatRange {
+fn nat_range_with_flags_only(flags: u32) -> NatRange {
     NatRange {
         random: flags & NAT_PROTO_RANDOM != 0,
         random_fully: flags & NAT_PROTO_RANDOM_FULLY != 0,
@@ -177,7 +177,7 @@ fn decode_nat_range2(family: Family, info: ExtensionBytes) -> NatRange {
         addrs: (flags & NAT_MAP_IPS != 0).then_some(addrs),
         ports: (flags & NAT_PROTO_SPECIFIED != 0).then_some((info.be16(36), info.be16(38))),
         base_port: (flags & NAT_PROTO_OFFSET != 0).then_some(info.be16(40)),
-        ..nat_range_of_flags(flags)
+        ..nat_range_with_flags_only(flags)
     }
 }
 
@@ -193,6 +193,6 @@ fn decode_nat_range(family: Family, data: &[u8]) -> Option<NatRange> {
     Some(NatRange {
         addrs: (flags & NAT_MAP_IPS != 0).then_some(addrs),
         ports: (flags & NAT_PROTO_SPECIFIED != 0).then_some(ports),
-        ..nat_range_of_flags(flags)
+        ..nat_range_with_flags_only(flags)
     })
 }

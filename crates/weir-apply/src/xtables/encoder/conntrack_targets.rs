@@ -4,7 +4,7 @@ use weir_model::rule_match::{ExtensionOption, ExtensionValue};
 use weir_model::target::{CT_EVENT_NAMES, ExtensionTarget};
 
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
-use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::numeric_option_value::numeric_option_value;
 
 pub(crate) const CT_NOTRACK: u16 = 1;
 /// `-j NOTRACK` is an alias of `-j CT --notrack`.

@@ -8,7 +8,7 @@ use weir_model::rule_match::{
 use weir_model::{Addr, Family, Match, PortSpan};
 use weir_packet::PktType;
 
-use super::{host_matches, set_modules, state_matches, stateful_matches};
+use super::{conntrack_matches, set_modules, stateful_matches, unmodelled_input_matches};
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
 use crate::xtables::set_indices::SetIndices;
 
@@ -35,8 +35,8 @@ pub(crate) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) ->
         Match::ConnMark(test) => {
             push_mark(out, "connmark", test.value.value, test.value.mask, test.negated);
         }
-        Match::State(test) => state_matches::push_state(out, test),
-        Match::Conntrack(test) => return state_matches::push_conntrack(out, test),
+        Match::State(test) => conntrack_matches::push_state(out, test),
+        Match::Conntrack(test) => return conntrack_matches::push_conntrack(out, test),
         Match::Length(test) => {
             // struct xt_length_info
             let mut data = StructBytes::<6>::zeroed();
@@ -61,10 +61,12 @@ pub(crate) fn push_match(out: &mut EntryWriter, m: &Match, sets: &SetIndices) ->
             out.push_match("comment", 0, &data.0);
         }
         Match::Stateful(m) => return stateful_matches::push_stateful(out, m),
-        Match::UnmodelledInput(m) => return host_matches::push_host_match(out, m),
+        Match::UnmodelledInput(m) => {
+            return unmodelled_input_matches::push_unmodelled_input_match(out, m);
+        }
         Match::Set(m) => return set_modules::push_set_match(out, m, sets),
         Match::Sctp { sport, dport, chunks: None } => {
-            push_sctp(out, sport.as_ref(), dport.as_ref());
+            push_sctp_ports(out, sport.as_ref(), dport.as_ref());
         }
         Match::Sctp { .. } | Match::Dccp { .. } | Match::Opaque(_) => return None,
     }
@@ -122,7 +124,7 @@ fn push_udp(
 }
 
 /// struct xt_sctp_info, for ports alone.
-fn push_sctp(
+fn push_sctp_ports(
     out: &mut EntryWriter,
     sport: Option<&Negatable<PortSpan>>,
     dport: Option<&Negatable<PortSpan>>,

@@ -5,7 +5,7 @@ use weir_model::rule_match::{ExtensionValue, SetMatch};
 use weir_model::target::ExtensionTarget;
 
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
-use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::numeric_option_value::numeric_option_value;
 use crate::xtables::set_indices::SetIndices;
 
 /// `IPSET_INVALID_ID`: a set that is not given.

@@ -9,7 +9,7 @@ use weir_model::{Addr, Family};
 
 use crate::xtables::entry_offsets::read_u32;
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
-use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::numeric_option_value::numeric_option_value;
 
 /// `XT_HASHLIMIT_INVERT`
 pub(crate) const HASHLIMIT_ABOVE: u32 = 1 << 4;

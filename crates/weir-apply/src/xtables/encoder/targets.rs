@@ -7,7 +7,7 @@ use weir_model::{Addr, Effect, Family, NatTarget, Target};
 use super::conntrack_targets::{CT_NOTRACK, CT_NOTRACK_ALIAS};
 use super::{conntrack_targets, set_modules};
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
-use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::numeric_option_value::numeric_option_value;
 use crate::xtables::set_indices::SetIndices;
 
 pub(crate) const NAT_MAP_IPS: u32 = 1;
@@ -210,7 +210,7 @@ fn push_tproxy(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
 }
 
 /// The level where none is given; it is not printed.
-pub(crate) const LOG_WARNING: u8 = 4;
+pub(crate) const LOG_DEFAULT_LEVEL: u8 = 4;
 /// Flags of `LOG` in the order of printing (`XT_LOG_*`, include/uapi/linux/netfilter/xt_LOG.h).
 pub(crate) const LOG_FLAG_OPTIONS: [(&str, u8); 5] = [
     ("log-tcp-sequence", 1),
@@ -223,7 +223,7 @@ pub(crate) const LOG_FLAG_OPTIONS: [(&str, u8); 5] = [
 /// struct ipt_log_info, which IPv6 shares.
 fn push_log(out: &mut EntryWriter, target: &ExtensionTarget) -> Option<()> {
     let mut data = StructBytes::<32>::zeroed();
-    data.0[0] = LOG_WARNING;
+    data.0[0] = LOG_DEFAULT_LEVEL;
     for option in &target.options {
         match (option.name, &option.value) {
             ("log-level", value) => data.0[0] = numeric_option_value(value)?,

@@ -16,7 +16,7 @@ pub(crate) const U32_NUMBER_COUNT_AT: usize = 176;
 pub(crate) const U32_RANGE_COUNT_AT: usize = 177;
 pub(crate) const U32_TEST_COUNT_AT: usize = 11 * U32_TEST_BYTES;
 /// What the tool takes of tests, numbers and ranges.
-const U32_COUNT_MAX: usize = 10;
+const U32_TESTS_NUMBERS_OR_RANGES_MAX: usize = 10;
 
 /// Appends the match; `None` where it is not one expression.
 pub(crate) fn push_u32(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
@@ -25,7 +25,7 @@ pub(crate) fn push_u32(out: &mut EntryWriter, options: &[ExtensionOption]) -> Op
     let mut data = StructBytes::<1984>::zeroed();
     let mut test_count = 0;
     for test in expression.split("&&") {
-        if test_count == U32_COUNT_MAX {
+        if test_count == U32_TESTS_NUMBERS_OR_RANGES_MAX {
             return None;
         }
         put_test(&mut data, test_count * U32_TEST_BYTES, test)?;
@@ -42,7 +42,7 @@ fn put_test(data: &mut StructBytes<1984>, test_at: usize, test: &str) -> Option<
     let mut number_count = 0;
     let mut operator = 0;
     loop {
-        if number_count == U32_COUNT_MAX {
+        if number_count == U32_TESTS_NUMBERS_OR_RANGES_MAX {
             return None;
         }
         let end = location.find(['&', '<', '>', '@']).unwrap_or(location.len());
@@ -62,7 +62,7 @@ fn put_test(data: &mut StructBytes<1984>, test_at: usize, test: &str) -> Option<
     data.0[test_at + U32_NUMBER_COUNT_AT] = number_count as u8;
     let mut range_count = 0;
     for range in ranges.split(',') {
-        if range_count == U32_COUNT_MAX {
+        if range_count == U32_TESTS_NUMBERS_OR_RANGES_MAX {
             return None;
         }
         let (lo, hi) = range.split_once(':').unwrap_or((range, range));

@@ -99,7 +99,7 @@ impl IptablesRuleDraft {
             LoadExpression::EtherSaddr
             | LoadExpression::CtState
             | LoadExpression::CtStatus
-            | LoadExpression::PktType => self.add_named_value_test(test),
+            | LoadExpression::PktType => self.add_mac_conntrack_or_pkttype_test(test),
             LoadExpression::Mark | LoadExpression::CtMark => self.add_mark_test(test),
             LoadExpression::MetaLength | LoadExpression::Ttl => self.add_length_or_ttl_test(test),
             LoadExpression::Tos => self.add_tos_test(test),
@@ -248,7 +248,7 @@ impl IptablesRuleDraft {
     }
 
     /// Tests of a few named values.
-    fn add_named_value_test(&mut self, test: &Test) -> AddTestResult {
+    fn add_mac_conntrack_or_pkttype_test(&mut self, test: &Test) -> AddTestResult {
         let negated = test.negated;
         let m = match (&test.comparand, test.expression) {
             (Comparand::AnyBit(bits), LoadExpression::CtState) => {

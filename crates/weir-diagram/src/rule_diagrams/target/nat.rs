@@ -7,11 +7,11 @@ use weir_semantics::question_digest::digest_debug_text;
 
 use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::packet_sets::free_variable::{FreeVariable, UndeterminedTargetBit};
-use crate::packet_sets::presence::build_masked_predicate;
+use crate::packet_sets::presence_and_field_predicates::build_masked_predicate;
 use crate::packet_sets::variable_layout::{VariableBlock, ct_code_bit};
 use crate::rule_diagrams::compose::DiagramContext;
 use crate::rule_diagrams::packet_change::{PacketChange, XorBitSource};
-use crate::rule_diagrams::table_evaluation_point::TableHookContext;
+use crate::rule_diagrams::table_hook_context::TableHookContext;
 use crate::rule_diagrams::terminal::{RuleExit, Terminal};
 
 impl DiagramContext<'_> {

@@ -124,7 +124,7 @@ impl Workload for ProbeWorkload {
                     _ => core,
                 };
                 scope.spawn(move || {
-                    run_probes_under_load(transport.as_mut(), schedule, place, || {
+                    run_probes_with_priority_once_ready(transport.as_mut(), schedule, place, || {
                         kind_and_load.load == BackgroundLoad::Idle
                             || wait_for_background_load(entering, entered, ended)
                     })
@@ -191,7 +191,7 @@ fn run_overload_or_stream_blocking(
 }
 
 /// Asks on a core, before everything else, as soon as `is_ready` says so.
-fn run_probes_under_load(
+fn run_probes_with_priority_once_ready(
     transport: &mut dyn ProbeTransport,
     schedule: &PeriodicProbeSchedule,
     core: u32,

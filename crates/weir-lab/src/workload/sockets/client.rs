@@ -116,7 +116,7 @@ pub(super) fn run_fetches(fetching: &FetchPlan<'_>) -> io::Result<FetchResult> {
         let opens = is_opening.then(|| planned(next));
         let ends = client.deadlines.front().map(|(deadline, ..)| *deadline);
         let until = opens.into_iter().chain(ends).min().unwrap_or(now);
-        client.poll_events(&mut events, until.saturating_sub(now))?;
+        client.poll_and_advance_connections(&mut events, until.saturating_sub(now))?;
     }
     client.fetch_result.skipped_behind_schedule = all - client.fetch_result.offered;
     client.fetch_result.seconds = client.last_reply_time.max(duration).as_secs_f64();
@@ -191,7 +191,11 @@ impl SocketClient<'_> {
     }
 
     /// Takes what is there, and waits for it so long at most.
-    fn poll_events(&mut self, events: &mut Vec<Event>, limit: Duration) -> io::Result<()> {
+    fn poll_and_advance_connections(
+        &mut self,
+        events: &mut Vec<Event>,
+        limit: Duration,
+    ) -> io::Result<()> {
         if !limit.is_zero() {
             // epoll counts milliseconds; a plan is finer.
             response_time::sleep_until_readable_or_limit(self.epoll.as_fd(), limit)?;

@@ -93,7 +93,7 @@ pub(super) fn run_program_for_connection_counts(
         plan.duration * 3 + OVERTIME_BEYOND_TRIPLE_DURATION,
     )?
     .map_err(refused)?;
-    Ok((build_connections_record(plan, &report), report.seconds))
+    Ok((build_record_from_program_report(plan, &report), report.seconds))
 }
 
 /// Runs a program to its end, within a limit; what it did, or what went wrong with it.
@@ -141,7 +141,10 @@ fn wait_for_exit_or_time_limit(child: &mut Child, limit: Duration) -> std::io::R
     Ok(true)
 }
 
-fn build_connections_record(plan: &SocketPlan<'_>, report: &ProgramReport) -> ConnectionCounts {
+fn build_record_from_program_report(
+    plan: &SocketPlan<'_>,
+    report: &ProgramReport,
+) -> ConnectionCounts {
     let failed = report.failures_by_kind.iter().copied();
     let offered = report.completed + failed.clone().map(|(_, count)| count).sum::<u64>();
     let planned =
@@ -180,7 +183,7 @@ mod tests {
         let failed = vec![("descriptors", 200), ("reset", 50), ("refused", 0)];
         let report =
             ProgramReport { completed: 2000, failures_by_kind: failed, ..ProgramReport::default() };
-        let connections = build_connections_record(&plan, &report);
+        let connections = build_record_from_program_report(&plan, &report);
         assert_eq!((connections.started, connections.skipped_behind_schedule), (2250, 0));
         assert_eq!((connections.unaccounted_connections(), connections.foreign_resets), (0, 50));
         assert_eq!(connections.failed.len(), 2, "failures that did not occur are not listed");
@@ -190,13 +193,13 @@ mod tests {
             None,
             "they are the program's own"
         );
-        let late = build_connections_record(
+        let late = build_record_from_program_report(
             &plan,
             &ProgramReport { completed: 2000, ..ProgramReport::default() },
         );
         assert_eq!((late.started, late.skipped_behind_schedule), (2000, 250));
         let closed = SocketPlan { client: ClientKind::Wrk, ..plan };
-        let closed = build_connections_record(
+        let closed = build_record_from_program_report(
             &closed,
             &ProgramReport { completed: 9, ..ProgramReport::default() },
         );

@@ -109,7 +109,7 @@ impl HttpServer {
                 match event.data.u64() {
                     STOP_TOKEN => return Ok(self.sent_reply_count),
                     LISTENER_TOKEN => self.accept_waiting_connections()?,
-                    slot => self.answer_request_and_keep_connection(slot as usize),
+                    slot => self.answer_request_or_close_connection(slot as usize),
                 }
             }
         }
@@ -131,7 +131,7 @@ impl HttpServer {
 
     /// Reads; answers a request that is whole; forgets a connection that the client closed, or that
     /// is not one of ours.
-    fn answer_request_and_keep_connection(&mut self, slot: usize) {
+    fn answer_request_or_close_connection(&mut self, slot: usize) {
         let Some(session) = self.connections.get_mut(slot) else { return };
         let mut chunk = [0; MAX_REQUEST_BYTES];
         let is_over = match session.socket.read(&mut chunk) {

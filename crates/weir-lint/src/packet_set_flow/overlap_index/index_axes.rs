@@ -99,7 +99,7 @@ impl BoundsList {
     }
 
     /// Appends bounds that are set later.
-    pub fn push_open(&mut self, count: usize) {
+    pub fn push_unbounded(&mut self, count: usize) {
         self.narrow.resize(self.narrow.len() + count * self.narrow_count, (0, u64::MAX));
         self.wide.resize(self.wide.len() + count * self.wide_count, (0, u128::MAX));
         self.codes.resize(self.codes.len() + count * self.code_count, u64::MAX);

@@ -55,7 +55,7 @@ fn build_verbatim_match(
     g: &ParsedExtensionOptions,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Match> {
-    Ok(Match::from_written_options(g.name, check_options(g, kinds)?))
+    Ok(Match::from_written_options(g.name, check_and_copy_options(g, kinds)?))
 }
 
 /// A target, its options checked.
@@ -63,10 +63,10 @@ fn build_verbatim_target(
     g: &ParsedExtensionOptions,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Target> {
-    Ok(Target::from_written_options(g.name, check_options(g, kinds)?))
+    Ok(Target::from_written_options(g.name, check_and_copy_options(g, kinds)?))
 }
 
-fn check_options(
+fn check_and_copy_options(
     g: &ParsedExtensionOptions,
     kinds: &[(u8, ArgumentKind)],
 ) -> ParseResult<Vec<WrittenOption>> {

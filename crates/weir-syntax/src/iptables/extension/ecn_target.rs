@@ -69,7 +69,7 @@ fn build_ecn_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             .with_help("give --ecn-tcp-remove")
             .into_err();
     }
-    Ok(log_targets::build_effect_target("ECN", options_in_print_order(operation)))
+    Ok(log_targets::effect_target_with_options("ECN", options_in_print_order(operation)))
 }
 
 fn options_in_print_order(operation: EcnOperation) -> ModuleOptionsBuilder {

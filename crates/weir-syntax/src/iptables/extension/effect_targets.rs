@@ -121,7 +121,9 @@ pub(super) static CHECKSUM_TARGET: Extension<Target> = Extension {
 pub(super) static TRACE_TARGET: Extension<Target> = Extension {
     name: "TRACE",
     options: &[],
-    build: |_| Ok(log_targets::build_effect_target("TRACE", ModuleOptionsBuilder::default())),
+    build: |_| {
+        Ok(log_targets::effect_target_with_options("TRACE", ModuleOptionsBuilder::default()))
+    },
     scope: RAW_SCOPE,
     ..Extension::DEFAULT
 };
@@ -139,7 +141,7 @@ pub(super) static AUDIT_TARGET: Extension<Target> = Extension {
         };
         let mut options = ModuleOptionsBuilder::default();
         options.push_non_negated("type", ExtensionValue::Keyword(kind));
-        Ok(log_targets::build_effect_target("AUDIT", options))
+        Ok(log_targets::effect_target_with_options("AUDIT", options))
     },
     ..Extension::DEFAULT
 };
@@ -168,7 +170,7 @@ fn wrap_effect_as_target(e: Effect) -> Target {
 fn effect_target_with_one_flag(module: &'static str, option: &'static str) -> Target {
     let mut options = ModuleOptionsBuilder::default();
     options.push_non_negated(option, ExtensionValue::Flag);
-    log_targets::build_effect_target(module, options)
+    log_targets::effect_target_with_options(module, options)
 }
 
 fn parse_ct_events_as_keywords(
@@ -226,7 +228,7 @@ fn build_ct_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     }
     push_ct_zone(g, &mut options)?;
     if !g.has_option(0) {
-        return Ok(log_targets::build_effect_target("CT", options));
+        return Ok(log_targets::effect_target_with_options("CT", options));
     }
     let mut ignored_options = options.0;
     ignored_options.retain(|option| option.name != "notrack");
@@ -328,7 +330,7 @@ fn build_ttl_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
 }
 
 /// Bytes of a device's name (`IFNAMSIZ`, with a zero at the end).
-const DEVICE_NAME_MAX: usize = 15;
+const TEE_DEVICE_NAME_BYTES_KEPT: usize = 15;
 
 fn build_tee_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     let Some(t) = g.first_with_id(0) else {
@@ -342,14 +344,14 @@ fn build_tee_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
     options.push_non_negated("gateway", ExtensionValue::Addr(gateway));
     if let Some(t) = g.first_with_id(1) {
         // The tool keeps as much of a name as a device can have.
-        let Some(device) = t.arg.get(..t.arg.len().min(DEVICE_NAME_MAX)) else {
+        let Some(device) = t.arg.get(..t.arg.len().min(TEE_DEVICE_NAME_BYTES_KEPT)) else {
             return t.arg_error("device name is longer than 15 bytes").into_err();
         };
         if !device.is_empty() {
             options.push_non_negated("oif", ExtensionValue::Text(device.to_owned()));
         }
     }
-    Ok(log_targets::build_effect_target("TEE", options))
+    Ok(log_targets::effect_target_with_options("TEE", options))
 }
 
 fn build_tcpmss_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
@@ -370,7 +372,7 @@ fn build_tcpmss_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
                 .into_err();
         }
     }
-    Ok(log_targets::build_effect_target("TCPMSS", options))
+    Ok(log_targets::effect_target_with_options("TCPMSS", options))
 }
 
 /// TCPMSS requires a match of SYN packets (`find_syn_match` in net/netfilter/xt_TCPMSS.c).

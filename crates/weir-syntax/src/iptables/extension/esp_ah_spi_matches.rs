@@ -13,7 +13,7 @@ use crate::iptables::option_specs_and_arguments::{
 pub(super) static ESP_MATCH: Extension<Match> = Extension {
     name: "esp",
     options: &[option_with_argument("espspi", 0).invertible()],
-    build: |g| build_spi_match(g, "espspi"),
+    build: |g| build_esp_or_ah_match(g, "espspi"),
     scope: ExtensionScope::for_protocols(&[50]),
     ..Extension::DEFAULT
 };
@@ -22,7 +22,7 @@ pub(super) static AH_MATCH: Extension<Match> = Extension {
     name: "ah",
     family: Some(Family::V4),
     options: &[option_with_argument("ahspi", 0).invertible()],
-    build: |g| build_spi_match(g, "ahspi"),
+    build: |g| build_esp_or_ah_match(g, "ahspi"),
     scope: ExtensionScope::for_protocols(&[51]),
     ..Extension::DEFAULT
 };
@@ -35,11 +35,11 @@ pub(super) static AH6_MATCH: Extension<Match> = Extension {
         option_with_argument("ahlen", 1).invertible(),
         flag_option("ahres", 2),
     ],
-    build: |g| build_spi_match(g, "ahspi"),
+    build: |g| build_esp_or_ah_match(g, "ahspi"),
     ..Extension::DEFAULT
 };
 
-fn build_spi_match(g: &ParsedExtensionOptions, name: &'static str) -> ParseResult<Match> {
+fn build_esp_or_ah_match(g: &ParsedExtensionOptions, name: &'static str) -> ParseResult<Match> {
     let mut options = Vec::new();
     if let Some(t) = g.first_with_id(0) {
         let (lo, hi) = option_values::parse_number_range(t, u32::MAX.into())?;

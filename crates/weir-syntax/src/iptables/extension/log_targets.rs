@@ -104,7 +104,7 @@ fn build_log_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Flag);
         }
     }
-    Ok(build_effect_target("LOG", options))
+    Ok(effect_target_with_options("LOG", options))
 }
 
 fn build_nflog_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
@@ -119,11 +119,14 @@ fn build_nflog_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Number(n));
         }
     }
-    Ok(build_effect_target("NFLOG", options))
+    Ok(effect_target_with_options("NFLOG", options))
 }
 
 /// A target after which the traversal continues.
-pub(super) fn build_effect_target(module: &'static str, options: ModuleOptionsBuilder) -> Target {
+pub(super) fn effect_target_with_options(
+    module: &'static str,
+    options: ModuleOptionsBuilder,
+) -> Target {
     let options = options.0;
     Target::Effect(Box::new(Effect::Other(Plain { module, options })))
 }

@@ -37,7 +37,7 @@ pub(super) static CONNMARK_MATCH: Extension<Match> = Extension {
 };
 
 /// Longest comment in bytes (`XT_MAX_COMMENT_LEN`, with its end mark).
-const COMMENT_MAX_BYTES: usize = 255;
+const IPTABLES_COMMENT_MAX_BYTES: usize = 255;
 
 pub(super) static COMMENT_MATCH: Extension<Match> = Extension {
     name: "comment",
@@ -46,9 +46,9 @@ pub(super) static COMMENT_MATCH: Extension<Match> = Extension {
         let Some(t) = g.first_with_id(0) else {
             return g.extension_error("comment without --comment").into_err();
         };
-        if t.arg.len() > COMMENT_MAX_BYTES {
+        if t.arg.len() > IPTABLES_COMMENT_MAX_BYTES {
             return t
-                .arg_error(format!("comment is longer than {COMMENT_MAX_BYTES} bytes"))
+                .arg_error(format!("comment is longer than {IPTABLES_COMMENT_MAX_BYTES} bytes"))
                 .into_err();
         }
         Ok(Match::Comment(t.arg.to_owned()))

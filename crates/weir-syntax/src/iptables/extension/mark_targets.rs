@@ -117,7 +117,7 @@ fn build_connmark_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             ExtensionValue::Number(m.shift_amount_and_option.0),
         );
     }
-    Ok(super::log_targets::build_effect_target("CONNMARK", options))
+    Ok(super::log_targets::effect_target_with_options("CONNMARK", options))
 }
 
 /// The combined effect of CONNMARK's options; later ones take precedence.

@@ -163,7 +163,7 @@ fn build_set_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             options.push_non_negated(g.option_name_without_dashes(id), ExtensionValue::Flag);
         }
     }
-    Ok(super::log_targets::build_effect_target("SET", options))
+    Ok(super::log_targets::effect_target_with_options("SET", options))
 }
 
 fn append_set_directions(out: &mut String, dirs: &[bool]) {

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn date_parsing_and_formatting_are_inverse() {
+    fn month_starts_and_printed_dates_are_those_of_utc() {
         for (days, month, day, date) in [
             (0, (1970, 1), 1, "1970-01-01T00:00:00"),
             (11_016, (2000, 2), 29, "2000-02-29T00:00:00"),

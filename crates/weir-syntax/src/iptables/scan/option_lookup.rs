@@ -9,7 +9,7 @@ use crate::iptables::option_specs_and_arguments::{OptionArity, OptionSpec};
 use crate::iptables::word_splitting::Word;
 
 /// Who knows a long option.
-enum FoundOption {
+enum LongOptionLookup {
     Base(u8),
     Extension(usize, &'static OptionSpec),
     Ambiguous(String),
@@ -25,7 +25,7 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         };
         loop {
             match self.find_long_option(name) {
-                FoundOption::Base(letter) => {
+                LongOptionLookup::Base(letter) => {
                     let arity = base_option_table::option_arity(letter, self.context.family)
                         .unwrap_or(OptionArity::Flag);
                     let arg = match (arity, value) {
@@ -52,17 +52,17 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
                     };
                     return self.dispatch_option_letter(letter, arg, word.span);
                 }
-                FoundOption::Extension(owner, opt) => {
+                LongOptionLookup::Extension(owner, opt) => {
                     let value = value.map(|v| self.attached_argument_or_option_word(0, v, word));
                     return self.take_extension_option(owner, opt, value, word);
                 }
-                FoundOption::Ambiguous(names) => {
+                LongOptionLookup::Ambiguous(names) => {
                     return Diagnostic::new(format!("--{name} may be {names}"), word.span)
                         .with_help("write the name in full")
                         .into_err();
                 }
-                FoundOption::Unknown if self.load_implicit_protocol_match(word.span) => {}
-                FoundOption::Unknown => {
+                LongOptionLookup::Unknown if self.load_implicit_protocol_match(word.span) => {}
+                LongOptionLookup::Unknown => {
                     return self.unknown_option_error(name, word.span).into_err();
                 }
             }
@@ -102,11 +102,11 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         }
     }
 
-    fn find_long_option(&self, name: &str) -> FoundOption {
+    fn find_long_option(&self, name: &str) -> LongOptionLookup {
         if let Some(letter) =
             base_option_table::letter_of_exact_long_option(name, self.context.family)
         {
-            return FoundOption::Base(letter);
+            return LongOptionLookup::Base(letter);
         }
         for (owner, (open, _)) in self.named_extensions.iter().enumerate().rev() {
             if let Some(o) = open.option_specs().iter().find(|o| o.name == name) {
@@ -116,51 +116,54 @@ impl<'a, 'w> OptionScanner<'_, 'a, 'w> {
         self.find_abbreviated_option(name)
     }
 
-    fn find_abbreviated_option(&self, name: &str) -> FoundOption {
-        let mut found: Option<(usize, u8, OptionArity, &'static str, FoundOption)> = None;
+    fn find_abbreviated_option(&self, name: &str) -> LongOptionLookup {
+        let mut found: Option<(usize, u8, OptionArity, &'static str, LongOptionLookup)> = None;
         let base = base_option_table::long_options_with_prefix(name, self.context.family).map(
             |(full, letter)| {
-                (usize::MAX, letter, OptionArity::OneArgument, full, FoundOption::Base(letter))
+                (usize::MAX, letter, OptionArity::OneArgument, full, LongOptionLookup::Base(letter))
             },
         );
         let modules =
             self.named_extensions.iter().enumerate().rev().flat_map(|(owner, (open, _))| {
-                open.option_specs()
-                    .iter()
-                    .filter(|o| o.name.starts_with(name))
-                    .map(move |o| (owner, o.id, o.arity, o.name, FoundOption::Extension(owner, o)))
+                open.option_specs().iter().filter(|o| o.name.starts_with(name)).map(move |o| {
+                    (owner, o.id, o.arity, o.name, LongOptionLookup::Extension(owner, o))
+                })
             });
         for next in base.chain(modules) {
             match &found {
                 Some((owner, id, arity, full, _))
                     if (*owner, *id, *arity) != (next.0, next.1, next.2) =>
                 {
-                    return FoundOption::Ambiguous(format!("--{full} or --{}", next.3));
+                    return LongOptionLookup::Ambiguous(format!("--{full} or --{}", next.3));
                 }
                 Some(_) => {}
                 None => found = Some(next),
             }
         }
         match found {
-            Some((_, base_option_table::MODPROBE_LETTER, _, _, FoundOption::Base(_))) => {
-                FoundOption::Unknown
+            Some((_, base_option_table::MODPROBE_LETTER, _, _, LongOptionLookup::Base(_))) => {
+                LongOptionLookup::Unknown
             }
-            Some((_, _, _, _, FoundOption::Extension(owner, o))) => {
+            Some((_, _, _, _, LongOptionLookup::Extension(owner, o))) => {
                 self.unknown_if_module_repeated(owner, o)
             }
             Some((_, _, _, _, f)) => f,
-            None => FoundOption::Unknown,
+            None => LongOptionLookup::Unknown,
         }
     }
 
     /// A match takes no options any more once the same module was named again.
-    fn unknown_if_module_repeated(&self, owner: usize, opt: &'static OptionSpec) -> FoundOption {
+    fn unknown_if_module_repeated(
+        &self,
+        owner: usize,
+        opt: &'static OptionSpec,
+    ) -> LongOptionLookup {
         let open = &self.named_extensions[owner].0;
         let again = self.named_extensions[owner + 1..].iter().any(|(o, _)| {
             !o.is_known_target()
                 && !open.is_known_target()
                 && o.known_extension_name_or_empty() == open.known_extension_name_or_empty()
         });
-        if again { FoundOption::Unknown } else { FoundOption::Extension(owner, opt) }
+        if again { LongOptionLookup::Unknown } else { LongOptionLookup::Extension(owner, opt) }
     }
 }

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use weir_lint::{Finding, IncompletelySearchedTable, RulesetCounts, count_ruleset};
+use weir_lint::{
+    Finding, FirewallContentCounts, IncompletelySearchedTable, count_firewall_contents,
+};
 
 use super::checked_ruleset::{CheckedRuleset, severity_word};
 use crate::json_output;
@@ -18,7 +20,7 @@ struct CheckJson<'a> {
 #[derive(Serialize)]
 struct CheckedRulesetJson<'a> {
     files: Vec<&'a str>,
-    counts: RulesetCounts,
+    counts: FirewallContentCounts,
     suppressed: usize,
     in_baseline: usize,
     unfinished_tables: &'a [IncompletelySearchedTable],
@@ -76,7 +78,7 @@ fn ruleset_to_json(checked: &CheckedRuleset) -> CheckedRulesetJson<'_> {
     let places = SourceLineIndex::new(&checked.sources);
     CheckedRulesetJson {
         files: checked.sources.iter().map(|s| &*s.name).collect(),
-        counts: count_ruleset(&checked.firewall),
+        counts: count_firewall_contents(&checked.firewall),
         suppressed: checked.suppressed_count,
         in_baseline: checked.baseline_finding_count,
         unfinished_tables: &checked.unfinished_tables,

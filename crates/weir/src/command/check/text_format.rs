@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use weir_lint::{Finding, IncompletelySearchedTable, RelatedPlace, Severity, count_ruleset};
+use weir_lint::{
+    Finding, IncompletelySearchedTable, RelatedPlace, Severity, count_firewall_contents,
+};
 use weir_model::Firewall;
 use weir_syntax::{Diagnostic, DiagnosticSeverity, escape_control_chars};
 
@@ -51,7 +53,7 @@ pub(super) fn render_text(all: &[CheckedRuleset], every: bool, color: bool) -> S
 
 /// What a firewall holds.
 fn render_ruleset_counts(firewall: &Firewall) -> String {
-    let counts = count_ruleset(firewall);
+    let counts = count_firewall_contents(firewall);
     let mut out = format!("{} rules in {} chains", counts.rules, counts.chains);
     if counts.sets > 0 {
         out.push_str(&format!(", {} sets with {} elements", counts.sets, counts.elements));

@@ -208,7 +208,7 @@ Transfer/sec:    858.89KB
     }
 
     #[test]
-    fn times_have_units() {
+    fn wrk_times_are_parsed_by_their_unit() {
         assert_eq!(
             (parse_time_ns("250.00us"), parse_time_ns("1.50ms")),
             (Some(250e3), Some(1.5e6))

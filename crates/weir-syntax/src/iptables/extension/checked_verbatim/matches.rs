@@ -6,7 +6,7 @@ use weir_model::{Family, Match};
 
 use super::{
     CaselessKeyword, Net, Number, NumberRange, Text, TruncatedText, U32_MAX, build_verbatim_match,
-    check_options,
+    check_and_copy_options,
 };
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
@@ -48,7 +48,7 @@ fn build_cluster_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         }
         .into_err();
     }
-    check_options(
+    check_and_copy_options(
         g,
         &[
             (0, Number(1, CLUSTER_NODES_MAX)),

@@ -5,7 +5,7 @@
 
 use weir_model::Target;
 
-use super::{TruncatedText, check_options};
+use super::{TruncatedText, check_and_copy_options};
 use crate::diagnostic::ParseResult;
 use crate::iptables::option_specs_and_arguments::{
     Extension, ParsedExtensionOptions, ParsedOption, option_with_argument,
@@ -20,7 +20,7 @@ const EWMALOG_OPTION_ID: u8 = 2;
 const RATEEST_OPTION_NAMES: [&str; 3] = ["rateest-name", "rateest-interval", "rateest-ewmalog"];
 
 /// Bytes of a name that iptables keeps (`IFNAMSIZ`, with a zero at the end).
-const RATEEST_NAME_MAX: usize = 15;
+const RATEEST_NAME_BYTES_KEPT: usize = 15;
 
 /// The shortest interval of the kernel.
 const INTERVAL_US_MIN: u32 = 250_000;
@@ -64,7 +64,8 @@ fn build_rateest_target(g: &ParsedExtensionOptions) -> ParseResult<Target> {
             .with_help("write a time of at least 1.45 intervals, and much below 2³⁰ of them")
             .into_err();
     }
-    let mut options = check_options(g, &[(NAME_OPTION_ID, TruncatedText(0, RATEEST_NAME_MAX))])?;
+    let mut options =
+        check_and_copy_options(g, &[(NAME_OPTION_ID, TruncatedText(0, RATEEST_NAME_BYTES_KEPT))])?;
     let saved_times = times_printed_by_save_us(interval_us, average_us);
     let place = |name: &str| RATEEST_OPTION_NAMES.iter().position(|known| *known == name);
     options.sort_by_key(|option| place(option.name));

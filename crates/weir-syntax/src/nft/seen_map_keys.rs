@@ -8,13 +8,13 @@ use weir_model::nft::{ElementKeyPart, Verdict};
 
 /// Keys with their verdicts.
 #[derive(Default)]
-pub(super) struct MapKeys {
+pub(super) struct SeenMapKeys {
     /// Of keys of one part: the first value, with the last one.
     spans: BTreeMap<u128, (u128, Verdict)>,
     other: HashMap<Vec<ElementKeyPart>, Verdict>,
 }
 
-impl MapKeys {
+impl SeenMapKeys {
     /// Whether a key can be added: it is not there, or the same with the same verdict.
     pub fn insert(&mut self, key: &[ElementKeyPart], verdict: &Verdict) -> bool {
         let [ElementKeyPart::Span(first, last)] = key else {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn keys_that_overlap_or_have_another_verdict_are_refused() {
-        let mut keys = MapKeys::default();
+        let mut keys = SeenMapKeys::default();
         let span = |first, last| [ElementKeyPart::Span(first, last)];
         assert!(keys.insert(&span(10, 19), &Verdict::Accept));
         assert!(keys.insert(&span(30, 30), &Verdict::Drop));

@@ -4,7 +4,7 @@ use weir_model::field::PORT_PROTOCOLS;
 use weir_model::{Addr, CtState, Family, Field, FieldReading, Mac, Packet};
 use weir_packet::{ConntrackInfo, FragmentPosition, Transport};
 
-use crate::packet_sets::presence::icmp_protocol;
+use crate::packet_sets::presence_and_field_predicates::icmp_protocol;
 use crate::packet_sets::variable_layout::{LevelRange, VariableBlock, VariableLayout, ct_code_bit};
 
 /// A value for every variable of the fields, by level.

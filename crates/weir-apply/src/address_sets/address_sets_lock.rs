@@ -15,23 +15,23 @@ const NETWORK_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// The lock of one network namespace, held until it is dropped.
 #[derive(Debug)]
-pub struct SetLock {
+pub struct AddressSetsLock {
     _lock: XtablesLock,
 }
 
-impl SetLock {
+impl AddressSetsLock {
     /// Takes the lock of the current network namespace, waiting for at most `limit`.
     ///
     /// # Errors
     /// If another process holds it for longer, or the lock file cannot be opened.
-    pub fn acquire(limit: Duration) -> Result<SetLock, ApplyError> {
+    pub fn acquire(limit: Duration) -> Result<AddressSetsLock, ApplyError> {
         let lock_error = |source| ApplyError::SetLockNotOpened { source };
         let namespace = fs::metadata(NETWORK_NAMESPACE).map_err(lock_error)?.ino();
         let mut directory = fs::DirBuilder::new();
         directory.recursive(true).mode(0o755).create(LOCK_DIRECTORY).map_err(lock_error)?;
         let path = Path::new(LOCK_DIRECTORY).join(format!("sets-{namespace}.lock"));
         match XtablesLock::acquire(&path, limit) {
-            Ok(lock) => Ok(SetLock { _lock: lock }),
+            Ok(lock) => Ok(AddressSetsLock { _lock: lock }),
             Err(error) if KernelError::kind(&error) == Some(std::io::ErrorKind::WouldBlock) => {
                 Err(ApplyError::SetLockHeld { path })
             }

@@ -33,9 +33,7 @@ const READY_LINE: &str = "ready";
 ///
 /// # Errors
 /// If it cannot be started.
-pub fn start_confirmation_supervisor(
-    state: &Path,
-) -> Result<PidWithStartTime, ApplyOperationError> {
+pub fn start_change_supervisor(state: &Path) -> Result<PidWithStartTime, ApplyOperationError> {
     let program = "/proc/self/exe";
     let error = || ApplyOperationError::file("start the supervisor", program);
     let owner = PidWithStartTime::of_this_process();
@@ -69,10 +67,7 @@ pub fn start_confirmation_supervisor(
 ///
 /// # Errors
 /// If the state cannot be read.
-pub fn supervise_confirmation(
-    state: &Path,
-    owner: PidWithStartTime,
-) -> Result<(), ApplyOperationError> {
+pub fn supervise_changes(state: &Path, owner: PidWithStartTime) -> Result<(), ApplyOperationError> {
     // A process started by another one is not a group leader, so this succeeds.
     let detached = rustix::process::setsid().map_err(std::io::Error::from);
     detached.map_err(ApplyOperationError::file("detach", "the supervisor"))?;
@@ -101,8 +96,8 @@ pub fn supervise_confirmation(
             Some(journal) if is_overdue_or_interrupted(&journal) => {
                 // Opening recovers what is overdue or interrupted. A failure, for example because
                 // of a full disk, is retried with increasing intervals.
-                kill_hanging_change(&store, &journal);
-                match LockedGenerations::open_for_deadline(state, LOCK_WAIT_LIMIT) {
+                kill_overdue_change_and_tools(&store, &journal);
+                match LockedGenerations::lock_and_recover_at_deadline(state, LOCK_WAIT_LIMIT) {
                     Ok(_) => retry_interval = JOURNAL_POLL_INTERVAL,
                     Err(_) => {
                         std::thread::sleep(retry_interval);
@@ -134,7 +129,7 @@ fn is_overdue_or_interrupted(journal: &Journal) -> bool {
 
 /// Kills the process that makes an overdue change, and the tools that it started: the lock file of
 /// the state is their standard output.
-fn kill_hanging_change(store: &StateStore, journal: &Journal) {
+fn kill_overdue_change_and_tools(store: &StateStore, journal: &Journal) {
     let own = PidWithStartTime::of_this_process();
     if journal.stage != JournalStage::Changing || !journal.is_overdue() || journal.owner == own {
         return;

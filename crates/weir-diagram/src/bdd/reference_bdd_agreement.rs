@@ -63,7 +63,7 @@ fn compute_weir_solution_share(store: &NodeStore, f: DiagramRef) -> f64 {
 }
 
 #[test]
-fn formula_equality_agrees_with_a_reference_bdd_library() {
+fn equality_and_solution_counts_agree_with_a_reference_bdd_library() {
     let manager = oxidd::bdd::new_manager(1 << 18, 1 << 16, 1);
     let room = "room for a few functions";
     for seed in 0..40 {

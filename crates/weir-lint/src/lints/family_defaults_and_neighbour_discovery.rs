@@ -2,7 +2,7 @@
 
 use weir_model::{Family, Policy, Rule, TableName, Target};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::Finding;
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -15,7 +15,7 @@ pub(crate) static LINT_FAMILY: LintFamily =
 
 fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     let filter = |family| {
-        let is = |t: &&TableContext<'_>| t.family() == family && t.table.name == TableName::Filter;
+        let is = |t: &&AnalyzedTable<'_>| t.family() == family && t.table.name == TableName::Filter;
         context.tables.iter().find(is)
     };
     if let Some(v6) = filter(Family::V6) {
@@ -27,7 +27,10 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 }
 
 /// Whether a built-in chain drops what no rule decided.
-fn chain_drops_by_default(table: &TableContext<'_>, name: &str) -> Option<(usize, bool)> {
+fn chain_index_and_drops_by_default(
+    table: &AnalyzedTable<'_>,
+    name: &str,
+) -> Option<(usize, bool)> {
     let at = table.table.chains.iter().position(|c| &*c.name == name)?;
     let chain = table.chain_at(at);
     let last = table.catch_all_rules[at]
@@ -41,11 +44,16 @@ fn chain_drops_by_default(table: &TableContext<'_>, name: &str) -> Option<(usize
     Some((at, closed))
 }
 
-fn report_differing_defaults(v4: &TableContext<'_>, v6: &TableContext<'_>, out: &mut Vec<Finding>) {
+fn report_differing_defaults(
+    v4: &AnalyzedTable<'_>,
+    v6: &AnalyzedTable<'_>,
+    out: &mut Vec<Finding>,
+) {
     for name in ["INPUT", "FORWARD"] {
-        let (Some((at4, closed4)), Some((at6, closed6))) =
-            (chain_drops_by_default(v4, name), chain_drops_by_default(v6, name))
-        else {
+        let (Some((at4, closed4)), Some((at6, closed6))) = (
+            chain_index_and_drops_by_default(v4, name),
+            chain_index_and_drops_by_default(v6, name),
+        ) else {
             continue;
         };
         if closed4 == closed6 {
@@ -62,8 +70,8 @@ fn report_differing_defaults(v4: &TableContext<'_>, v6: &TableContext<'_>, out: 
 }
 
 /// Without neighbour discovery (ICMPv6 types 133 to 136) no IPv6 packet can be delivered.
-fn report_ndp_accepted_by_no_rule(table: &TableContext<'_>, out: &mut Vec<Finding>) {
-    let Some((at, true)) = chain_drops_by_default(table, "INPUT") else { return };
+fn report_ndp_accepted_by_no_rule(table: &AnalyzedTable<'_>, out: &mut Vec<Finding>) {
+    let Some((at, true)) = chain_index_and_drops_by_default(table, "INPUT") else { return };
     let may_be = |chain: usize, rule: usize| {
         table.packet_set_flow.may_match_neighbour_discovery((chain, rule))
     };

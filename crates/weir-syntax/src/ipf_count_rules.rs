@@ -19,7 +19,7 @@ use crate::diagnostic::ParseResult;
 /// Reads `ipf.conf` text; the result is what [`iptables::parse`](crate::iptables::parse) reads.
 ///
 /// ```
-/// let text = weir_syntax::ipf::convert_ipf_count_rules("count in on xl0 from 10.1.2.3 to any\n").unwrap();
+/// let text = weir_syntax::ipf_count_rules::convert_ipf_count_rules("count in on xl0 from 10.1.2.3 to any\n").unwrap();
 /// assert!(text.contains("-A PREROUTING -s 10.1.2.3/32 -i xl0\n"));
 /// ```
 ///

@@ -58,7 +58,7 @@ fn run_tool(
         .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|source| start_error(words, source))?;
+        .map_err(|source| tool_io_error(words, source))?;
     let group = rustix::process::Pid::from_child(&child);
     let mut stdin = child.stdin.take().expect("it is a pipe");
     let (ended, end) = mpsc::channel();
@@ -85,12 +85,12 @@ fn run_tool(
             message: format!("it did not end within {} s, and was killed", limit.as_secs()),
         });
     }
-    let output = output.map_err(|source| start_error(words, source))?;
+    let output = output.map_err(|source| tool_io_error(words, source))?;
     if !output.status.success() {
         return Err(tool_failure(words, &output.stderr));
     }
     match written {
-        Err(error) if !input.is_empty() => Err(start_error(words, error)),
+        Err(error) if !input.is_empty() => Err(tool_io_error(words, error)),
         _ => Ok(output),
     }
 }
@@ -102,7 +102,7 @@ fn tool_command(words: &[&str]) -> Command {
     command
 }
 
-fn start_error(words: &[&str], source: std::io::Error) -> ApplyOperationError {
+fn tool_io_error(words: &[&str], source: std::io::Error) -> ApplyOperationError {
     let tool = words[0].to_owned();
     match source.kind() {
         ErrorKind::NotFound => {

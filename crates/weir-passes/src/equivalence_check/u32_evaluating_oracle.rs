@@ -11,14 +11,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use weir_model::rule_match::{ExtensionValue, Match};
 use weir_model::{Addr, Hook, Packet};
 use weir_semantics::{
-    ConnectionFact, JourneyKind, NatQuestion, Oracle, OracleQuestion, UnknownWrite,
+    ConnectionFactOfHost, JourneyKind, NatQuestion, Oracle, OracleQuestion, UnknownWrite,
 };
 
 /// Answers what bytes say, and leaves all else to others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct U32AndStringEvaluatingOracle<A>(pub A);
+pub struct U32EvaluatingOracle<A>(pub A);
 
-impl<A: Oracle> Oracle for U32AndStringEvaluatingOracle<A> {
+impl<A: Oracle> Oracle for U32EvaluatingOracle<A> {
     fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         let Some(Match::UnmodelledInput(host)) = question.match_in_question() else {
             return self.0.match_holds_or_target_ends_traversal(question);
@@ -52,13 +52,13 @@ impl<A: Oracle> Oracle for U32AndStringEvaluatingOracle<A> {
         self.0.is_reinjected(question)
     }
 
-    fn is_connection_fact_true(
+    fn is_connection_fact_of_host_true(
         &mut self,
-        fact: ConnectionFact,
+        fact: ConnectionFactOfHost,
         hook: Hook,
         packet: &Packet,
     ) -> bool {
-        self.0.is_connection_fact_true(fact, hook, packet)
+        self.0.is_connection_fact_of_host_true(fact, hook, packet)
     }
 
     fn existing_nat_destination(

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::{Target, lower_to_tests};
 
 use super::never_matches::NEVER_MATCHES;
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::{Finding, RelatedPlace};
 use crate::lint::{Lint, Severity, define_lint};
 use crate::lint_family::LintFamily;
@@ -49,7 +49,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 
 /// A rule that no packet reaches, by the rules that decide all that it matches.
 fn shadowed_rule_finding(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     at: RulePosition,
     by: &[RulePosition],
 ) -> Finding {
@@ -104,7 +104,7 @@ fn shadowed_rule_finding(
 
 /// Duplicates are to blame themselves; else it is the rule that decides first, if it is one.
 fn shadowing_root_cause(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     lint: &Lint,
     by: &[RulePosition],
     (same_target, who): (bool, &str),
@@ -146,7 +146,7 @@ fn shadowing_root_cause(
 }
 
 /// A rule that matches nothing of what its callers let in.
-fn never_matching_rule_finding(table: &TableContext<'_>, at: RulePosition) -> Finding {
+fn never_matching_rule_finding(table: &AnalyzedTable<'_>, at: RulePosition) -> Finding {
     let (chain, i) = at;
     let name = &table.chain_at(chain).name;
     let (lint, rules) = match table.chain_at(chain).rules[i].target.jump_target() {
@@ -173,7 +173,7 @@ fn never_matching_rule_finding(table: &TableContext<'_>, at: RulePosition) -> Fi
 
 /// `rule 3`, or `rule 3 of web` from another chain.
 fn describe_rule_position(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     (chain, i): RulePosition,
     from: usize,
 ) -> String {
@@ -183,7 +183,7 @@ fn describe_rule_position(
     }
 }
 
-fn have_same_tests(table: &TableContext<'_>, a: RulePosition, b: RulePosition) -> bool {
+fn have_same_tests(table: &AnalyzedTable<'_>, a: RulePosition, b: RulePosition) -> bool {
     let tests =
         |at: RulePosition| lower_to_tests(&table.chain_at(at.0).rules[at.1], table.family());
     let (a, b) = (tests(a), tests(b));
@@ -192,7 +192,7 @@ fn have_same_tests(table: &TableContext<'_>, a: RulePosition, b: RulePosition) -
 
 /// A rule without which its packets have the same outcome, grouped by what decides them then.
 fn redundant_rule_finding(
-    table: &TableContext<'_>,
+    table: &AnalyzedTable<'_>,
     (chain, i): RulePosition,
     by: &[Decider],
 ) -> Finding {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_model::effect::is_conntrack_enabling_rule;
 use weir_model::{Effect, Family, Rule, RuleId, TableName, Target, Test, lower_to_tests};
 
-use crate::analyzed_firewall::{AnalyzedFirewall, TableContext};
+use crate::analyzed_firewall::{AnalyzedFirewall, AnalyzedTable};
 use crate::finding::{Finding, RulesetEdit};
 use crate::lint::define_lint;
 use crate::lint_family::LintFamily;
@@ -22,7 +22,7 @@ pub(crate) static LINT_FAMILY: LintFamily = LintFamily {
 fn run_untracked_nat_lint(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for raw in context.tables.iter().filter(|t| t.table.name == TableName::Raw) {
         let same =
-            |t: &&TableContext<'_>| t.family() == raw.family() && t.table.name == TableName::Nat;
+            |t: &&AnalyzedTable<'_>| t.family() == raw.family() && t.table.name == TableName::Nat;
         let Some(nat) = context.tables.iter().find(same) else { continue };
         for hook in ["PREROUTING", "OUTPUT"] {
             report_nat_of_untracked(raw, nat, hook, out);
@@ -32,12 +32,12 @@ fn run_untracked_nat_lint(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>
 
 /// Translations that only packets without an entry would match: they never do.
 fn report_nat_of_untracked(
-    raw: &TableContext<'_>,
-    nat: &TableContext<'_>,
+    raw: &AnalyzedTable<'_>,
+    nat: &AnalyzedTable<'_>,
     hook: &str,
     out: &mut Vec<Finding>,
 ) {
-    let at = |t: &TableContext<'_>| t.table.chains.iter().position(|c| &*c.name == hook);
+    let at = |t: &AnalyzedTable<'_>| t.table.chains.iter().position(|c| &*c.name == hook);
     let (Some(from), Some(to)) = (at(raw), at(nat)) else { return };
     // What an earlier rule decides is tracked.
     let notrack = raw.chain_at(from).rules.iter().enumerate();
@@ -107,7 +107,7 @@ pub(crate) fn find_conntrack_used_only_by_removable_rules(
                 .map(move |(c, i, _)| (t, c, i))
         });
         let Some((table, chain, i)) = users.next() else { continue };
-        let goes = |(t, c, i): (&TableContext<'_>, usize, usize)| {
+        let goes = |(t, c, i): (&AnalyzedTable<'_>, usize, usize)| {
             !t.reachable_chains[c] || gone.contains(&t.rule_or_policy_id(c, Some(i)))
         };
         if goes((table, chain, i)) && users.all(goes) {

@@ -34,7 +34,7 @@ fn clear_test_of_any_protocol(entry: &mut [u8], family: Family) {
 
 /// Addresses in the data of matches, of which IPv4 uses the first four bytes. The tool fills the
 /// others by how an option was written, and the kernel does not read them.
-const ADDRS_OF_MATCHES: [(&[u8], &[usize]); 3] = [
+const ADDRESS_OFFSETS_IN_MATCHES: [(&[u8], &[usize]); 3] = [
     (b"conntrack\0", &[0, 16, 32, 48, 64, 80, 96, 112]),
     (b"recent\0", &[212]),
     (b"connlimit\0", &[0]),
@@ -50,7 +50,7 @@ fn clear_unused_address_bytes(entry: &mut [u8], family: Family) {
     let mut at = offsets.header_bytes;
     while at + EXTENSION_HEADER_BYTES <= target_offset {
         let length = usize::from(read_u16(entry, at));
-        for (name, addrs) in ADDRS_OF_MATCHES {
+        for (name, addrs) in ADDRESS_OFFSETS_IN_MATCHES {
             if !entry[at + 2..].starts_with(name) {
                 continue;
             }

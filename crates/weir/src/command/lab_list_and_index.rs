@@ -117,7 +117,8 @@ pub(super) fn build_index_and_linked_files(studies: &Path) -> Result<BTreeMap<St
     for entry in &entries {
         let Some(run) = &entry.run else { continue };
         let folder = studies.join(&entry.study).join(run);
-        let report = weir_report::render_page(&run_folder::load_record(&folder)?, &[]);
+        let report =
+            weir_report::render_page(&run_folder::load_record_recomputing_claims(&folder)?, &[]);
         let trials = run_folder::read_trials_text(&folder)?;
         files.extend(weir_report::report_file_name(entry).map(|name| (name, report.into_bytes())));
         files.extend(

@@ -26,7 +26,7 @@ pub(crate) fn refuse_nonempty_folder(out: &Path) -> Result<(), LabError> {
 }
 
 /// The folder of the records with its first files.
-pub(crate) fn create_record_folder_with_files(
+pub(crate) fn create_record_folder_with_study_copies(
     out: &Path,
     loaded: &LoadedStudy,
 ) -> Result<(), LabError> {
@@ -40,7 +40,7 @@ pub(crate) fn create_record_folder_with_files(
 }
 
 /// The run as it is now: complete, or truncated.
-pub(crate) fn build_run_json(run: &RunState<'_>, complete: bool) -> Run {
+pub(crate) fn build_run_and_evaluate_claims(run: &RunState<'_>, complete: bool) -> Run {
     let study = &run.loaded_study.study;
     let seed = run.options.seed;
     let noise_floor = study.again.as_ref().and_then(|again| {

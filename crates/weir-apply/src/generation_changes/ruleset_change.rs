@@ -6,7 +6,8 @@ use super::{LockedGenerations, read_tables_and_sets_in_force};
 use crate::ApplyOperationError;
 use crate::apply_steps::{ApplyStep, plan_apply_steps};
 use crate::kernel_ruleset::{
-    FamilyTable, KernelRuleset, RulesetInForce, find_artefact_mark, have_equal_rules,
+    FamilyTable, KernelRulesetTexts, RulesetInForce, are_texts_equal_except_counters,
+    find_artefact_mark,
 };
 use crate::rule_counters::{CountersByLocation, read_counters_in_force};
 use crate::step_execution::StepExecution;
@@ -17,7 +18,7 @@ impl LockedGenerations {
     pub(super) fn change_ruleset_to(
         &self,
         present: &RulesetInForce,
-        wanted: &KernelRuleset,
+        wanted: &KernelRulesetTexts,
     ) -> Result<CountersByLocation, ApplyOperationError> {
         let execution = StepExecution {
             expected: &present.ruleset,
@@ -25,7 +26,7 @@ impl LockedGenerations {
             lock: self.lock.file(),
             replaced_counters: RefCell::default(),
         };
-        let missing_sets = execution.restore_foreign_sets()?;
+        let missing_sets = execution.create_missing_foreign_sets()?;
         let mut not_restored = Vec::new();
         for mut step in plan_apply_steps(present, wanted) {
             exclude_tables_from_removal(&mut step, &not_restored);
@@ -53,9 +54,9 @@ impl LockedGenerations {
     }
 
     /// Creates the sets of other programs that rules of a recorded ruleset use, if they are missing.
-    pub(super) fn restore_foreign_sets_of(
+    pub(super) fn create_missing_foreign_sets_of(
         &self,
-        recorded: &KernelRuleset,
+        recorded: &KernelRulesetTexts,
     ) -> Result<(), ApplyOperationError> {
         let execution = StepExecution {
             expected: recorded,
@@ -63,7 +64,7 @@ impl LockedGenerations {
             lock: self.lock.file(),
             replaced_counters: RefCell::default(),
         };
-        match execution.restore_foreign_sets()?.into_iter().next() {
+        match execution.create_missing_foreign_sets()?.into_iter().next() {
             Some((set, cause)) => {
                 Err(ApplyOperationError::SetNotRestored { set, cause: Box::new(cause) })
             }
@@ -74,7 +75,7 @@ impl LockedGenerations {
     /// Reads the current counters of the tables and sets of `present`.
     pub(super) fn read_current_counters(
         &self,
-        present: &KernelRuleset,
+        present: &KernelRulesetTexts,
     ) -> Result<CountersByLocation, ApplyOperationError> {
         read_counters_in_force(
             &read_tables_and_sets_in_force(&present.tables(), &[present])?.ruleset,
@@ -82,10 +83,10 @@ impl LockedGenerations {
     }
 
     /// Restores `wanted` from any state between it and `other`.
-    pub(super) fn restore_ruleset(
+    pub(super) fn undo_partial_change(
         &self,
-        wanted: &KernelRuleset,
-        other: &KernelRuleset,
+        wanted: &KernelRulesetTexts,
+        other: &KernelRulesetTexts,
     ) -> Result<(), ApplyOperationError> {
         let tables: Vec<_> = wanted.legacy_tables.keys().copied().collect();
         let present = read_tables_and_sets_in_force(&tables, &[wanted, other])?;
@@ -94,7 +95,7 @@ impl LockedGenerations {
             let new = other.legacy_tables.get(table).map(String::as_str).unwrap_or_default();
             let is_new = find_artefact_mark(text)
                 .is_some_and(|id| find_artefact_mark(new) == Some(id))
-                || have_equal_rules(new, text);
+                || are_texts_equal_except_counters(new, text);
             if !is_new {
                 // It was not replaced, or another program changed it in the meantime: it is left
                 // unchanged.

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::intern::Interner;
 
 /// What the scanner expects before the words of a rule.
-const COMMAND: [&str; 2] = ["-A", "chain"];
+const PLACEHOLDER_COMMAND_WORDS: [&str; 2] = ["-A", "chain"];
 /// Words of a rule with a few matches, to reserve room.
 const TYPICAL_WORD_COUNT: usize = 32;
 
@@ -43,7 +43,11 @@ pub fn parse_rule(
         let d = Diagnostic::new("quote is not closed", span).with_help("add a \" at its end");
         return Err(d);
     }
-    let command = COMMAND.map(|text| Word { text: text.into(), span: Span::NONE, quoted: false });
+    let command = PLACEHOLDER_COMMAND_WORDS.map(|text| Word {
+        text: text.into(),
+        span: Span::NONE,
+        quoted: false,
+    });
     line.splice(0..0, command);
     let mut interner = Interner::default();
     let mut context =

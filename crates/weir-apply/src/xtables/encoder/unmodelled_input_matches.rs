@@ -7,10 +7,13 @@ use weir_model::rule_match::{
 
 use super::u32_match;
 use crate::xtables::entry_writer::{EntryWriter, StructBytes, write_device_name};
-use crate::xtables::option_fields::numeric_option_value;
+use crate::xtables::numeric_option_value::numeric_option_value;
 
 /// Appends such a match; `None` where the encoder does not know it.
-pub(crate) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -> Option<()> {
+pub(crate) fn push_unmodelled_input_match(
+    out: &mut EntryWriter,
+    m: &UnmodelledInputMatch,
+) -> Option<()> {
     match m.module {
         "owner" => push_owner(out, &m.options),
         "addrtype" => push_addrtype(out, &m.options),
@@ -21,7 +24,7 @@ pub(crate) fn push_host_match(out: &mut EntryWriter, m: &UnmodelledInputMatch) -
         "string" => push_string(out, &m.options),
         "u32" => u32_match::push_u32(out, &m.options),
         "tcpmss" => push_tcpmss_match(out, &m.options),
-        "time" => push_time(out, &m.options),
+        "time" => push_time_without_monthdays(out, &m.options),
         _ => None,
     }
 }
@@ -188,7 +191,7 @@ pub(crate) const ALL_WEEKDAYS: u8 = 0xfe;
 pub(crate) const TIME_FLAGS: [(&str, u8); 2] = [("kerneltz", 1), ("contiguous", 2)];
 
 /// struct xt_time_info, for times that do not name days of the month.
-fn push_time(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_time_without_monthdays(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
     let mut data = StructBytes::<24>::zeroed();
     data.put_u32(12, LAST_SECOND_OF_DAY);
     data.put_u32(16, ALL_MONTHDAYS);

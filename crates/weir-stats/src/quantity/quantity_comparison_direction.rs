@@ -11,7 +11,7 @@ pub enum BetterDirection {
 
 /// How runs are compared by a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuantityComparison {
+pub struct ComparisonNameAndDirection {
     /// The quantity's name in a comparison.
     pub name: &'static str,
     /// Which change is an improvement.

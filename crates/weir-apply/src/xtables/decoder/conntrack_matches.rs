@@ -4,7 +4,7 @@ use weir_model::rule_match::ConntrackMatch;
 use weir_model::{AddrMatch, Family, Match, PortSpan};
 
 use super::extension_bytes::{ExtensionBytes, negatable};
-use crate::xtables::encoder::state_matches::{
+use crate::xtables::encoder::conntrack_matches::{
     CONNTRACK_DIRECTION, CONNTRACK_EXPIRES, CONNTRACK_FIRST_ADDR, CONNTRACK_PROTO, CONNTRACK_STATE,
     CONNTRACK_STATE_ALIAS, CONNTRACK_STATUS, MODEL_AND_KERNEL_STATE_BITS,
 };

@@ -6,21 +6,25 @@ use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionValue, UnmodelledInputMatc
 
 use super::extension_bytes::{ExtensionBytes, OptionList};
 use super::u32_match;
-use crate::xtables::encoder::host_matches::{
+use crate::xtables::encoder::unmodelled_input_matches::{
     ALL_MONTHDAYS, ALL_WEEKDAYS, PHYSDEV_OPTIONS, RPFILTER_FLAGS, SOCKET_FLAGS,
     STRING_PATTERN_BYTES, TIME_FLAGS,
 };
 
 /// A match that depends on the host; `None` where the decoder does not know it.
-pub(super) fn decode_host_match(name: &str, revision: u8, data: &[u8]) -> Option<Match> {
+pub(super) fn decode_unmodelled_input_match(
+    name: &str,
+    revision: u8,
+    data: &[u8],
+) -> Option<Match> {
     let of_length = |length| ExtensionBytes::of_length(data, length);
     let (module, options) = match (name, revision) {
         ("owner", 1) => ("owner", decode_owner(of_length(18)?)),
         ("addrtype", 1) => ("addrtype", decode_addrtype(of_length(8)?)),
         ("physdev", 0) => ("physdev", decode_physdev(of_length(66)?)?),
         ("helper", 0) => ("helper", decode_helper(of_length(36)?)?),
-        ("rpfilter", 0) => ("rpfilter", decode_flags(of_length(1)?, &RPFILTER_FLAGS)),
-        ("socket", 3) => ("socket", decode_flags(of_length(1)?, &SOCKET_FLAGS)),
+        ("rpfilter", 0) => ("rpfilter", decode_flag_options(of_length(1)?, &RPFILTER_FLAGS)),
+        ("socket", 3) => ("socket", decode_flag_options(of_length(1)?, &SOCKET_FLAGS)),
         ("u32", 0) => ("u32", u32_match::decode_u32(of_length(1982)?)?),
         ("tcpmss", 0) => ("tcpmss", decode_tcpmss_match(of_length(6)?)),
         ("time", 0) => ("time", decode_time_without_monthdays(of_length(22)?)?),
@@ -65,7 +69,7 @@ fn decode_addrtype(info: ExtensionBytes) -> OptionList {
     options
 }
 
-fn decode_flags(info: ExtensionBytes, flags: &[(&'static str, u8)]) -> OptionList {
+fn decode_flag_options(info: ExtensionBytes, flags: &[(&'static str, u8)]) -> OptionList {
     let mut options = OptionList::default();
     for (name, flag) in flags {
         options.push_flag_if(info.u8(0) & flag != 0, name);
