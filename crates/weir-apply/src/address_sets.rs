@@ -20,7 +20,9 @@ use weir_syntax::address_list::AddressRange;
 
 pub use self::address_set::{AddressSet, AddressSetElements, AddressSetName};
 pub use self::address_sets_lock::AddressSetsLock;
-use self::element_diff::{AddressListOperation, SetElementDiff, TooManyAddresses, plan_change};
+use self::element_diff::{
+    AddressListOperation, SetElementDiff, TooManyAddresses, diff_set_against_list,
+};
 use crate::ApplyError;
 
 /// A set that is open for reading and changing.
@@ -131,7 +133,8 @@ impl OpenAddressSet {
             });
         }
         let capacity = set.capacity.unwrap_or(EXPANDED_ADDRESSES_MAX_OF_UNSIZED_SET);
-        let planned = plan_change(set.shape, set.family, &elements.ranges, list, change, capacity);
+        let planned =
+            diff_set_against_list(set.shape, set.family, &elements.ranges, list, change, capacity);
         let plan = planned.map_err(|TooManyAddresses| ApplyError::SetCapacityExceeded {
             set: name(),
             capacity,

@@ -155,7 +155,8 @@ impl ParsedGeneration {
 
     fn find_unchanged_tables_once(&mut self) -> Result<(), ApplyOperationError> {
         if self.unchanged_tables.is_none() {
-            self.unchanged_tables = UnchangedLegacyTables::find(&self.recorded, &self.originals)?;
+            self.unchanged_tables =
+                UnchangedLegacyTables::read_if_unchanged(&self.recorded, &self.originals)?;
         }
         Ok(())
     }

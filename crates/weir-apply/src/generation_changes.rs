@@ -1,7 +1,7 @@
 //! Changes from one generation to another: apply, roll back, confirm, and recovery of interrupted
 //! changes.
 //!
-//! [`LockedGenerations::open`] takes the lock and recovers an interrupted change. Every command
+//! [`LockedGenerations::lock_and_recover`] takes the lock and recovers an interrupted change. Every command
 //! therefore begins with a generation that is completely in force. A change then has five parts:
 //!
 //! 1. The ruleset in force is read and compared with the record of the current generation; its
@@ -65,7 +65,10 @@ impl LockedGenerations {
     /// # Errors
     /// If the state is not safe, another command holds the lock, or the interrupted change can
     /// be neither completed nor undone.
-    pub fn open(state: &Path, wait: Duration) -> Result<LockedGenerations, ApplyOperationError> {
+    pub fn lock_and_recover(
+        state: &Path,
+        wait: Duration,
+    ) -> Result<LockedGenerations, ApplyOperationError> {
         LockedGenerations::lock_and_recover_with_mode(state, wait, NamespaceLockMode::Required)
     }
 
@@ -73,7 +76,7 @@ impl LockedGenerations {
     /// `load.sh`, so it must not delay a rollback at the deadline.
     ///
     /// # Errors
-    /// As [`open`](LockedGenerations::open).
+    /// As [`lock_and_recover`](LockedGenerations::lock_and_recover).
     pub fn lock_and_recover_at_deadline(
         state: &Path,
         wait: Duration,

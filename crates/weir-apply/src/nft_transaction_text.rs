@@ -189,7 +189,7 @@ mod tests {
                         \t\tcounter accept\n\t}\n\tchain FORWARD {\n\t\ttype filter hook forward \
                         priority 0; policy drop;\n\t\tjump FORWARD.1\n\t}\n}\n";
 
-    fn present() -> NftTableSummary {
+    fn table_with_two_base_chains() -> NftTableSummary {
         let base = |hook_number| {
             let chain_type = "filter".to_owned();
             Some(NftBaseChain { chain_type, hook_number, priority: 0, drops_by_policy: true })
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn base_chains_in_both_tables_are_kept() {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
-        let text = render_replacement(&[present()], &[(table, TEXT)]);
+        let text = render_replacement(&[table_with_two_base_chains()], &[(table, TEXT)]);
         let expected = "flush table ip weir_filter\ndelete set ip weir_filter m\n\
                         delete chain ip weir_filter INPUT\ndelete chain ip weir_filter FORWARD.9\n\
                         table ip weir_filter {\n\tchain FORWARD {\n\t\ttype filter hook forward \
@@ -227,16 +227,23 @@ mod tests {
         let table = FamilyTable { family: Family::V4, table: TableName::Filter };
         assert!(have_same_base_chains(TEXT, &TEXT.replace("priority 0", "priority filter")));
         assert!(!have_same_base_chains(TEXT, &TEXT.replace("policy drop", "policy accept")));
-        let [policies, anew] =
-            render_accept_policies_then_recreation(&[present()], &[(table, TEXT)], &[]);
+        let [policies, anew] = render_accept_policies_then_recreation(
+            &[table_with_two_base_chains()],
+            &[(table, TEXT)],
+            &[],
+        );
         assert_eq!(policies.lines().count(), 2, "{policies}");
         let beginning = "delete table ip weir_filter\ntable ip weir_filter {\n\tchain FORWARD {";
         assert!(anew.starts_with(beginning), "{anew}");
         let copies = render_copies(&[(table, TEXT)]);
         assert!(copies.contains("table ip weir_new_filter {") && !copies.contains("weir_filter"));
-        let [first, second] = render_accept_policies_then_removal(&[present()], &[table], false);
+        let [first, second] =
+            render_accept_policies_then_removal(&[table_with_two_base_chains()], &[table], false);
         assert_eq!(first.lines().count(), 2, "{first}");
         assert_eq!(second, "delete table ip weir_filter\n");
-        assert_eq!(render_accept_policies_then_removal(&[present()], &[table], true), ["", ""]);
+        assert_eq!(
+            render_accept_policies_then_removal(&[table_with_two_base_chains()], &[table], true),
+            ["", ""]
+        );
     }
 }

@@ -135,7 +135,7 @@ pub fn find_wrong_answers_with_sample(
             .map(|answers| hash_first_matches(&answers.first_deciding_rules, rule_count)),
         matches_per_packet: answers
             .and_then(|answers| answers.all_matching_rules.as_ref())
-            .map(|lists| lists.rule_count() as f64 / lists.row_count().max(1) as f64),
+            .map(|lists| lists.total_length() as f64 / lists.row_count().max(1) as f64),
     })
 }
 

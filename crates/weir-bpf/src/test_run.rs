@@ -32,7 +32,7 @@ pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
 }
 
 /// Calls the program for so many pages, each as long as `page`, in a namespace and on the current
-/// core, until `affects_only_own_counter` says that it has fallen silent. One call is enough but
+/// core, until `is_silent` says that it has fallen silent. One call is enough but
 /// for long trials at a rate, in which more pages go by than a call can have.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ impl RuleLists {
     }
 
     /// Total length of the finished lists.
-    pub fn rule_count(&self) -> usize {
+    pub fn total_length(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 

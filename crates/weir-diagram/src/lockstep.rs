@@ -366,11 +366,16 @@ impl LockstepTables<'_, '_> {
                 list.push(RemainingRule::LEAVE_CHAIN);
             }
         }
-        if are_described && self.remaining_rules.are_equal(lists, &mut self.visits_left) {
+        if are_described && RemainingRulesComparer::normalize_and_compare(&mut lists) {
             return Ok(());
         }
         match port_axis {
             Some(axis) => self.divide_by_all_rules(at, axis, open),
+            None if are_described
+                && self.remaining_rules.have_equal_diagrams(&lists, &mut self.visits_left) =>
+            {
+                Ok(())
+            }
             None => Err(LockstepFailure::StepsDiffer),
         }
     }

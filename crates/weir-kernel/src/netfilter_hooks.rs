@@ -156,14 +156,14 @@ mod tests {
         bytes
     }
 
-    fn entry(more: &[Vec<u8>]) -> Result<NetfilterHookEntry, MalformedNetlink> {
+    fn parse_encoded_entry(more: &[Vec<u8>]) -> Result<NetfilterHookEntry, MalformedNetlink> {
         let mut bytes = attribute(NFNLA_HOOK_HOOKNUM, &1u32.to_be_bytes());
         bytes.extend(attribute(NFNLA_HOOK_PRIORITY, &(-300i32).to_be_bytes()));
         bytes.extend(more.concat());
         parse_entry(NetlinkAttributes::parse(&bytes)?)
     }
 
-    fn info(kind: u32, details: &[Vec<u8>]) -> Vec<u8> {
+    fn encode_chain_info(kind: u32, details: &[Vec<u8>]) -> Vec<u8> {
         let kind = attribute(NFNLA_HOOK_INFO_TYPE, &kind.to_be_bytes());
         let details = attribute(NFNLA_HOOK_INFO_DESC, &details.concat());
         attribute(NFNLA_HOOK_CHAIN_INFO, &[kind, details].concat())
@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn functions_chains_and_programs_are_told_apart() {
         let function = attribute(NFNLA_HOOK_FUNCTION_NAME, b"ipt_do_table\0");
-        let function = entry(&[function, attribute(NFNLA_HOOK_MODULE_NAME, b"ip_tables\0")]);
+        let function =
+            parse_encoded_entry(&[function, attribute(NFNLA_HOOK_MODULE_NAME, b"ip_tables\0")]);
         assert_eq!(
             function,
             Ok(NetfilterHookEntry {
@@ -183,7 +184,7 @@ mod tests {
                 program: HookedProgram::Function,
             })
         );
-        let chain = info(
+        let chain = encode_chain_info(
             NFNL_HOOK_TYPE_NFTABLES,
             &[
                 attribute(NFNLA_CHAIN_TABLE, b"office\0"),
@@ -193,20 +194,22 @@ mod tests {
         );
         let (table, chain_name) = ("office".to_owned(), "in".to_owned());
         assert_eq!(
-            entry(&[chain]).map(|entry| entry.program),
+            parse_encoded_entry(&[chain]).map(|entry| entry.program),
             Ok(HookedProgram::NftChain { family: "inet", table, chain: chain_name })
         );
         let program = attribute(NFNLA_HOOK_BPF_ID, &7u32.to_be_bytes());
         assert_eq!(
-            entry(&[info(NFNL_HOOK_TYPE_BPF, &[program])]).map(|entry| entry.program),
+            parse_encoded_entry(&[encode_chain_info(NFNL_HOOK_TYPE_BPF, &[program])])
+                .map(|entry| entry.program),
             Ok(HookedProgram::Bpf { program_id: 7 })
         );
     }
 
     #[test]
     fn a_chain_without_its_table_is_malformed() {
-        let chain = info(NFNL_HOOK_TYPE_NFTABLES, &[attribute(NFNLA_CHAIN_FAMILY, &[1])]);
+        let chain =
+            encode_chain_info(NFNL_HOOK_TYPE_NFTABLES, &[attribute(NFNLA_CHAIN_FAMILY, &[1])]);
         let missing = MalformedNetlink::MissingAttribute { kind: NFNLA_CHAIN_TABLE };
-        assert_eq!(entry(&[chain]), Err(missing));
+        assert_eq!(parse_encoded_entry(&[chain]), Err(missing));
     }
 }

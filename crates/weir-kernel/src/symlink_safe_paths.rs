@@ -72,7 +72,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    fn folder(name: &str) -> PathBuf {
+    fn create_folder_with_in_and_out(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("weir-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("root/in")).unwrap();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn files_below_the_root_are_opened_and_symlinks_are_refused() {
-        let folder = folder("beneath");
+        let folder = create_folder_with_in_and_out("beneath");
         let root = folder.join("root");
         let mut text = String::new();
         let file = open_below(&root, &root.join("in/file"), OFlags::RDONLY).unwrap();

@@ -142,7 +142,7 @@ impl<'a> PacketSetFlow<'a> {
     }
 
     pub fn rule_boxes(&self, (chain, rule): RulePosition) -> RuleBoxes<'_> {
-        self.chain_boxes[chain].rule(rule)
+        self.chain_boxes[chain].boxes_of_rule(rule)
     }
 
     /// The jumps between the chains.
@@ -161,7 +161,7 @@ impl<'a> PacketSetFlow<'a> {
         let kinds = |c: HyperRect| {
             c.restrict_to_interval(Field::IcmpTypeAndCode, (135 << 8, (136 << 8) | 0xff)).is_some()
         };
-        self.rule_boxes(at).matched().any(|c| proto(c).is_some_and(kinds))
+        self.rule_boxes(at).boxes_maybe_matched().any(|c| proto(c).is_some_and(kinds))
     }
 
     /// The deciding rules before one in its chain that have packets in common with it, in order.
@@ -169,7 +169,7 @@ impl<'a> PacketSetFlow<'a> {
         if self.is_over_budget() {
             return Vec::new();
         }
-        let cells = self.rule_boxes(at).matched();
+        let cells = self.rule_boxes(at).boxes_maybe_matched();
         let search = self.packet_removing_rule_index(at.0).rules_overlapping(
             cells.clone(),
             0..at.1,
@@ -180,7 +180,7 @@ impl<'a> PacketSetFlow<'a> {
             return Vec::new();
         }
         let overlaps_rule = |e: &RulePosition| {
-            let theirs = self.rule_boxes(*e).matched();
+            let theirs = self.rule_boxes(*e).boxes_maybe_matched();
             self.rule(*e).target.is_terminating()
                 && cells.clone().any(|c| theirs.clone().any(|t| t.intersects(c)))
         };
@@ -283,7 +283,7 @@ impl<'a> PacketSetFlow<'a> {
         cells: &[HyperRect],
     ) -> Option<Vec<HyperRect>> {
         let boxes = self.rule_boxes(at);
-        let both = cells.iter().flat_map(|c| boxes.matched().filter_map(|r| r.and(c)));
+        let both = cells.iter().flat_map(|c| boxes.boxes_maybe_matched().filter_map(|r| r.and(c)));
         let both: Vec<HyperRect> = both.collect();
         (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_counting_boxes(both.len()))
             .then_some(both)
@@ -301,7 +301,7 @@ impl<'a> PacketSetFlow<'a> {
                 (cell, self.find_first_covering_rule(at.0, cell, 0..at.1))
             }
             WholeOrPartialBox::Numbered(number) => {
-                let cell = self.chain_boxes[at.0].cell(number);
+                let cell = self.chain_boxes[at.0].distinct_box(number);
                 let search = |rules| self.find_first_covering_rule(at.0, cell, rules);
                 let mut known = self.first_covering_rules[at.0].borrow_mut();
                 (cell, known.find_or_search(number, at.1, search))
@@ -375,10 +375,10 @@ impl<'a> PacketSetFlow<'a> {
         }
         let rule = self.rule(at);
         if rule.target.leaves_chain() {
-            return boxes.matched().any(done);
+            return boxes.boxes_maybe_matched().any(done);
         }
         let Some(to) = self.chain_graph.chain_entered_by_rule(at.0, at.1) else { return false };
-        let mut near = boxes.matched().filter(|c| c.intersects(cell));
+        let mut near = boxes.boxes_maybe_matched().filter(|c| c.intersects(cell));
         near.any(|jump| {
             let ends = self.boxes_decided_in_chain(to, 0).iter().filter_map(|end| end.and(jump));
             ends.into_iter().any(|taken| done(&taken))
@@ -405,10 +405,10 @@ impl<'a> PacketSetFlow<'a> {
                     let ends = self.boxes_decided_in_chain(to, depth + 1);
                     let both =
                         |c: &HyperRect| ends.iter().filter_map(|e| e.and(c)).collect::<Vec<_>>();
-                    found.extend(boxes.matched().flat_map(both));
+                    found.extend(boxes.boxes_maybe_matched().flat_map(both));
                 }
                 (target, _) if target.is_terminating() && boxes.is_exact() => {
-                    found.extend(boxes.matched().cloned());
+                    found.extend(boxes.boxes_maybe_matched().cloned());
                 }
                 _ => {}
             }
@@ -422,7 +422,7 @@ impl<'a> PacketSetFlow<'a> {
                 }
             }
             if matches!(rule.target, Target::Return | Target::Goto(_)) {
-                back.extend(boxes.matched());
+                back.extend(boxes.boxes_maybe_matched());
             }
             if back.len() > MAX_BOXES_PER_SET {
                 break;
@@ -441,7 +441,7 @@ impl<'a> PacketSetFlow<'a> {
     fn packet_removing_rule_index(&self, chain: usize) -> &OverlapIndex {
         let takes = |rule: usize| {
             !self.rule((chain, rule)).target.falls_through()
-                || self.rule_boxes((chain, rule)).hotdrop().len() > 0
+                || self.rule_boxes((chain, rule)).boxes_maybe_dropped().len() > 0
         };
         let boxes = &self.chain_boxes[chain];
         let index = || match (0..boxes.rule_count()).all(takes) {

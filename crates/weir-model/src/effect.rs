@@ -68,7 +68,7 @@ mod tests {
     /// A name that no module can have: iptables reads the blank as the end of the word.
     const IMPOSSIBLE_MODULE_NAME: &str = "no module";
 
-    fn other(module: &'static str, options: &[&'static str]) -> Target {
+    fn effect_target_with_flags(module: &'static str, options: &[&'static str]) -> Target {
         let option = |name: &&'static str| ExtensionOption {
             negated: false,
             name,
@@ -143,7 +143,10 @@ mod tests {
     fn a_target_without_a_row_writes_everything() {
         let opaque = OpaqueExtension { name: IMPOSSIBLE_MODULE_NAME.into(), words: Vec::new() };
         assert_eq!(target_effects(&Target::Opaque(Box::new(opaque))), UNKNOWN_TARGET_ROW);
-        assert_eq!(target_effects(&other(IMPOSSIBLE_MODULE_NAME, &[])), UNKNOWN_TARGET_ROW);
+        assert_eq!(
+            target_effects(&effect_target_with_flags(IMPOSSIBLE_MODULE_NAME, &[])),
+            UNKNOWN_TARGET_ROW
+        );
         assert!(UNKNOWN_TARGET_ROW.writes.contains(Field::Daddr));
     }
 
@@ -151,23 +154,25 @@ mod tests {
     fn only_targets_that_report_or_do_nothing_have_no_effect_on_later_rules() {
         let has_none = |target: &Target| target_effects(target).has_no_effect_on_later_rules();
         for name in ["LOG", "NFLOG", "AUDIT", "TRACE"] {
-            assert!(has_none(&other(name, &[])), "{name}");
+            assert!(has_none(&effect_target_with_flags(name, &[])), "{name}");
         }
         for name in ["TEE", "CHECKSUM", "CONNMARK", "CT", "ECN", "TCPMSS", IMPOSSIBLE_MODULE_NAME] {
-            assert!(!has_none(&other(name, &[])), "{name}");
+            assert!(!has_none(&effect_target_with_flags(name, &[])), "{name}");
         }
-        assert!(!has_none(&other("SET", &["add-set"])) && !has_none(&Target::Drop));
+        assert!(
+            !has_none(&effect_target_with_flags("SET", &["add-set"])) && !has_none(&Target::Drop)
+        );
     }
 
     #[test]
     fn options_narrow_the_effects_of_a_row() {
-        let mapped = target_effects(&other("SET", &["map-set", "map-mark"]));
+        let mapped = target_effects(&effect_target_with_flags("SET", &["map-set", "map-mark"]));
         assert!(mapped.writes.contains(Field::Mark) && mapped.ipset_writes == IpsetWrites::None);
-        let added = target_effects(&other("SET", &["add-set"]));
+        let added = target_effects(&effect_target_with_flags("SET", &["add-set"]));
         assert!(added.writes.is_empty() && added.ipset_writes == IpsetWrites::Named);
-        let restored = target_effects(&other("CONNMARK", &["restore-mark"]));
+        let restored = target_effects(&effect_target_with_flags("CONNMARK", &["restore-mark"]));
         assert_eq!(restored.writes, FieldSet::from_fields(&[Field::Mark]));
-        let saved = target_effects(&other("CONNMARK", &["save-mark"]));
+        let saved = target_effects(&effect_target_with_flags("CONNMARK", &["save-mark"]));
         assert_eq!(saved.writes, FieldSet::from_fields(&[Field::CtMark]));
     }
 }

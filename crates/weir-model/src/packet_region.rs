@@ -77,7 +77,11 @@ mod tests {
 
     use super::*;
 
-    fn condition(field: Field, alternatives: Vec<Predicate>, negated: bool) -> PacketRegion {
+    fn region_of_one_condition(
+        field: Field,
+        alternatives: Vec<Predicate>,
+        negated: bool,
+    ) -> PacketRegion {
         let condition =
             FieldCondition { field, alternatives, negated, accepts_absent_field: false };
         PacketRegion { conditions: vec![condition] }
@@ -88,11 +92,11 @@ mod tests {
         let ports = vec![Predicate::InSpans(vec![(22, 22)])];
         let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
         packet.transport = Transport::Udp { sport: 1, dport: 22 };
-        assert!(condition(Field::Dport, ports.clone(), false).contains(&packet));
-        assert!(!condition(Field::Dport, ports.clone(), true).contains(&packet));
+        assert!(region_of_one_condition(Field::Dport, ports.clone(), false).contains(&packet));
+        assert!(!region_of_one_condition(Field::Dport, ports.clone(), true).contains(&packet));
         packet.fragment.offset = 9;
-        assert!(!condition(Field::Dport, ports.clone(), false).contains(&packet));
-        let mut region = condition(Field::Dport, ports, true);
+        assert!(!region_of_one_condition(Field::Dport, ports.clone(), false).contains(&packet));
+        let mut region = region_of_one_condition(Field::Dport, ports, true);
         assert!(!region.contains(&packet));
         region.conditions[0].accepts_absent_field = true;
         assert!(region.contains(&packet));
@@ -102,7 +106,7 @@ mod tests {
     fn a_device_may_be_one_of_several() {
         let devices = [("ppp", true), ("eth0", false)]
             .map(|(name, prefix)| Predicate::Device { name: name.into(), prefix });
-        let region = condition(Field::Iif, devices.to_vec(), false);
+        let region = region_of_one_condition(Field::Iif, devices.to_vec(), false);
         assert_eq!(
             region.tested_device_names_and_prefixes().collect::<Vec<_>>(),
             [("ppp", true), ("eth0", false)]

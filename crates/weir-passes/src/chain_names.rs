@@ -22,7 +22,7 @@ pub struct ChainNameAllocator {
 
 impl ChainNameAllocator {
     /// Longest name of a chain, in characters.
-    pub const NAME_LENGTH_MAX: usize = CHAIN_NAME_MAX_BYTES;
+    pub const CHAIN_NAME_LENGTH_MAX: usize = CHAIN_NAME_MAX_BYTES;
 
     /// Names for a table.
     pub fn new(family: Family, table: &Table) -> Self {
@@ -69,7 +69,7 @@ impl ChainNameAllocator {
         loop {
             self.last_number += 1;
             let name: SharedName = name(self.last_number).into();
-            assert!(name.len() <= Self::NAME_LENGTH_MAX, "chain name {name} is too long");
+            assert!(name.len() <= Self::CHAIN_NAME_LENGTH_MAX, "chain name {name} is too long");
             if self.used_names.insert(name.clone()) {
                 return name;
             }
@@ -100,7 +100,7 @@ mod tests {
             Prefix::containing_addr(Family::V4, 0xfdfd_fdfd, 32),
         );
         assert_eq!(&*longest, "w4:99999:s253.253.253.253/32");
-        assert_eq!(longest.len(), ChainNameAllocator::NAME_LENGTH_MAX);
+        assert_eq!(longest.len(), ChainNameAllocator::CHAIN_NAME_LENGTH_MAX);
     }
 
     #[test]

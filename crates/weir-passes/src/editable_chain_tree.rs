@@ -71,7 +71,7 @@ impl std::error::Error for EditableChainTreeError {}
 
 impl EditableChainTree {
     /// Longest short name: the rest of a chain's 28 characters is for the prefix.
-    pub const NAME_LENGTH_MAX: usize = 8;
+    pub const CHAIN_NAME_PREFIX_LENGTH_MAX: usize = 8;
 
     /// An empty tree over source or destination addresses, in a table.
     ///
@@ -84,7 +84,7 @@ impl EditableChainTree {
         table: TableName,
         level_prefix_lengths: &[u8],
     ) -> Result<Self, EditableChainTreeError> {
-        let length_max = Self::NAME_LENGTH_MAX;
+        let length_max = Self::CHAIN_NAME_PREFIX_LENGTH_MAX;
         if chain_name_prefix.is_empty() || chain_name_prefix.len() > length_max {
             return Err(EditableChainTreeError::NameEmptyOrTooLong { length_max });
         }
@@ -204,7 +204,7 @@ impl EditableChainTree {
                 format!("{chain_name_prefix}_{letter}{}/{}", &hex[..digits], prefix.len)
             }
         };
-        if text.len() <= ChainNameAllocator::NAME_LENGTH_MAX {
+        if text.len() <= ChainNameAllocator::CHAIN_NAME_LENGTH_MAX {
             return text.into();
         }
         let mixed = (prefix.addr ^ (prefix.addr >> 64)) as u64;
@@ -294,7 +294,10 @@ mod tests {
             "customer",
         );
         let all = chains(&s);
-        assert!(all.iter().all(|c| c.len() <= ChainNameAllocator::NAME_LENGTH_MAX), "{all:?}");
+        assert!(
+            all.iter().all(|c| c.len() <= ChainNameAllocator::CHAIN_NAME_LENGTH_MAX),
+            "{all:?}"
+        );
         assert!(all.contains(&"shortnam_d20010db8/32".to_owned()), "{all:?}");
     }
 }

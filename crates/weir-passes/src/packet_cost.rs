@@ -126,7 +126,7 @@ mod tests {
     use weir_syntax::packet::parse_packet;
     use weir_syntax::{ipset, iptables};
 
-    fn bill(packet: &str) -> PacketStepCounts {
+    fn count_steps_of_packet(packet: &str) -> PacketStepCounts {
         let sets = ipset::parse(
             "create nets hash:net family inet\nadd nets 198.51.100.0/24\nadd nets 10.0.0.0/8\n",
         )
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn the_steps_of_a_packets_path_are_counted() {
-        let tcp = bill("ip saddr 203.0.113.5 ip daddr 203.0.113.9 tcp dport 80");
+        let tcp = count_steps_of_packet("ip saddr 203.0.113.5 ip daddr 203.0.113.9 tcp dport 80");
         assert_eq!(tcp, PacketStepCounts { checks: 2, ..PacketStepCounts::default() });
         // The second lookup is after a test that is false.
-        let udp = bill("ip saddr 203.0.113.5 ip daddr 203.0.113.9 udp dport 53");
+        let udp = count_steps_of_packet("ip saddr 203.0.113.5 ip daddr 203.0.113.9 udp dport 53");
         assert_eq!(
             udp,
             PacketStepCounts {

@@ -45,10 +45,50 @@ fn random_verdict(rng: &mut TestRng) -> Verdict {
     }
 }
 
-fn random_rules_and_maps(rng: &mut TestRng) -> (Vec<Rule>, Vec<VerdictMap>) {
-    let (mut rules, mut maps) = (Vec::new(), Vec::new());
+/// Rules, and the maps and chains that they name.
+struct RandomRules {
+    rules: Vec<Rule>,
+    maps: Vec<VerdictMap>,
+    called_chains: Vec<Chain>,
+}
+
+/// A chain of a few rules, each with tests, a counter and a verdict.
+fn random_called_chain(rng: &mut TestRng, number: u32) -> Chain {
+    let rules = (0..1 + rng.number_below(3) as u32).map(|rule| {
+        let tests = (0..1 + rng.number_below(2)).map(|_| Statement::Test(random_test(rng)));
+        let mut statements: Vec<Statement> = tests.collect();
+        let credited = OriginalRuleIndex(1000 + 10 * number + rule);
+        statements.push(Statement::Counter(vec![CreditedRuleOrPolicy::Rule(credited)]));
+        statements.push(Statement::Verdict(match rng.number_below(4) {
+            0 => Verdict::Return,
+            _ => random_verdict(rng),
+        }));
+        Rule { statements, comment: None }
+    });
+    Chain {
+        rules: rules.collect(),
+        name: format!("called{number}"),
+        base: None,
+        iptables_name_comment: None,
+    }
+}
+
+fn random_rules(rng: &mut TestRng) -> RandomRules {
+    let (mut rules, mut maps, mut called_chains) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..RULES as u32 {
         let credited = vec![CreditedRuleOrPolicy::Rule(OriginalRuleIndex(number))];
+        if rng.chance_percent(25) {
+            let called = random_called_chain(rng, number);
+            let protocol = Test {
+                expression: LoadExpression::L4proto,
+                comparand: Comparand::InSpans(vec![(17, 17)]),
+                negated: false,
+            };
+            let jump = Statement::Verdict(Verdict::Jump(called.name.clone()));
+            rules.push(Rule { statements: vec![Statement::Test(protocol), jump], comment: None });
+            called_chains.push(called);
+            continue;
+        }
         let mut statements: Vec<Statement> =
             (0..1 + rng.number_below(2)).map(|_| Statement::Test(random_test(rng))).collect();
         if rng.chance_percent(20) {
@@ -73,12 +113,13 @@ fn random_rules_and_maps(rng: &mut TestRng) -> (Vec<Rule>, Vec<VerdictMap>) {
         }
         rules.push(Rule { statements, comment: None });
     }
-    (rules, maps)
+    RandomRules { rules, maps, called_chains }
 }
 
-fn make_ruleset(rules: &[Rule], maps: &[VerdictMap], rules_per_chain: usize) -> Ruleset {
+fn make_ruleset(random: &RandomRules, rules_per_chain: usize) -> Ruleset {
+    let RandomRules { rules, maps, called_chains } = random;
     let parts: Vec<&[Rule]> = rules.chunks(rules_per_chain).collect();
-    let mut chains = Vec::new();
+    let mut chains = called_chains.clone();
     for (number, part) in parts.iter().enumerate().rev() {
         let mut rules = part.to_vec();
         if number + 1 < parts.len() {
@@ -102,7 +143,7 @@ fn make_ruleset(rules: &[Rule], maps: &[VerdictMap], rules_per_chain: usize) -> 
         family: Family::V4,
         name: "weir_filter".to_owned(),
         iptables_table: TableName::Filter,
-        maps: maps.to_vec(),
+        maps: maps.clone(),
         chains,
     };
     Ruleset { tables: vec![table] }
@@ -113,9 +154,9 @@ fn skipped_rules_could_not_have_matched() {
     let (mut with_matches, mut packets) = (0, 0);
     for seed in 0..30 {
         let mut rng = TestRng::new(seed);
-        let (rules, maps) = random_rules_and_maps(&mut rng);
+        let random = random_rules(&mut rng);
         let [long, short] =
-            [RULES, RULES_PER_SHORT_CHAIN].map(|length| make_ruleset(&rules, &maps, length));
+            [RULES, RULES_PER_SHORT_CHAIN].map(|length| make_ruleset(&random, length));
         let evaluators = [&long, &short].map(NftEvaluator::new);
         for _ in 0..100 {
             let [saddr, daddr] = [(); 2].map(|()| Addr(random_address(&mut rng)));

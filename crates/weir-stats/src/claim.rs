@@ -264,7 +264,7 @@ pub struct ClaimRecord {
 
 impl ClaimTest {
     /// Bounds for *reproduced*.
-    pub fn within(&self) -> &ClaimBounds {
+    pub fn reproduced_bounds(&self) -> &ClaimBounds {
         match self {
             ClaimTest::Ratio { within, .. }
             | ClaimTest::Value { within, .. }
@@ -273,7 +273,7 @@ impl ClaimTest {
     }
 
     /// Bounds for *in direction only*.
-    pub fn shape(&self) -> &ClaimBounds {
+    pub fn in_direction_bounds(&self) -> &ClaimBounds {
         match self {
             ClaimTest::Ratio { shape, .. }
             | ClaimTest::Value { shape, .. }
@@ -336,7 +336,7 @@ fn compare_interval_with_bounds(
     test: &ClaimTest,
     shortcomings: &mut Vec<EvidenceShortcoming>,
 ) -> ClaimOutcome {
-    let (within, shape) = (test.within(), test.shape());
+    let (within, shape) = (test.reproduced_bounds(), test.in_direction_bounds());
     if within.contains_interval(estimate) {
         return ClaimOutcome::Reproduced;
     }

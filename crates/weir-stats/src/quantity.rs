@@ -454,7 +454,7 @@ impl Quantity {
     }
 
     /// How runs are compared by it; `None` if they are not.
-    pub fn comparison(self) -> Option<ComparisonNameAndDirection> {
+    pub fn comparison_name_and_direction(self) -> Option<ComparisonNameAndDirection> {
         self.table_row().compared_as
     }
 

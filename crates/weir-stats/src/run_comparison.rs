@@ -63,7 +63,7 @@ pub fn compare_runs(
     absolute: bool,
 ) -> Vec<ComparedPoint> {
     let mut points = Vec::new();
-    let is_compared = |one: &Quantity| one.comparison().is_some();
+    let is_compared = |one: &Quantity| one.comparison_name_and_direction().is_some();
     for quantity in Quantity::list_traffic_first().into_iter().filter(is_compared) {
         for (subject, scenario) in measured_points(first, quantity) {
             let logs = |record| {
@@ -109,7 +109,9 @@ pub fn compare_runs(
 
 /// Whether less of a compared quantity is better: times and memory.
 fn is_lower_better(quantity: Quantity) -> bool {
-    quantity.comparison().is_some_and(|comparison| comparison.better == BetterDirection::Less)
+    quantity
+        .comparison_name_and_direction()
+        .is_some_and(|comparison| comparison.better == BetterDirection::Less)
 }
 
 fn classify_change(point: &ComparedPoint, margin: f64) -> ChangeClass {

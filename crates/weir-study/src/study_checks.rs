@@ -146,8 +146,10 @@ impl LoadedStudy {
             None => Ok(()),
         }?;
         let Some(test) = &claim.test else { return Ok(()) };
-        let contradiction =
-            claim.expects.as_ref().and_then(|expects| expects.contradiction(test.within()));
+        let contradiction = claim
+            .expects
+            .as_ref()
+            .and_then(|expects| expects.contradiction(test.reproduced_bounds()));
         let message = if let Some(why) = contradiction {
             format!("{why}: the test is in the wrong direction, or its bounds are")
         } else if let Some(why) = find_reason_true_by_construction(test) {
@@ -220,7 +222,7 @@ impl LoadedStudy {
 
 /// Why a test cannot fail whatever is measured, if it cannot.
 fn find_reason_true_by_construction(test: &ClaimTest) -> Option<String> {
-    let within = test.within();
+    let within = test.reproduced_bounds();
     match test {
         ClaimTest::Ratio { of, to, .. } if of == to => {
             Some("both sides of the ratio are the same: it is 1 whatever is measured".to_owned())

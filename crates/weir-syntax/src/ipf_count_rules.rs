@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::iptables::{self, ParserSettings};
 
-    fn refused(text: &str) -> String {
+    fn rendered_refusal(text: &str) -> String {
         let errors = convert_ipf_count_rules(text).unwrap_err();
         assert_eq!(errors.len(), 1, "{text}");
         crate::render_diagnostics(&errors, "ipf.conf", text, false)
@@ -278,7 +278,7 @@ mod tests {
             ("count\n", "the line ends where `in` or `out` was expected"),
             ("count in from any\n", "the line ends where"),
         ] {
-            let drawn = refused(text);
+            let drawn = rendered_refusal(text);
             assert!(drawn.contains(named), "{text}: {drawn}");
         }
     }

@@ -101,7 +101,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::History(args) => command::generations::print_history(&args),
         Command::Counters(args) => command::generations::print_counters(&args),
         Command::Serve(args) => command::serve::serve_metrics_until_killed(&args),
-        Command::Supervise(args) => command::generations::supervise(&args),
+        Command::Supervise(args) => command::generations::supervise_unconfirmed_generation(&args),
         Command::Status(args) => command::status::read_and_print_firewall_status(&args),
         Command::Set(subcommand) => run_set_command(subcommand, colors),
         Command::Tune(args) => command::paper_tunings::print_paper_tunings(&args),

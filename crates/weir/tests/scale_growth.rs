@@ -33,7 +33,7 @@ fn larger_size(shape: ScaleShape) -> usize {
     match shape {
         ScaleShape::Services => 400,
         ScaleShape::LimitedLogs => 320,
-        ScaleShape::Multiport => 6_400,
+        ScaleShape::Multiport | ScaleShape::EitherPort | ScaleShape::AddressEitherPort => 6_400,
         ScaleShape::SetElements => 64_000,
         ScaleShape::Chains => 6_400,
         _ => 12_800,

@@ -63,7 +63,7 @@ pub struct TooManyAddresses;
 ///
 /// # Errors
 /// If the list has more than `capacity` single addresses for a set of these.
-pub fn plan_change(
+pub fn diff_set_against_list(
     shape: ElementShape,
     family: Family,
     present: &[AddressRange],
@@ -206,7 +206,8 @@ mod tests {
         list: &[AddressRange],
         change: AddressListOperation,
     ) -> SetElementDiff {
-        plan_change(shape, Family::V4, present, list.to_vec(), change, 1000).expect("it fits")
+        diff_set_against_list(shape, Family::V4, present, list.to_vec(), change, 1000)
+            .expect("it fits")
     }
 
     #[test]
@@ -263,12 +264,26 @@ mod tests {
         assert_eq!(expanded.added, [(1, 1), (3, 3)]);
         let list = vec![(0, 4), (10, 14)];
         let fits = |capacity| {
-            plan_change(shape, Family::V4, &[], list.clone(), AddressListOperation::Sync, capacity)
-                .is_ok()
+            diff_set_against_list(
+                shape,
+                Family::V4,
+                &[],
+                list.clone(),
+                AddressListOperation::Sync,
+                capacity,
+            )
+            .is_ok()
         };
         assert!(fits(10) && !fits(9));
         let whole = vec![(0, u128::MAX)];
-        let plan = plan_change(shape, Family::V6, &[], whole, AddressListOperation::Sync, 1 << 20);
+        let plan = diff_set_against_list(
+            shape,
+            Family::V6,
+            &[],
+            whole,
+            AddressListOperation::Sync,
+            1 << 20,
+        );
         assert_eq!(plan, Err(TooManyAddresses));
     }
 }

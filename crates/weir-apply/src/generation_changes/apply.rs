@@ -113,7 +113,7 @@ impl LockedGenerations {
         let baseline = self.store.read_current_of_this_boot()?.baseline.unwrap_or(previous);
         let generation = self.write_new_generation(request, &wanted, previous)?;
         let ids = [previous, generation, baseline];
-        let mut journal = Journal::begin(JournalOperation::Apply, ids, read_boot_id()?);
+        let mut journal = Journal::new_change(JournalOperation::Apply, ids, read_boot_id()?);
         journal.steps.clone_from(&steps);
         journal.confirm_seconds = request.confirm.map(|limit| limit.as_secs());
         let begun = start_supervisor().and_then(|supervisor| {

@@ -41,7 +41,7 @@ impl LockedGenerations {
         let _ = self.carry_counters_back(unconfirmed, previous, &present.ruleset, &mut wanted);
         let ids = [unconfirmed, previous, pending.baseline];
         let boot_id = pending.boot_id.clone();
-        let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
+        let mut journal = Journal::new_change(JournalOperation::Rollback, ids, boot_id);
         reason.clone_into(&mut journal.reason);
         journal.confirm_seconds = pending.confirm_seconds;
         journal.steps = plan_apply_steps(&present, &wanted);

@@ -132,7 +132,7 @@ impl LockedGenerations {
         let pending = self.store.read_journal()?;
         let boot_id = weir_kernel::boot_clock::read_boot_id()?;
         let ids = [from, to, baseline];
-        let mut journal = Journal::begin(JournalOperation::Rollback, ids, boot_id);
+        let mut journal = Journal::new_change(JournalOperation::Rollback, ids, boot_id);
         reason.clone_into(&mut journal.reason);
         journal.steps = plan_apply_steps(&present, &wanted);
         journal.supervisor = Some(start_supervisor()?);

@@ -48,7 +48,7 @@ struct CountedEntryPlace {
 impl UnchangedLegacyTables {
     /// Reads the tables of a generation; none if the kernel has other rules, a table that weir
     /// cannot decode, or if the generation also has tables of nft.
-    pub(crate) fn find(
+    pub(crate) fn read_if_unchanged(
         recorded: &KernelRulesetTexts,
         originals: &OriginalRules,
     ) -> Result<Option<UnchangedLegacyTables>, ApplyOperationError> {

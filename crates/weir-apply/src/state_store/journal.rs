@@ -74,7 +74,7 @@ pub struct ConfirmationDeadline {
 
 impl Journal {
     /// A change that begins now, by this process.
-    pub fn begin(
+    pub fn new_change(
         operation: JournalOperation,
         [from, to, baseline]: [u32; 3],
         boot_id: String,

@@ -76,6 +76,40 @@ fn rewrite_random_rule_as_guarded_chain(
     Some(())
 }
 
+/// Enters a copy of a chain of `after` for some ports: the rules that these may match.
+fn rewrite_random_chain_as_tree_of_ports(after: &mut Ruleset, rng: &mut TestRng) -> Option<()> {
+    let chains: Vec<[usize; 2]> = (0..after.tables.len())
+        .flat_map(|table| (0..after.tables[table].chains.len()).map(move |chain| [table, chain]))
+        .filter(|[table, chain]| !after.tables[*table].chains[*chain].rules.is_empty())
+        .collect();
+    if chains.is_empty() {
+        return None;
+    }
+    let [table, chain] = rng.pick(&chains);
+    let chains = &mut after.tables[table].chains;
+    let rules = chains[chain].rules.clone();
+    let mut gotos = Vec::new();
+    for port in ["--dport 80", "--dport 443", "--sport 53", "--dport 22:100"] {
+        if rng.chance_percent(50) {
+            continue;
+        }
+        let protocol = rng.pick(&["tcp", "udp"]);
+        let callee = SharedName::from(format!("p{}", rng.next_u64() % 1_000_000));
+        let text = format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p {protocol} -m {protocol} {port} -j DROP\nCOMMIT\n"
+        );
+        let test = parse_firewall_if_valid(&text)?.v4?.tables[0].chain("FORWARD")?.rules[0].clone();
+        let other_protocol = |rule: &Rule| {
+            rule.base.proto.is_some_and(|of| !of.negated && Some(of) != test.base.proto)
+        };
+        let rules = rules.iter().filter(|rule| !other_protocol(rule)).cloned().collect();
+        chains.push(Chain { rules, ..Chain::new(callee.clone(), None) });
+        gotos.push(Rule { target: Target::Goto(callee), ..test });
+    }
+    chains[chain].rules.splice(0..0, gotos);
+    Some(())
+}
+
 /// Rules for services, in a random order, and a chain for each in another order.
 fn append_services_as_rules_and_as_chains(
     [before, after]: [&mut Ruleset; 2],
@@ -130,9 +164,10 @@ fn compare_guarded_chains_with_diagrams(seeds: std::ops::Range<u64>) -> Lockstep
         let Some(mut before) = parse_firewall_if_valid(&text) else { continue };
         let mut after = before.clone();
         let (Some(old), Some(new)) = (&mut before.v4, &mut after.v4) else { continue };
-        let rewritten = match rng.chance_percent(30) {
-            true => append_services_as_rules_and_as_chains([&mut *old, &mut *new], &mut rng),
-            false => rewrite_random_rule_as_guarded_chain([&mut *old, &mut *new], &mut rng),
+        let rewritten = match rng.number_below(3) {
+            0 => append_services_as_rules_and_as_chains([&mut *old, &mut *new], &mut rng),
+            1 => rewrite_random_chain_as_tree_of_ports(new, &mut rng),
+            _ => rewrite_random_rule_as_guarded_chain([&mut *old, &mut *new], &mut rng),
         };
         if rewritten.is_none() {
             continue;
@@ -198,7 +233,7 @@ fn firewall(rules: &str) -> Firewall {
 /// Two lists of rules, and whether they are equal for all packets, and for those with whole headers.
 type RuleListPairCase = (&'static str, &'static str, bool, bool);
 
-const RULE_LIST_PAIR_CASES: [RuleListPairCase; 21] = [
+const RULE_LIST_PAIR_CASES: [RuleListPairCase; 27] = [
     // The tests of the jump are those of the rules of the chain.
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 80 -j c; c: -j DROP", true, true),
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 81 -j c; c: -j DROP", false, false),
@@ -286,6 +321,34 @@ const RULE_LIST_PAIR_CASES: [RuleListPairCase; 21] = [
     // Fragments.
     ("-p tcp ! -f -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 80 -j DROP", false, true),
     ("-p tcp -f -j DROP", "-p tcp -j DROP", false, false),
+    // Ports decide before addresses, and the cell is divided by both.
+    (
+        "-s 10.0.0.1 -p tcp -m tcp --dport 80 -m ttl --ttl-lt 5 -j DROP; -s 10.0.0.2 -p tcp -m tcp --dport 81 -j ACCEPT",
+        "-p tcp -m tcp --dport 81 -j d; -p tcp -m tcp --dport 80 -j c; c: -s 10.0.0.1 -m ttl --ttl-lt 5 -j DROP; d: -s 10.0.0.2 -j ACCEPT",
+        false,
+        true,
+    ),
+    (
+        "-s 10.0.0.1 -p tcp -m tcp --dport 80 -m ttl --ttl-lt 5 -j DROP; -s 10.0.0.2 -p tcp -m tcp --dport 81 -j ACCEPT",
+        "-p tcp -m tcp --dport 81 -j d; -p tcp -m tcp --dport 80 -j c; c: -s 10.0.0.1 -m ttl --ttl-lt 5 -j DROP; d: -s 10.0.0.1 -j ACCEPT",
+        false,
+        false,
+    ),
+    (
+        "-p udp -m udp --sport 53 --dport 53 -j DROP; -p udp -m udp --sport 53 -j ACCEPT",
+        "-p udp -m udp --sport 53 -j c; c: -p udp -m udp --dport 53 -j DROP; c: -j ACCEPT",
+        true,
+        true,
+    ),
+    // Packets without ports.
+    (
+        "-p tcp -m tcp ! --dport 80 -j DROP; -p tcp -j ACCEPT",
+        "-p tcp -m tcp --dport 80 -j ACCEPT; -p tcp -j DROP",
+        false,
+        false,
+    ),
+    ("-p tcp -m tcp --dport 0:65535 -j DROP", "-p tcp -m tcp -j DROP", true, true),
+    ("-p tcp -m tcp --dport 0:65535 -j DROP", "-p tcp -j DROP", false, false),
     // Addresses in a chain behind other tests are left to diagrams.
     (
         "-p tcp -m tcp --dport 80 -s 10.0.0.1 -j DROP; -p tcp -m tcp --dport 80 -j ACCEPT",

@@ -139,6 +139,7 @@ fn compare_lockstep_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts
                 StatefulTestPairing::ByRuleText,
             ]),
             steps_max: 1_000_000,
+            exclude_unreadable_headers: rng.chance_percent(50),
             ..CompareOptions::default()
         };
         let firewalls = match rng.chance_percent(50) {

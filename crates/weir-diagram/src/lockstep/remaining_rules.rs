@@ -332,13 +332,15 @@ impl<'f> RemainingRulesComparer<'f> {
         RemainingRulesComparer { diagrams, rule_diagrams: HashMap::new(), diagrams_generation: 0 }
     }
 
-    /// Whether both lists do the same to all packets of a cell.
-    pub fn are_equal(&mut self, lists: [Vec<RemainingRule>; 2], visits_left: &mut u64) -> bool {
-        let lists = lists.map(normalize_remaining_rules);
-        lists[0] == lists[1] || self.have_equal_diagrams(&lists, visits_left)
+    /// Whether both lists do the same to all packets of a cell, by comparison of normalised lists.
+    pub fn normalize_and_compare(lists: &mut [Vec<RemainingRule>; 2]) -> bool {
+        for list in &mut *lists {
+            *list = normalize_remaining_rules(std::mem::take(list));
+        }
+        lists[0] == lists[1]
     }
 
-    fn have_equal_diagrams(
+    pub fn have_equal_diagrams(
         &mut self,
         lists: &[Vec<RemainingRule>; 2],
         visits_left: &mut u64,

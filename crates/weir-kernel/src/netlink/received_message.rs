@@ -190,7 +190,7 @@ mod tests {
     }
 
     /// A refusal with a sentence and an offset, with the whole request or its header only.
-    fn refusal(is_capped: bool) -> Vec<u8> {
+    fn encode_refusal(is_capped: bool) -> Vec<u8> {
         let request = encode_message(7, 0, if is_capped { &[] } else { &[1, 2, 3, 4, 5] });
         let mut payload = (-libc::EEXIST).to_ne_bytes().to_vec();
         payload.extend_from_slice(&request);
@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn a_refusal_has_the_kernel_message_capped_or_not() {
         for is_capped in [true, false] {
-            let Ok(ReplyStatus::Refused(refusal)) = first_reply_status(&refusal(is_capped)) else {
+            let Ok(ReplyStatus::Refused(refusal)) = first_reply_status(&encode_refusal(is_capped))
+            else {
                 panic!()
             };
             let text = "File exists (os error 17): it is there (byte 24 of the request)";
@@ -260,7 +261,7 @@ mod tests {
 
         #[test]
         fn a_refusal_with_a_changed_byte_does_not_panic(at: prop::sample::Index, to: u8) {
-            let mut bytes = refusal(false);
+            let mut bytes = encode_refusal(false);
             let at = at.index(bytes.len());
             bytes[at] = to;
             parse_messages(&bytes).flatten().for_each(|message| drop(message.reply_status()));

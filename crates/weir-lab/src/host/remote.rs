@@ -58,7 +58,8 @@ impl RemoteHost {
         weir: &Path,
         version: &str,
     ) -> Result<RemoteHost, LabError> {
-        let (connection, welcome) = SshConnection::open(hosts, session, weir, version)?;
+        let (connection, welcome) =
+            SshConnection::start_agent_checking_version(hosts, session, weir, version)?;
         let connection = Arc::new(Mutex::new(connection));
         Ok(RemoteHost { connection, welcome: Arc::new(welcome) })
     }

@@ -36,7 +36,7 @@ pub(crate) struct SshConnection {
 
 impl SshConnection {
     /// Starts an agent there, of the same version as this weir; returns its welcome.
-    pub(crate) fn open(
+    pub(crate) fn start_agent_checking_version(
         hosts: &LabHostsFile,
         session: &Session,
         weir: &Path,

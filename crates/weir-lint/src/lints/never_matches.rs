@@ -15,7 +15,8 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         for (chain, i, rule) in table.rules() {
             let seen = describe_contradicting_tests(&lower_to_tests(rule, table.family()));
-            let none = || table.packet_set_flow.rule_boxes((chain, i)).matched().len() == 0;
+            let none =
+                || table.packet_set_flow.rule_boxes((chain, i)).boxes_maybe_matched().len() == 0;
             let why = match seen {
                 Some(why) => why,
                 None if none() => "no packet satisfies all of its tests".to_owned(),

@@ -42,7 +42,7 @@ fn build_first_overlap_finding_per_kind(
         if accepts(target(earlier)) == accepts(target(at)) {
             continue;
         }
-        let boxes = |at| table.packet_set_flow.rule_boxes(at).matched();
+        let boxes = |at| table.packet_set_flow.rule_boxes(at).boxes_maybe_matched();
         let within = |a, b| boxes(b).all(|b| boxes(a).any(|a| a.covers(b)));
         match (within(at, earlier), within(earlier, at)) {
             (true, false) => general = general.or(Some(earlier)),

@@ -26,7 +26,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
     for table in &context.tables {
         let judged = |at: &RulePosition| {
             table.is_reachable_rule(*at)
-                && table.packet_set_flow.rule_boxes(*at).matched().len() > 0
+                && table.packet_set_flow.rule_boxes(*at).boxes_maybe_matched().len() > 0
         };
         let all: Vec<RulePosition> = table.rules().map(|(c, i, _)| (c, i)).filter(judged).collect();
         let mut ghosts = HashSet::new();

@@ -87,7 +87,7 @@ fn find_limit_after_partial_accept(
     }
     let first = (0..i).find(|e| {
         let rule = &table.chain_at(chain).rules[*e];
-        let cells = table.packet_set_flow.rule_boxes((chain, *e)).matched();
+        let cells = table.packet_set_flow.rule_boxes((chain, *e)).boxes_maybe_matched();
         rule.target == Target::Accept
             && asks.clone().any(|a| cells.clone().any(|c| c.intersects(a)))
     })?;

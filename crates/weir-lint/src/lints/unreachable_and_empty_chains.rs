@@ -97,7 +97,7 @@ fn report_jumps_to_empty_chains(table: &AnalyzedTable<'_>, out: &mut Vec<Finding
             // A goto leaves the caller, and a rule may drop what it cannot read.
             let plain = matches!(table.chain_at(at).rules[rule].target, Target::Jump(_)) && {
                 let boxes = table.packet_set_flow.rule_boxes((at, rule));
-                boxes.hotdrop().len() == 0 && boxes.stateful().len() == 0
+                boxes.boxes_maybe_dropped().len() == 0 && boxes.stateful().len() == 0
             };
             out.push(match plain && program_of_chain_or_set(name).is_none() {
                 true => found.with_counter_changing_fix(vec![table.edit_removing_rule(at, rule)]),

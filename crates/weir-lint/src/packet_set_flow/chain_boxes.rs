@@ -82,7 +82,7 @@ impl ChainBoxes {
         self.rules.len()
     }
 
-    pub fn rule(&self, rule: usize) -> RuleBoxes<'_> {
+    pub fn boxes_of_rule(&self, rule: usize) -> RuleBoxes<'_> {
         RuleBoxes { chain: self, counts: &self.rules[rule] }
     }
 
@@ -94,7 +94,7 @@ impl ChainBoxes {
         &self.distinct_boxes
     }
 
-    pub fn cell(&self, number: BoxNumber) -> &HyperRect {
+    pub fn distinct_box(&self, number: BoxNumber) -> &HyperRect {
         &self.distinct_boxes[number as usize]
     }
 }
@@ -113,12 +113,12 @@ impl<'a> RuleBoxes<'a> {
     }
 
     /// The packets that it matches, and maybe more.
-    pub fn matched(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+    pub fn boxes_maybe_matched(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
         self.cells(0, self.counts.matched)
     }
 
     /// The packets that it drops by hotdrop, and maybe more.
-    pub fn hotdrop(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
+    pub fn boxes_maybe_dropped(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
         self.cells(self.counts.matched, self.counts.hotdrop)
     }
 
@@ -148,7 +148,7 @@ impl<'a> RuleBoxes<'a> {
         skipped: usize,
         count: usize,
     ) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
-        self.numbers()[skipped..][..count].iter().map(|number| self.chain.cell(*number))
+        self.numbers()[skipped..][..count].iter().map(|number| self.chain.distinct_box(*number))
     }
 }
 

@@ -66,7 +66,7 @@ impl PacketSetFlow<'_> {
         if self.has_loop_or_unknown_target
             || self.is_over_budget()
             || boxes.stateful().len() > 0
-            || boxes.matched().len() == 0
+            || boxes.boxes_maybe_matched().len() == 0
         {
             return None;
         }
@@ -86,7 +86,7 @@ impl PacketSetFlow<'_> {
             rules_shadowed_before_removal: shadowed_rules,
             deciders: &deciders,
         };
-        let matched = boxes.matched().cloned().collect();
+        let matched = boxes.boxes_maybe_matched().cloned().collect();
         let required = OutcomeSweepContext { required: fate, ..drop };
         if !self.all_boxes_get_outcome_after(at, matched, required, 0) {
             return None;
@@ -147,7 +147,7 @@ impl PacketSetFlow<'_> {
         let near = if from == 0 { 0 } else { MAX_RULES_SCANNED_WITHOUT_INDEX };
         let mut pairs_left = MAX_BOX_PAIRS_SCANNED_WITHOUT_INDEX;
         let near = self.chain_boxes[chain].rules_from(from).take(near).take_while(|rule| {
-            let pairs = cells.len() * rule.matched().len().max(1);
+            let pairs = cells.len() * rule.boxes_maybe_matched().len().max(1);
             let is_within = pairs <= pairs_left;
             pairs_left = pairs_left.saturating_sub(pairs);
             is_within
@@ -187,7 +187,7 @@ impl PacketSetFlow<'_> {
             if do_boxes_overlap(boxes.stateful(), &cells) {
                 return None;
             }
-            for (number, hot) in boxes.hotdrop().enumerate() {
+            for (number, hot) in boxes.boxes_maybe_dropped().enumerate() {
                 if cells.iter().any(|c| c.intersects(hot)) {
                     if !fate.is_decision_by_target(&Target::Drop) {
                         return None;
@@ -198,7 +198,7 @@ impl PacketSetFlow<'_> {
                     }
                 }
             }
-            if !do_boxes_overlap(boxes.matched(), &cells) {
+            if !do_boxes_overlap(boxes.boxes_maybe_matched(), &cells) {
                 continue;
             }
             let met = self.intersect_with_matched_boxes(at, &cells)?;
@@ -221,7 +221,7 @@ impl PacketSetFlow<'_> {
                 _ => return None,
             };
             if boxes.is_exact() && acts() {
-                cells = subtract_boxes(&cells, boxes.matched());
+                cells = subtract_boxes(&cells, boxes.boxes_maybe_matched());
                 cells.extend(back);
             }
             if cells.len() + returned.len() > MAX_BOXES_PER_SET

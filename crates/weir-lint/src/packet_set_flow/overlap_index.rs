@@ -69,7 +69,7 @@ impl OverlapIndex {
         let mut numbers: Vec<BoxNumber> = (0..boxes.len() as BoxNumber)
             .filter(|number| !rules_of_boxes.of_box(*number).is_empty())
             .collect();
-        let cells = numbers.iter().map(|number| chain.cell(*number));
+        let cells = numbers.iter().map(|number| chain.distinct_box(*number));
         let axes = IndexAxes::that_distinguish(cells);
         let mut box_bounds = BoundsList::new(&axes);
         boxes.iter().for_each(|cell| box_bounds.push_box(&axes, cell));

@@ -384,12 +384,12 @@ fn is_observable_effect(effect: &AppliedTarget<'_>) -> bool {
     !matches!(effect.target, Target::Effect(_)) || target_effects(effect.target).is_observable
 }
 
-/// How many rules of the pass untracked the packet.
 /// Whether the target is the one that the notrack pass adds.
 fn is_notrack_without_options(effect: &Effect) -> bool {
     matches!(effect, Effect::CtNotrack { ignored_options } if ignored_options.is_empty())
 }
 
+/// How many rules of the pass untracked the packet.
 fn count_notrack_pass_hits(outcome: &Outcome<'_>) -> usize {
     let own = |h: &&CounterHitWithCredit<'_>| match h.counted_object {
         CountedObject::Rule { table: TableName::Raw, chain, .. } => {

@@ -123,7 +123,7 @@ fn make_drop_rule_above_ttl_one(rule: &Rule) -> Rule {
     out
 }
 
-/// Whether the rule drops in the filter table, and tests only what is available before conntrack
+/// Whether the rule drops, and tests only what is available before conntrack
 /// and routing and does not change.
 fn is_drop_testing_only_raw_fields(rule: &Rule, ruleset: &Ruleset) -> bool {
     use Field::{

@@ -89,7 +89,11 @@ impl PolicyPathReport {
             true => String::new(),
             false => format!("  ({})", packet.stands_for.join("; ")),
         };
-        let _ = writeln!(text, "    example    {}{devices}", packet.packet);
+        let label = match self.result {
+            PolicyTestResult::Undecided => "undecided",
+            _ => "fails for",
+        };
+        let _ = writeln!(text, "    {label}  {}{devices}", packet.packet);
         for line in packet.trace_text.lines() {
             let _ = writeln!(text, "      {line}");
         }

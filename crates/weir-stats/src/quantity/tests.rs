@@ -12,7 +12,7 @@ fn compared_and_drawn_quantities_are_those_of_the_table() {
     let all = Quantity::list_traffic_first();
     assert_eq!(all.len(), Quantity::ALL.len());
     let compared: Vec<Quantity> =
-        all.iter().copied().filter(|one| one.comparison().is_some()).collect();
+        all.iter().copied().filter(|one| one.comparison_name_and_direction().is_some()).collect();
     let expected = [
         Quantity::Pps,
         Quantity::ConnectionsPerSecond,
@@ -23,14 +23,15 @@ fn compared_and_drawn_quantities_are_those_of_the_table() {
         Quantity::LoadSeconds,
     ];
     assert_eq!(compared, expected);
-    let better = |one: Quantity| one.comparison().map(|comparison| comparison.better);
+    let better =
+        |one: Quantity| one.comparison_name_and_direction().map(|comparison| comparison.better);
     assert_eq!(better(Quantity::Pps), Some(BetterDirection::More));
     assert_eq!(better(Quantity::BytesPerConnection), Some(BetterDirection::Less));
     // The loss ratio at a set rate is neither compared nor drawn. A rate of replies is drawn, but
     // not compared.
-    assert_eq!(Quantity::LossRatio.comparison(), None);
+    assert_eq!(Quantity::LossRatio.comparison_name_and_direction(), None);
     assert_eq!(Quantity::LossRatio.overlay_axis(), None);
-    assert_eq!(Quantity::SocketsPerSecond.comparison(), None);
+    assert_eq!(Quantity::SocketsPerSecond.comparison_name_and_direction(), None);
     assert!(Quantity::SocketsPerSecond.overlay_axis().is_some());
     let loads = Quantity::LoadSeconds.overlay_axis().map(|axis| axis.unit);
     assert_eq!(loads, Some(QuantityUnit::Seconds));

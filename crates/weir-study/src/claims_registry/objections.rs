@@ -59,12 +59,12 @@ pub(super) fn list_claim_objections(
             }
         }
         if evidence.status == StatementStatus::Reproduced
-            && let Some(factor) = bound_margin_factor(test.within(), estimate)
+            && let Some(factor) = bound_margin_factor(test.reproduced_bounds(), estimate)
             && factor >= TRIVIAL_BOUND_FACTOR
         {
             let text = format!(
                 "the bound ({}) is exceeded {factor:.0}-fold: the test could not fail here",
-                test.within()
+                test.reproduced_bounds()
             );
             object(ObjectionKind::TrivialBound, text);
         }

@@ -17,6 +17,12 @@ pub enum ScaleShape {
     AddressPortDevice,
     /// A list of lists of ports, without an address.
     Multiport,
+    /// A list of lists of ports, each either the source or the destination.
+    EitherPort,
+    /// The same, each with a host.
+    AddressEitherPort,
+    /// A list in which each rule tests a network, a port and flags of TCP.
+    AddressPortFlags,
     /// A chain for each of many networks.
     Chains,
     /// A rule with a set of many hosts.
@@ -37,11 +43,14 @@ pub struct ScaleRuleset {
 
 impl ScaleShape {
     /// All of them.
-    pub const ALL: [ScaleShape; 8] = [
+    pub const ALL: [ScaleShape; 11] = [
         ScaleShape::Addresses,
         ScaleShape::MixedFields,
         ScaleShape::AddressPortDevice,
         ScaleShape::Multiport,
+        ScaleShape::EitherPort,
+        ScaleShape::AddressEitherPort,
+        ScaleShape::AddressPortFlags,
         ScaleShape::Chains,
         ScaleShape::SetElements,
         ScaleShape::Services,
@@ -105,13 +114,25 @@ impl ScaleShape {
             }
             ScaleShape::Multiport => {
                 let count = 2 + rng.number_below(14);
-                let mut ports: Vec<usize> =
-                    (0..count).map(|_| 1 + rng.number_below(65_000)).collect();
-                ports.sort_unstable();
-                ports.dedup();
-                let ports: Vec<String> = ports.iter().map(usize::to_string).collect();
+                let ports = write_port_list(count, rng);
                 let (protocol, target) = (rng.pick(&["tcp", "udp"]), rng.pick(&["ACCEPT", "DROP"]));
-                format!("-p {protocol} -m multiport --dports {} -j {target}", ports.join(","))
+                format!("-p {protocol} -m multiport --dports {ports} -j {target}")
+            }
+            ScaleShape::EitherPort | ScaleShape::AddressEitherPort => {
+                let source = match self {
+                    ScaleShape::EitherPort => String::new(),
+                    _ => format!("-s {}/32 ", Ipv4Addr::from(1 + rng.next_u64() as u32 / 2)),
+                };
+                let (ports, target) = (write_port_list(15, rng), rng.pick(&["ACCEPT", "DROP"]));
+                format!("{source}-p tcp -m multiport --ports {ports} -j {target}")
+            }
+            ScaleShape::AddressPortFlags => {
+                let network = Ipv4Addr::from(0x0a00_0000 | (rng.next_u64() as u32 & 0x00ff_ff00));
+                let (port, target) = (1 + rng.number_below(65_000), rng.pick(&["ACCEPT", "DROP"]));
+                let flags = write_tcp_flags(rng);
+                format!(
+                    "-s {network}/24 -p tcp -m tcp --dport {port} --tcp-flags {flags} -j {target}"
+                )
             }
             ScaleShape::LimitedLogs => {
                 format!("-m limit --limit 5/min -j LOG --log-prefix \"n{number} \"")
@@ -123,6 +144,29 @@ impl ScaleShape {
             }
         }
     }
+}
+
+/// At most so many ports, sorted.
+fn write_port_list(count: usize, rng: &mut TestRng) -> String {
+    let ports: std::collections::BTreeSet<usize> =
+        (0..count).map(|_| 1 + rng.number_below(65_000)).collect();
+    ports.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The flags that are tested, at least one, and those of them that are set.
+fn write_tcp_flags(rng: &mut TestRng) -> String {
+    let mask = 1 + rng.number_below(63);
+    let set = mask & rng.number_below(64);
+    let names = |bits: usize| -> String {
+        let all = ["FIN", "SYN", "RST", "PSH", "ACK", "URG"].into_iter().enumerate();
+        let named = all.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name);
+        named.collect::<Vec<_>>().join(",")
+    };
+    let set = match set {
+        0 => "NONE".to_owned(),
+        some => names(some),
+    };
+    format!("{} {set}", names(mask))
 }
 
 fn write_mixed_rule(rng: &mut TestRng) -> String {

@@ -24,7 +24,7 @@ struct BootJson {
 
 /// Applies the generation that was in force before the boot.
 pub fn restore_generation_after_boot(args: &BootArgs) -> Result<YesNoExitStatus> {
-    let mut generations = LockedGenerations::open(&args.state, LOCK_WAIT)?;
+    let mut generations = LockedGenerations::lock_and_recover(&args.state, LOCK_WAIT)?;
     print_recovery_messages(&generations);
     let supervise = || start_change_supervisor(&args.state);
     let restored = generations.restore_after_boot(std::env::args().collect(), &supervise)?;

@@ -153,7 +153,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
     let (applied, recovered) = call_in_selected_namespace(&args.place, |state| {
         let compiled = compile_or_read_artefact(&args.ruleset, state, color)?;
         let wait = Duration::from_secs(args.wait);
-        let mut generations = LockedGenerations::open(state, wait)?;
+        let mut generations = LockedGenerations::lock_and_recover(state, wait)?;
         print_recovery_messages(&generations);
         let request = ApplyRequest {
             artefact: &compiled.artefact,
@@ -219,7 +219,7 @@ pub fn confirm_generation(args: &ConfirmArgs) -> Result<YesNoExitStatus> {
     };
     let (generation, peer) = call_in_selected_namespace(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
-        let mut generations = LockedGenerations::open(state, wait)?;
+        let mut generations = LockedGenerations::lock_and_recover(state, wait)?;
         print_recovery_messages(&generations);
         Ok(generations.confirm(proof)?)
     })?;
@@ -244,7 +244,7 @@ struct RollbackJson {
 pub fn roll_back_generation(args: &RollbackArgs) -> Result<YesNoExitStatus> {
     let restored = call_in_selected_namespace(&args.place, |state| {
         let wait = Duration::from_secs(args.wait);
-        let mut generations = LockedGenerations::open(state, wait)?;
+        let mut generations = LockedGenerations::lock_and_recover(state, wait)?;
         print_recovery_messages(&generations);
         let supervise = || start_change_supervisor(state);
         Ok(generations.roll_back(args.generation, args.ignores_foreign_changes, &supervise)?)
@@ -293,7 +293,7 @@ fn render_counters(state: &Path, args: &CountersArgs) -> Result<String> {
 }
 
 /// Recovers interrupted changes, and rolls back unconfirmed generations.
-pub fn supervise(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
+pub fn supervise_unconfirmed_generation(args: &SuperviseArgs) -> Result<YesNoExitStatus> {
     let owner = PidWithStartTime { pid: args.owner_pid, start: args.owner_start_ticks };
     supervise_changes(&args.state, owner)?;
     Ok(YesNoExitStatus::Yes)

@@ -144,7 +144,10 @@ pub fn compare_runs_and_print(args: &LabCompareArgs) -> Result<YesNoExitStatus> 
 fn render_changed_points_and_totals(points: &[run_comparison::ComparedPoint]) -> String {
     let mut text = String::new();
     for point in points.iter().filter(|point| point.verdict != ChangeClass::Same) {
-        let what = point.quantity.comparison().map_or(point.quantity.title(), |found| found.name);
+        let what = point
+            .quantity
+            .comparison_name_and_direction()
+            .map_or(point.quantity.title(), |found| found.name);
         let word = match point.verdict {
             ChangeClass::Regression => "WORSE",
             ChangeClass::Improvement => "better",
