@@ -86,7 +86,7 @@ pub fn lint_without_grouping(firewall: &Firewall, options: &LintOptions) -> Chec
 }
 
 fn list_unfinished_tables(context: &AnalyzedFirewall<'_>) -> Vec<IncompletelySearchedTable> {
-    let unfinished = context.tables.iter().filter(|t| t.packet_set_flow.is_over_budget());
+    let unfinished = context.tables.iter().filter(|t| t.packet_set_flow.is_incompletely_searched());
     let name = |t: &AnalyzedTable<'_>| IncompletelySearchedTable {
         family_v4_or_v6: if t.family() == Family::V4 { "v4" } else { "v6" },
         table: t.table.name.as_str(),

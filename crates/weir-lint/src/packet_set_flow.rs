@@ -115,8 +115,10 @@ impl<'a> PacketSetFlow<'a> {
         let entering =
             |c: &Chain| c.policy.map(|_| lowering.packets_possible_in_builtin_chain(&c.name));
         let entering = table.chains.iter().map(entering).collect();
-        let mut boxes_of_chain =
-            |c: &Chain| ChainBoxes::of_rules(c.rules.iter().map(|r| lowering.lower_rule(r)));
+        let mut boxes_of_chain = |c: &Chain| {
+            let lower = |rule, boxes_max| lowering.lower_rule_to_few_boxes(rule, boxes_max);
+            ChainBoxes::of_rules(c.rules.iter(), lower)
+        };
         let chain_boxes: Vec<ChainBoxes> = table.chains.iter().map(&mut boxes_of_chain).collect();
         let first_covering_rules = |boxes: &ChainBoxes| {
             RefCell::new(FirstCoveringRules::of_boxes(boxes.distinct_boxes().len()))
@@ -201,6 +203,12 @@ impl<'a> PacketSetFlow<'a> {
     fn is_over_budget_counting_boxes(&self, cells: usize) -> bool {
         self.examined_box_counter.set(self.examined_box_counter.get() + cells as u64);
         self.is_over_budget()
+    }
+
+    /// Whether the table is so large that some shadowed, redundant or overlapping rules may not be
+    /// found.
+    pub fn is_incompletely_searched(&self) -> bool {
+        self.is_over_budget() || self.chain_boxes.iter().any(ChainBoxes::has_approximated_rules)
     }
 
     /// Whether there was so much work that questions are no longer answered.

@@ -20,8 +20,8 @@ use weir_model::{
 use crate::hyper_rect::{CodeAxis, CodeSet, HyperRect, header_code, highest_present_axis_value};
 use crate::interval::{Interval, IntervalSet};
 
-/// Cells that a rule's packets are described by, at most.
-const MAX_BOXES_BEFORE_APPROXIMATION: usize = 64;
+/// Boxes that the packets of a rule are described by, at most, before it is approximated.
+pub const BOXES_PER_RULE_MAX: usize = 64;
 
 /// What a rule does to sets of packets.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct RulePacketBoxes {
     pub hotdrop_boxes_with_exactness: Vec<(HyperRect, bool)>,
     /// The packets for which it evaluates a stateful or counting match.
     pub stateful_boxes: Vec<HyperRect>,
+    /// More boxes than were allowed would describe its packets.
+    pub is_approximated: bool,
 }
 
 /// A test that no axis represents: it is true or false independently of other fields.
@@ -71,6 +73,8 @@ pub struct BoxLowering<'a> {
     has_unknown_target: bool,
     /// Sets that rules may change.
     changing_sets: ChangingSets,
+    /// Of the rule that is lowered.
+    boxes_max: usize,
 }
 
 impl<'a> BoxLowering<'a> {
@@ -93,6 +97,7 @@ impl<'a> BoxLowering<'a> {
                 .union(FieldSet::from_fields(&[Field::CtMark])),
             has_unknown_target: rules().any(|r| target_effects(&r.target) == UNKNOWN_TARGET_ROW),
             changing_sets: ChangingSets::from_firewall(firewall),
+            boxes_max: BOXES_PER_RULE_MAX,
         }
     }
 
@@ -132,6 +137,13 @@ impl<'a> BoxLowering<'a> {
 
     /// What a rule of the table does.
     pub fn lower_rule(&mut self, rule: &Rule) -> RulePacketBoxes {
+        self.lower_rule_to_few_boxes(rule, BOXES_PER_RULE_MAX)
+    }
+
+    /// What a rule does, its packets described by at most `boxes_max` boxes: 1 to
+    /// [`BOXES_PER_RULE_MAX`].
+    pub fn lower_rule_to_few_boxes(&mut self, rule: &Rule, boxes_max: usize) -> RulePacketBoxes {
+        self.boxes_max = boxes_max;
         let mut reach = RulePacketBoxes {
             is_exact: true,
             matched_boxes: vec![self.all_packets_with_valid_codes()],
@@ -189,7 +201,7 @@ impl<'a> BoxLowering<'a> {
             Test::Set { index } => self.narrow_by_set_membership(reach, rule, index),
             Test::EitherPort { spans, negated } => {
                 self.require_transport_header(reach, from);
-                narrow_by_either_port(reach, &spans, negated);
+                narrow_by_either_port(reach, &spans, negated, self.boxes_max);
             }
             Test::Field { field, predicate, negated } => {
                 if matches!(
@@ -288,7 +300,7 @@ impl<'a> BoxLowering<'a> {
                     field,
                     spans,
                     negated,
-                    highest_present_axis_value(field, self.family),
+                    (highest_present_axis_value(field, self.family), self.boxes_max),
                 );
             }
             (_, Predicate::Masked { value, mask }) => {
@@ -316,7 +328,7 @@ impl<'a> BoxLowering<'a> {
                     field,
                     &[interval],
                     negated,
-                    highest_present_axis_value(field, self.family),
+                    (highest_present_axis_value(field, self.family), self.boxes_max),
                 );
             }
             // Where the test does not hold, its negation does.
@@ -434,14 +446,15 @@ fn narrow_to_spans(
     field: Field,
     spans: &[Interval],
     negated: bool,
-    max: u128,
+    (max, boxes_max): (u128, usize),
 ) {
     let spans = match negated {
         true => IntervalSet::from_intervals(spans.iter().copied()).complement(max).into_intervals(),
         false => spans.to_vec(),
     };
-    if reach.matched_boxes.len() * spans.len() > MAX_BOXES_BEFORE_APPROXIMATION {
+    if reach.matched_boxes.len() * spans.len() > boxes_max {
         reach.is_exact = false;
+        reach.is_approximated = true;
         return;
     }
     let cells = std::mem::take(&mut reach.matched_boxes);
@@ -466,21 +479,28 @@ fn narrow_by_axisless_test(reach: &mut RulePacketBoxes, atom: u32, holds: bool) 
 }
 
 /// `--ports`: one of the two ports in the spans, or neither.
-fn narrow_by_either_port(reach: &mut RulePacketBoxes, spans: &[Interval], negated: bool) {
+fn narrow_by_either_port(
+    reach: &mut RulePacketBoxes,
+    spans: &[Interval],
+    negated: bool,
+    boxes_max: usize,
+) {
+    let limits = (0xffff, boxes_max);
     if negated {
-        narrow_to_spans(reach, Field::Sport, spans, true, 0xffff);
-        narrow_to_spans(reach, Field::Dport, spans, true, 0xffff);
+        narrow_to_spans(reach, Field::Sport, spans, true, limits);
+        narrow_to_spans(reach, Field::Dport, spans, true, limits);
         return;
     }
-    if reach.matched_boxes.len() * spans.len() * 2 > MAX_BOXES_BEFORE_APPROXIMATION {
+    if reach.matched_boxes.len() * spans.len() * 2 > boxes_max {
         reach.is_exact = false;
+        reach.is_approximated = true;
         return;
     }
     let mut other = RulePacketBoxes {
         matched_boxes: reach.matched_boxes.clone(),
         ..RulePacketBoxes::default()
     };
-    narrow_to_spans(reach, Field::Sport, spans, false, 0xffff);
-    narrow_to_spans(&mut other, Field::Dport, spans, false, 0xffff);
+    narrow_to_spans(reach, Field::Sport, spans, false, limits);
+    narrow_to_spans(&mut other, Field::Dport, spans, false, limits);
     reach.matched_boxes.append(&mut other.matched_boxes);
 }

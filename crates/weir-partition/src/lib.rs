@@ -55,7 +55,7 @@ mod rule_barrier;
 mod test_algebra;
 
 pub use self::bit_pattern::BitPattern;
-pub use self::box_lowering::{AxislessTest, BoxLowering, RulePacketBoxes};
+pub use self::box_lowering::{AxislessTest, BOXES_PER_RULE_MAX, BoxLowering, RulePacketBoxes};
 pub use self::box_partition::{BoxBudget, BoxDecision, PartitionError, RunBox, partition_run};
 pub use self::elementary_intervals::{
     ElementaryIntervals, RuleListInterner, RuleListsTooLong, split_elementary_intervals,

@@ -8,7 +8,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 
-use weir_partition::{HyperRect, RulePacketBoxes};
+use weir_partition::{BOXES_PER_RULE_MAX, HyperRect, RulePacketBoxes};
+
+/// With more distinct boxes, rules that need more than one are approximated: 200,000 rules with a
+/// host and 15 ports have 6 million, which take 4 GB.
+const DISTINCT_BOXES_MAX: usize = 1 << 19;
 
 /// The number of a distinct box of a chain.
 pub(super) type BoxNumber = u32;
@@ -20,6 +24,8 @@ pub(super) struct ChainBoxes {
     /// Those of all rules, one rule after another.
     box_numbers: Vec<BoxNumber>,
     rules: Vec<RuleBoxCounts>,
+    /// Rules are approximated because there are too many distinct boxes.
+    has_approximated_rules: bool,
 }
 
 /// Where the numbers of a rule's boxes are: first those that it matches, then those that it drops
@@ -34,10 +40,25 @@ struct RuleBoxCounts {
 }
 
 impl ChainBoxes {
-    pub fn of_rules(rules: impl Iterator<Item = RulePacketBoxes>) -> ChainBoxes {
+    /// `lower` describes a rule by at most so many boxes.
+    pub fn of_rules<R>(
+        rules: impl Iterator<Item = R>,
+        lower: impl FnMut(R, usize) -> RulePacketBoxes,
+    ) -> ChainBoxes {
+        ChainBoxes::with_distinct_boxes_max(rules, lower, DISTINCT_BOXES_MAX)
+    }
+
+    fn with_distinct_boxes_max<R>(
+        rules: impl Iterator<Item = R>,
+        mut lower: impl FnMut(R, usize) -> RulePacketBoxes,
+        distinct_boxes_max: usize,
+    ) -> ChainBoxes {
         let mut chain = ChainBoxes::default();
         let mut numbers_by_digest = HashMap::new();
         for rule in rules {
+            let is_full = chain.distinct_boxes.len() >= distinct_boxes_max;
+            let rule = lower(rule, if is_full { 1 } else { BOXES_PER_RULE_MAX });
+            chain.has_approximated_rules |= is_full && rule.is_approximated;
             let hotdrop = rule.hotdrop_boxes_with_exactness;
             // A rule that is inexact once remains so.
             debug_assert!(hotdrop.is_sorted_by_key(|(_, exact)| !exact));
@@ -80,6 +101,11 @@ impl ChainBoxes {
 
     pub fn rule_count(&self) -> usize {
         self.rules.len()
+    }
+
+    /// Whether rules are approximated because there are too many distinct boxes.
+    pub fn has_approximated_rules(&self) -> bool {
+        self.has_approximated_rules
     }
 
     pub fn boxes_of_rule(&self, rule: usize) -> RuleBoxes<'_> {
@@ -177,5 +203,36 @@ impl Hasher for BoxHasher {
 
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_model::{Family, Field};
+
+    use super::*;
+
+    #[test]
+    fn rules_after_the_limit_of_distinct_boxes_are_approximated() {
+        // Rule n has the hosts 2n and 2n + 1, or more.
+        let lower = |rule: u128, boxes_max: usize| {
+            let all = HyperRect::all_packets(Family::V4);
+            let host = |host| all.restrict_to_interval(Field::Saddr, (host, host)).expect("a host");
+            RulePacketBoxes {
+                matched_boxes: match boxes_max {
+                    1 => vec![all],
+                    _ => vec![host(2 * rule), host(2 * rule + 1)],
+                },
+                is_exact: boxes_max > 1,
+                is_approximated: boxes_max == 1,
+                ..RulePacketBoxes::default()
+            }
+        };
+        for (distinct_boxes_max, exact) in [(6, 3), (5, 3), (4, 2), (1, 1)] {
+            let chain = ChainBoxes::with_distinct_boxes_max(0..3, lower, distinct_boxes_max);
+            let is_exact: Vec<bool> = (0..3).map(|r| chain.boxes_of_rule(r).is_exact()).collect();
+            assert_eq!(is_exact, [0 < exact, 1 < exact, 2 < exact], "{distinct_boxes_max}");
+            assert_eq!(chain.has_approximated_rules(), exact < 3, "{distinct_boxes_max}");
+        }
     }
 }

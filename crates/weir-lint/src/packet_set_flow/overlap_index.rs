@@ -387,11 +387,11 @@ mod tests {
         let examined = Counter::new(0);
         // Some boxes are those of two rules.
         let box_of_rule = |rule: usize| numbered_box(rule % 130);
-        let rule = |rule| RulePacketBoxes {
+        let rule = |rule, _| RulePacketBoxes {
             matched_boxes: vec![box_of_rule(rule)],
             ..RulePacketBoxes::default()
         };
-        let index = OverlapIndex::new(&ChainBoxes::of_rules((0..200).map(rule)), &|_| true);
+        let index = OverlapIndex::new(&ChainBoxes::of_rules(0..200, rule), &|_| true);
         for i in 0..200 {
             let cell = numbered_box(i);
             for rules in [0..200, i..200, 150..200, 20..160] {
