@@ -185,23 +185,15 @@ impl ComparisonRun<'_> {
                 // The rules that drop all fragments of a datagram may be in chains or sets.
                 let path = ComparedPath::Hook(Hook::Prerouting);
                 let prerouting = ComparedPair { path, ..pair };
-                let part = compare_pair_by_cheapest_proof_first(
-                    &prerouting,
-                    &[],
-                    &orders_by_rank,
-                    &mut state,
-                )?;
+                let part =
+                    compare_by_cheapest_proof(&prerouting, &[], &orders_by_rank, &mut state)?;
                 pair.is_prerouting_same = matches!(part.verdict, ComparisonVerdict::Equal);
                 self.budget.spend(part.statistics.steps);
                 self.result.steps += part.statistics.steps;
                 pair.steps_max = steps_max.saturating_sub(part.statistics.steps);
             }
-            let mut part = compare_pair_by_cheapest_proof_first(
-                &pair,
-                changed_rules,
-                &orders_by_rank,
-                &mut state,
-            )?;
+            let mut part =
+                compare_by_cheapest_proof(&pair, changed_rules, &orders_by_rank, &mut state)?;
             self.budget.spend(part.statistics.steps);
             self.result.steps += part.statistics.steps;
             match (&part.verdict, &fragments) {
@@ -268,7 +260,7 @@ impl FamilyStepEstimateAndProofs {
 /// of diagrams; else tries one order after the other until the memory suffices.
 ///
 /// If some packet is known to differ, at most the usual steps are used to find all of them.
-fn compare_pair_by_cheapest_proof_first<'f, 'o>(
+fn compare_by_cheapest_proof<'f, 'o>(
     pair: &ComparedPair<'f>,
     changed_rules: &[ChangedRuleOnPath<'f>],
     orders: &dyn Fn() -> &'o [VariableOrder],

@@ -45,7 +45,7 @@ impl<'f> Interpreter<'f> {
         walk.log.rules_tried += 1;
         let mut view = PacketView::from_packet(walk.packet);
         let (failed, is_dying) =
-            walk.evaluate_tests_until_one_fails(lowered, compact, rule, &mut view);
+            walk.evaluate_until_a_test_fails(lowered, compact, rule, &mut view);
         match failed {
             None => {}
             Some(FailedOrHotdropTest { hotdrop: false, .. }) => {

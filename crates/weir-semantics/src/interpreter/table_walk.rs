@@ -83,8 +83,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
             let rule = &chain.chain.rules[(at.rule - chain.first_rule) as usize];
             let number = at.rule - chain.first_rule + 1;
             self.log.rules_tried += 1;
-            let (failed, dying) =
-                self.evaluate_tests_until_one_fails(table, compact, rule, &mut view);
+            let (failed, dying) = self.evaluate_until_a_test_fails(table, compact, rule, &mut view);
             self.observer.on_rule_tried(rule, number, failed, self.packet);
             match failed {
                 None => {}
@@ -317,7 +316,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
     /// The first test of a rule that does not hold; and whether the packet is dropped although all
     /// hold.
     #[inline]
-    pub(super) fn evaluate_tests_until_one_fails(
+    pub(super) fn evaluate_until_a_test_fails(
         &mut self,
         table: &LoweredTable<'f>,
         compact: CompactRule,
