@@ -139,7 +139,7 @@ pub enum ApplyError {
         built_in_chain: SharedName,
     },
     /// The words of a rule that weir cannot read.
-    #[error("read rule {words:?}: {}", describe_diagnostic(.diagnostic))]
+    #[error("read rule {words:?}: {}", format_message_and_cure(.diagnostic))]
     UnreadableRule {
         /// The words.
         words: String,
@@ -362,7 +362,7 @@ fn list_first_chain_differences(differences: &[ChainDifference]) -> String {
 }
 
 /// The message and the cure.
-fn describe_diagnostic(diagnostic: &Diagnostic) -> String {
+fn format_message_and_cure(diagnostic: &Diagnostic) -> String {
     let cure = diagnostic.help.iter().map(|help| format!(": {help}"));
     std::iter::once(diagnostic.message.clone()).chain(cure).collect()
 }

@@ -10,7 +10,7 @@
 //!   data of nft;
 //! - [`loaded_value`]: a row for each value that nft can load;
 //! - [`test_encoder`], [`opaque_test_encoder`], [`action_encoder`]: statements;
-//! - [`set_encoder`], [`table_map_ids`]: unnamed sets and verdict maps;
+//! - [`set_encoder`], [`table_map_id_allocator`]: unnamed sets and verdict maps;
 //! - [`rule_context`], [`rule_encoder`], [`ruleset_encoder`]: rules and rulesets.
 
 mod action_encoder;
@@ -22,7 +22,7 @@ mod rule_context;
 mod rule_encoder;
 mod ruleset_encoder;
 mod set_encoder;
-mod table_map_ids;
+mod table_map_id_allocator;
 mod test_encoder;
 mod userdata;
 

@@ -13,7 +13,7 @@
 
 mod counter_text_reader;
 mod counter_text_writer;
-mod counters_by_location;
+mod counters_by_counter_location;
 mod counts_during_change;
 mod original_rules;
 mod table_counter_places;
@@ -27,7 +27,7 @@ pub(crate) use self::counter_text_reader::{
     is_nft_rule_line, read_counters_in_force, read_set_counters,
 };
 use self::counter_text_writer::write_counters;
-pub(crate) use self::counters_by_location::{CountersByLocation, sum_counters};
+pub(crate) use self::counters_by_counter_location::{CountersByCounterLocation, sum_counters};
 pub(crate) use self::counts_during_change::{
     add_counts_during_change, map_replaced_counts_by_location,
 };
@@ -39,7 +39,7 @@ use crate::kernel_ruleset::KernelRulesetTexts;
 /// rules with counted packets that are not in it.
 pub(crate) fn carry_counters(
     old: &OriginalRules,
-    in_force: &CountersByLocation,
+    in_force: &CountersByCounterLocation,
     new: &OriginalRules,
     wanted: &mut KernelRulesetTexts,
 ) -> usize {
@@ -50,7 +50,7 @@ pub(crate) fn carry_counters(
             counted.insert(&rule.content_key, sum);
         }
     }
-    let mut writes = CountersByLocation::new();
+    let mut writes = CountersByCounterLocation::new();
     for rule in &new.rules {
         let Some(sum) = counted.remove(&*rule.content_key) else { continue };
         for (position, location) in rule.locations.iter().enumerate() {

@@ -27,7 +27,7 @@ use crate::nft_transaction_text::{
     render_accept_policies_then_recreation, render_accept_policies_then_removal, render_copies,
     render_replacement,
 };
-use crate::rule_counters::{CountersByLocation, map_replaced_counts_by_location};
+use crate::rule_counters::{CountersByCounterLocation, map_replaced_counts_by_location};
 use crate::tool_execution::run_changing_tool;
 use crate::xtables::{KernelTable, SetIndices, encode_table, load_table};
 use crate::{ApplyError, ApplyOperationError};
@@ -149,7 +149,7 @@ pub(crate) struct StepExecution<'r> {
     /// The lock of the state, which tools hold as well.
     pub lock: &'r File,
     /// The final counters of natively replaced tables of legacy iptables.
-    pub replaced_counters: RefCell<CountersByLocation>,
+    pub replaced_counters: RefCell<CountersByCounterLocation>,
 }
 
 impl StepExecution<'_> {

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn deviation_sentences_round_trip_and_unknown_ones_are_preserved() {
+    fn former_and_unknown_deviation_sentences_are_read() {
         let mut former = 0;
         for deviation in Deviation::ALL {
             let stored = serde_json::to_string(deviation).unwrap();

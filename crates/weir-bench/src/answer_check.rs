@@ -6,7 +6,7 @@
 //! found is an error that all subjects make alike outside of the sample.
 
 use weir_classify::{
-    BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeyTable, RuleLists,
+    BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeyTable, RuleListsByKey,
 };
 
 use crate::subject::BenchSubject;
@@ -45,7 +45,7 @@ pub struct AnswerCheckResult {
 
 struct SubjectAnswers {
     first_deciding_rules: Vec<u32>,
-    all_matching_rules: Option<RuleLists>,
+    all_matching_rules: Option<RuleListsByKey>,
     /// Whether counting gave each rule the matches that were collected.
     counters_agree: bool,
 }
@@ -193,7 +193,7 @@ fn collect_subject_answers(
             counters_agree: true,
         };
     };
-    let mut all_matching_rules = RuleLists::default();
+    let mut all_matching_rules = RuleListsByKey::default();
     classifier.collect_matching(keys, &mut all_matching_rules);
     let counter_count = filters.rules().last().map_or(0, |rule| rule.0 as usize + 1);
     let mut expected = vec![0_u64; counter_count];
@@ -212,7 +212,7 @@ fn collect_subject_answers(
 fn collect_classifier_answers(classifier: &dyn Classifier, keys: &KeyTable) -> SubjectAnswers {
     let mut first_deciding_rules = vec![0; keys.key_count()];
     classifier.find_first_deciding(keys, &mut first_deciding_rules);
-    let mut all_matching_rules = RuleLists::default();
+    let mut all_matching_rules = RuleListsByKey::default();
     classifier.collect_matching(keys, &mut all_matching_rules);
     SubjectAnswers {
         first_deciding_rules,

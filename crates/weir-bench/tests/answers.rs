@@ -5,7 +5,9 @@ use weir_bench::{
     find_wrong_answers, generate_trace,
 };
 use weir_classify::classbench::parse_filter_set;
-use weir_classify::{BuildLimits, Classifier, Engine, FilterSet, KeyTable, NO_RULE, RuleLists};
+use weir_classify::{
+    BuildLimits, Classifier, Engine, FilterSet, KeyTable, NO_RULE, RuleListsByKey,
+};
 
 fn filters() -> FilterSet {
     let text: String = (0..200)
@@ -67,14 +69,14 @@ impl Classifier for FaultySubject {
         BenchSubject::find_first_deciding(self, keys, first);
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
-        let mut right = RuleLists::default();
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
+        let mut right = RuleListsByKey::default();
         self.right.all_matches_classifier().expect("an engine").collect_matching(keys, &mut right);
         for row in 0..right.row_count() {
             if !(matches!(self.fault, Fault::AllMatches) && row == 1234) {
                 right.row(row).iter().for_each(|rule| lists.push(*rule));
             }
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 
@@ -87,7 +89,7 @@ impl Classifier for FaultySubject {
             counters[7] += 1;
         }
         if let Fault::AllMatches = self.fault {
-            let mut lists = RuleLists::default();
+            let mut lists = RuleListsByKey::default();
             self.right
                 .all_matches_classifier()
                 .expect("an engine")

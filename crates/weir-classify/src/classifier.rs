@@ -7,19 +7,19 @@ use crate::key::KeyTable;
 
 /// A list of rule numbers for each key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleLists {
+pub struct RuleListsByKey {
     rules: Vec<u32>,
     ends: Vec<usize>,
 }
 
-impl RuleLists {
+impl RuleListsByKey {
     /// Adds a rule to the list of the current key.
     pub fn push(&mut self, rule: u32) {
         self.rules.push(rule);
     }
 
     /// Sorts the list of the current key, removes duplicates, and begins the list of the next key.
-    pub fn sort_dedup_and_finish_row(&mut self) {
+    pub fn sort_dedup_and_finish_list_of_key(&mut self) {
         let start = self.ends.last().copied().unwrap_or(0);
         self.rules[start..].sort_unstable();
         let mut kept = start;
@@ -72,7 +72,7 @@ pub trait Classifier: Send + Sync {
     ///
     /// # Panics
     /// If the keys are of another schema.
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists);
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey);
 
     /// Whether a rule decides. Rules that do not exist do not.
     fn is_deciding(&self, rule: u32) -> bool;
@@ -83,10 +83,10 @@ pub trait Classifier: Send + Sync {
 
     /// For each key, the rules that count it: all that match up to the first that decides, that
     /// one included.
-    fn collect_rules_up_to_deciding(&self, keys: &KeyTable) -> RuleLists {
-        let mut matching = RuleLists::default();
+    fn collect_rules_up_to_deciding(&self, keys: &KeyTable) -> RuleListsByKey {
+        let mut matching = RuleListsByKey::default();
         self.collect_matching(keys, &mut matching);
-        let mut credited = RuleLists::default();
+        let mut credited = RuleListsByKey::default();
         for row in 0..matching.row_count() {
             for &rule in matching.row(row) {
                 credited.push(rule);
@@ -94,7 +94,7 @@ pub trait Classifier: Send + Sync {
                     break;
                 }
             }
-            credited.sort_dedup_and_finish_row();
+            credited.sort_dedup_and_finish_list_of_key();
         }
         credited
     }
@@ -105,7 +105,7 @@ pub trait Classifier: Send + Sync {
     /// # Panics
     /// If `counters` has no place for a rule that matches.
     fn increment_counters_of_all_matching_rules(&self, keys: &KeyTable, counters: &mut [u64]) {
-        let mut lists = RuleLists::default();
+        let mut lists = RuleListsByKey::default();
         self.collect_matching(keys, &mut lists);
         for &rule in &lists.rules {
             counters[rule as usize] += 1;

@@ -92,7 +92,7 @@ use self::instruction_dispatch::walk_keys_with_instructions;
 use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
 use self::structure_choice::{GroupChoice, GroupChooser, TRIAL_FILTERS_MAX};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists};
+use crate::classifier::{Classifier, RuleListsByKey};
 use crate::filter_set::FilterSet;
 use crate::key::KeyTable;
 
@@ -252,7 +252,7 @@ impl Classifier for IntervalDagClassifier {
         self.look_up_keys(keys, &mut FirstDecidingRules::new(first));
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         self.look_up_keys(keys, &mut MatchingRules::new(lists));
     }
 
@@ -260,7 +260,7 @@ impl Classifier for IntervalDagClassifier {
         if self.block.has_one_filter_per_rule {
             return self.look_up_keys(keys, &mut FilterMatchCountersByRule::new(counters));
         }
-        let mut lists = RuleLists::default();
+        let mut lists = RuleListsByKey::default();
         self.collect_matching(keys, &mut lists);
         let rows = (0..lists.row_count()).flat_map(|row| lists.row(row));
         rows.for_each(|rule| counters[*rule as usize] += 1);

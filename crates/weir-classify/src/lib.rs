@@ -57,7 +57,7 @@ pub mod ruleset;
 
 pub use self::build_limits::{BuildLimits, ClassifierBuildError};
 pub use self::classifier::{
-    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+    Classifier, RuleListsByKey, SingleFilterRule, UpdatableClassifier, UpdateError,
 };
 pub use self::engine::Engine;
 pub use self::filter_set::{Filter, FilterSet, NO_RULE, WordTest};

@@ -5,7 +5,7 @@ use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::interval_dag::{IntervalDagClassifier, UpdatableIntervalDag};
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, FilterSet, KeySchema, KeyTable, KeyWord,
-    RuleLists, SingleFilterRule, UpdatableClassifier, WordTest,
+    RuleListsByKey, SingleFilterRule, UpdatableClassifier, WordTest,
 };
 use weir_random::Rng;
 
@@ -22,7 +22,7 @@ fn stated_bound_bytes(filters: &FilterSet) -> usize {
     first_match + 4 * (256 << 10) + filters.filter_count() * (128 + 1200 * words + 5) + 4096
 }
 
-fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists) {
+fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleListsByKey) {
     let mut first = vec![0; keys.key_count()];
     classifier.find_first_deciding(keys, &mut first);
     (first, classifier.collect_rules_up_to_deciding(keys))
@@ -130,7 +130,7 @@ fn dag_of_200_000_equal_filters_stays_within_the_memory_bound() {
     let mut keys = KeyTable::new(filters.schema());
     keys.push(&[0x0a00_0001, 7]);
     keys.push(&[0x0b00_0001, 7]);
-    let mut matching = RuleLists::default();
+    let mut matching = RuleListsByKey::default();
     dag.collect_matching(&keys, &mut matching);
     assert_eq!((matching.row(0).len(), matching.row(1).len()), (200_000, 0));
 }

@@ -8,7 +8,7 @@ use weir_classify::engines::tuplemerge::TupleMergeClassifier;
 use weir_classify::interval_dag::UpdatableIntervalDag;
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, Filter, FilterSet, KeySchema, KeyTable,
-    KeyWord, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError, WordTest,
+    KeyWord, RuleListsByKey, SingleFilterRule, UpdatableClassifier, UpdateError, WordTest,
 };
 
 /// A random filter set, and keys of which many are at the ends of its tests.
@@ -85,7 +85,7 @@ fn find_difference(
     keys: &KeyTable,
 ) -> Option<String> {
     let mut firsts = [vec![0; keys.key_count()], vec![0; keys.key_count()]];
-    let mut lists = [RuleLists::default(), RuleLists::default()];
+    let mut lists = [RuleListsByKey::default(), RuleListsByKey::default()];
     for (at, classifier) in [reference, other].into_iter().enumerate() {
         classifier.find_first_deciding(keys, &mut firsts[at]);
         classifier.collect_matching(keys, &mut lists[at]);

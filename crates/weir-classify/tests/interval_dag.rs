@@ -5,7 +5,8 @@ use weir_classify::interval_dag::{
     check_damaged_block_if_accepted,
 };
 use weir_classify::{
-    BuildLimits, Classifier, Engine, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, WordTest,
+    BuildLimits, Classifier, Engine, FilterSet, KeySchema, KeyTable, KeyWord, RuleListsByKey,
+    WordTest,
 };
 use weir_random::Rng;
 
@@ -66,10 +67,10 @@ fn random_case_with_words(seed: u64, rule_count: u32, counts: WordCounts) -> (Fi
     (filters, keys)
 }
 
-fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleLists, Vec<u64>) {
+fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleListsByKey, Vec<u64>) {
     let mut first = vec![0; keys.key_count()];
     classifier.find_first_deciding(keys, &mut first);
-    let mut lists = RuleLists::default();
+    let mut lists = RuleListsByKey::default();
     classifier.collect_matching(keys, &mut lists);
     let mut counters = vec![0; 20_000];
     classifier.increment_counters_of_all_matching_rules(keys, &mut counters);

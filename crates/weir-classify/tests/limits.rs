@@ -5,7 +5,7 @@ use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::engines::tuplemerge::{COLLISION_LIMIT, TupleMergeClassifier};
 use weir_classify::{
     BuildLimits, Classifier, ClassifierBuildError, Engine, FilterSet, KeySchema, KeyTable, KeyWord,
-    RuleLists, SingleFilterRule, UpdatableClassifier, WordTest,
+    RuleListsByKey, SingleFilterRule, UpdatableClassifier, WordTest,
 };
 
 /// Half of the rules are wide in one field and half in the other: each cell of a square is another
@@ -24,8 +24,8 @@ fn build_crossing_rules(count: u32) -> FilterSet {
     filters
 }
 
-fn collect_all(classifier: &dyn Classifier, keys: &KeyTable) -> RuleLists {
-    let mut lists = RuleLists::default();
+fn collect_all(classifier: &dyn Classifier, keys: &KeyTable) -> RuleListsByKey {
+    let mut lists = RuleListsByKey::default();
     classifier.collect_matching(keys, &mut lists);
     lists
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_classify::engines::linear::LinearClassifier;
 use weir_classify::interval_dag::{IntervalDagReader, UpdatableIntervalDag};
 use weir_classify::{
-    BuildLimits, Classifier, FilterSet, KeySchema, KeyTable, KeyWord, RuleLists, SingleFilterRule,
-    UpdatableClassifier, UpdateError, WordTest,
+    BuildLimits, Classifier, FilterSet, KeySchema, KeyTable, KeyWord, RuleListsByKey,
+    SingleFilterRule, UpdatableClassifier, UpdateError, WordTest,
 };
 use weir_random::Rng;
 
@@ -67,7 +67,7 @@ fn keys_of(all: &FilterSet) -> KeyTable {
     keys
 }
 
-type Answers = (Vec<u32>, RuleLists);
+type Answers = (Vec<u32>, RuleListsByKey);
 
 fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> Answers {
     let mut first = vec![0; keys.key_count()];

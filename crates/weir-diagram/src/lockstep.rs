@@ -156,13 +156,13 @@ impl LockstepTables<'_, '_> {
         let cell = PacketCell::all_packets(self.criteria.family, self.device_number_max);
         let mut open = vec![CellProgress { cell, sides: lists.map(SideProgress::new) }];
         while let Some(progress) = open.pop() {
-            self.run_cell(progress, is_last, &mut open)?;
+            self.run_cell_until_end_or_division(progress, is_last, &mut open)?;
         }
         Ok(())
     }
 
     /// Runs both sides until they end, or the cell is divided.
-    fn run_cell(
+    fn run_cell_until_end_or_division(
         &mut self,
         mut at: CellProgress,
         is_last: bool,

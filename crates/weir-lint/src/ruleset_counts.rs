@@ -66,7 +66,7 @@ pub fn count_firewall_contents(firewall: &Firewall) -> FirewallContentCounts {
     };
     let (mut matches, mut targets) = (HashMap::new(), HashMap::new());
     for ruleset in firewall.rulesets() {
-        count_rules_per_table(ruleset, &mut counts);
+        count_chains_and_rules_per_table(ruleset, &mut counts);
         for (_, _, rule) in ruleset.rules_with_table_and_chain() {
             base_option_names_of_rule(rule)
                 .for_each(|n| *matches.entry(n.to_owned()).or_default() += 1);
@@ -81,7 +81,7 @@ pub fn count_firewall_contents(firewall: &Firewall) -> FirewallContentCounts {
     counts
 }
 
-fn count_rules_per_table(ruleset: &Ruleset, counts: &mut FirewallContentCounts) {
+fn count_chains_and_rules_per_table(ruleset: &Ruleset, counts: &mut FirewallContentCounts) {
     for table in &ruleset.tables {
         let mut chains: Vec<ChainRuleCount> = table
             .chains

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::field::Field;
     use crate::rule_match::{
-        ExtensionOption, ExtensionValue, Match, OpaqueExtension, WrittenOption,
+        ExtensionValue, Match, OpaqueExtension, TypedExtensionOption, WrittenOption,
     };
     use crate::target::{Effect, ExtensionTarget, Target};
 
@@ -69,7 +69,7 @@ mod tests {
     const IMPOSSIBLE_MODULE_NAME: &str = "no module";
 
     fn effect_target_with_flags(module: &'static str, options: &[&'static str]) -> Target {
-        let option = |name: &&'static str| ExtensionOption {
+        let option = |name: &&'static str| TypedExtensionOption {
             negated: false,
             name,
             value: ExtensionValue::Flag,

@@ -321,7 +321,7 @@ pub struct StatefulMatch {
     /// Module name, as in `-m limit`.
     pub module: &'static str,
     /// Its options with typed values, in the order `iptables-save` prints them.
-    pub options: Vec<ExtensionOption>,
+    pub options: Vec<TypedExtensionOption>,
 }
 
 /// A match whose answer the packet's modelled fields do not give.
@@ -330,12 +330,12 @@ pub struct UnmodelledInputMatch {
     /// Module name, as in `-m owner`.
     pub module: &'static str,
     /// Its options with typed values, in the order `iptables-save` prints them.
-    pub options: Vec<ExtensionOption>,
+    pub options: Vec<TypedExtensionOption>,
 }
 
 /// One option of an extension with its typed value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ExtensionOption {
+pub struct TypedExtensionOption {
     /// `!`.
     pub negated: bool,
     /// Name without dashes, as `iptables-save` prints it.
@@ -414,10 +414,10 @@ pub struct WrittenOption {
     pub argument: Option<String>,
 }
 
-impl From<WrittenOption> for ExtensionOption {
-    fn from(written: WrittenOption) -> ExtensionOption {
+impl From<WrittenOption> for TypedExtensionOption {
+    fn from(written: WrittenOption) -> TypedExtensionOption {
         let value = written.argument.map_or(ExtensionValue::Flag, ExtensionValue::Text);
-        ExtensionOption { negated: written.negated, name: written.name, value }
+        TypedExtensionOption { negated: written.negated, name: written.name, value }
     }
 }
 

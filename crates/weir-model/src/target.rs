@@ -1,6 +1,6 @@
 //! Targets of a rule.
 
-use crate::rule_match::{ExtensionOption, OpaqueExtension};
+use crate::rule_match::{OpaqueExtension, TypedExtensionOption};
 use crate::shared_name::SharedName;
 
 /// The events of `-j CT --ctevents`, by the bit that they have (enum ip_conntrack_events of
@@ -52,7 +52,7 @@ pub struct ExtensionTarget {
     /// Name, as in `-j LOG`.
     pub module: &'static str,
     /// Options with typed values, in the order `iptables-save` prints them.
-    pub options: Vec<ExtensionOption>,
+    pub options: Vec<TypedExtensionOption>,
 }
 
 /// Targets of the nat table.
@@ -103,7 +103,7 @@ pub enum Effect {
     CtNotrack {
         /// The other options of the rule. `xt_ct_tg_check` (net/netfilter/xt_CT.c) does not
         /// evaluate them: no template is made, and connection tracking is not enabled.
-        ignored_options: Vec<ExtensionOption>,
+        ignored_options: Vec<TypedExtensionOption>,
     },
     /// `CLASSIFY --set-class major:minor`.
     Classify {

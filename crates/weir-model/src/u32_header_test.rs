@@ -4,7 +4,7 @@
 //! keeps the last one: the protocol. [`U32HeaderTest::from_match`] recognizes the fields that have
 //! a match of their own (offsets: RFC 791).
 
-use crate::rule_match::{ExtensionOption, ExtensionValue, Match, UnmodelledInputMatch};
+use crate::rule_match::{ExtensionValue, Match, TypedExtensionOption, UnmodelledInputMatch};
 
 /// A test of a header field, as `u32` spells it and a plain match can say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl U32HeaderTest {
     pub fn from_match(m: &Match) -> Option<(U32HeaderTest, bool)> {
         let Match::UnmodelledInput(unmodelled) = m else { return None };
         let UnmodelledInputMatch { module: "u32", options } = &**unmodelled else { return None };
-        let [ExtensionOption { negated, name: "u32", value: ExtensionValue::Text(text) }] =
+        let [TypedExtensionOption { negated, name: "u32", value: ExtensionValue::Text(text) }] =
             &options[..]
         else {
             return None;

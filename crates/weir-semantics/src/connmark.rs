@@ -1,7 +1,7 @@
 //! Marks that `CONNMARK` copies between a packet and its connection.
 
 use weir_model::Packet;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::target::ExtensionTarget;
 
 /// What a `CONNMARK` target does (xt_connmark.c, `connmark_tg_shift`).
@@ -43,7 +43,7 @@ pub fn parse_connmark_target(extension: &ExtensionTarget) -> Option<ConnmarkOp> 
         }
         _ => u32::MAX,
     };
-    let both = |o: &ExtensionOption| match o.value {
+    let both = |o: &TypedExtensionOption| match o.value {
         ExtensionValue::Masked(v, m) => (v as u32, m as u32),
         ExtensionValue::Number(v) | ExtensionValue::Hex(v) => (v as u32, u32::MAX),
         _ => (0, 0),

@@ -11,7 +11,7 @@ use crate::connmark::apply_connmark_reporting_change;
 /// What a target does to a packet, but for the values that are not known.
 ///
 /// Whether a field may have changed.
-pub(crate) fn apply_effect_reporting_change(effect: &Effect, packet: &mut Packet) -> bool {
+pub(crate) fn apply_effect_reporting_possible_change(effect: &Effect, packet: &mut Packet) -> bool {
     if let Some(write) = known_write(effect) {
         apply_known_write(write, packet);
         return true;

@@ -270,7 +270,7 @@ impl<'n> NftWalker<'n, '_> {
                 Statement::Effect(e) => {
                     self.result.effects.push(NftPacketEffect::Effect(e));
                     self.selected_rules.clear();
-                    effects::apply_effect_reporting_change(e, self.packet);
+                    effects::apply_effect_reporting_possible_change(e, self.packet);
                 }
                 Statement::Reject(word) => {
                     self.result.effects.push(NftPacketEffect::Reject(word));

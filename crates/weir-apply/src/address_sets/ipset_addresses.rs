@@ -199,11 +199,15 @@ fn change_elements(
 ) -> Result<(), IpsetError> {
     let name = set.name.set_name();
     socket.change_elements(change, name, &set.type_name, ranges, |data, range| {
-        put_range_element(data, set, *range);
+        put_address_or_prefix_element(data, set, *range);
     })
 }
 
-fn put_range_element(data: &mut AttributeWriter, set: &AddressSet, range: AddressRange) {
+fn put_address_or_prefix_element(
+    data: &mut AttributeWriter,
+    set: &AddressSet,
+    range: AddressRange,
+) {
     put_address(data, IPSET_ATTR_IP, Addr(range.0), set.family);
     if matches!(set.shape, ElementShape::Prefix { .. })
         && let Some(len) = prefix_len_of_range(range, set.family)

@@ -9,7 +9,7 @@ use crate::kernel_ruleset::{
     FamilyTable, KernelRulesetTexts, RulesetInForce, are_texts_equal_except_counters,
     find_artefact_mark,
 };
-use crate::rule_counters::{CountersByLocation, read_counters_in_force};
+use crate::rule_counters::{CountersByCounterLocation, read_counters_in_force};
 use crate::step_execution::StepExecution;
 
 impl LockedGenerations {
@@ -19,7 +19,7 @@ impl LockedGenerations {
         &self,
         present: &RulesetInForce,
         wanted: &KernelRulesetTexts,
-    ) -> Result<CountersByLocation, ApplyOperationError> {
+    ) -> Result<CountersByCounterLocation, ApplyOperationError> {
         let execution = StepExecution {
             expected: &present.ruleset,
             wanted,
@@ -76,7 +76,7 @@ impl LockedGenerations {
     pub(super) fn read_current_counters(
         &self,
         present: &KernelRulesetTexts,
-    ) -> Result<CountersByLocation, ApplyOperationError> {
+    ) -> Result<CountersByCounterLocation, ApplyOperationError> {
         read_counters_in_force(
             &read_tables_and_sets_in_force(&present.tables(), &[present])?.ruleset,
         )

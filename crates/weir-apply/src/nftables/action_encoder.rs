@@ -1,6 +1,6 @@
 //! Encodes actions of rules: effects, rejects and translations.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Effect, Family, NatTarget};
 
@@ -153,7 +153,7 @@ const NFTA_LOG_QTHRESHOLD: u16 = 4;
 const NFTA_LOG_LEVEL: u16 = 5;
 const NFTA_LOG_FLAGS: u16 = 6;
 
-fn unsupported_option(target: &ExtensionTarget, option: &ExtensionOption) -> String {
+fn unsupported_option(target: &ExtensionTarget, option: &TypedExtensionOption) -> String {
     format!("-j {} --{}", target.module, option.name)
 }
 
@@ -261,8 +261,10 @@ fn push_connmark(
     }
     match &target.options[..] {
         [
-            ExtensionOption {
-                name: "set-xmark", value: ExtensionValue::Masked(value, mask), ..
+            TypedExtensionOption {
+                name: "set-xmark",
+                value: ExtensionValue::Masked(value, mask),
+                ..
             },
         ] => {
             push_mark_value(expressions, MarkPlace::Connection, *value as u32, *mask as u32);

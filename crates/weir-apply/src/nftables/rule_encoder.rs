@@ -17,7 +17,7 @@ use super::expression_list::{
 use super::loaded_value::LoadedValue;
 use super::opaque_test_encoder::push_opaque_test;
 use super::rule_context::RuleContext;
-use super::table_map_ids::TableMapIds;
+use super::table_map_id_allocator::TableMapIdAllocator;
 use super::test_encoder::push_test;
 use super::userdata::comment_userdata;
 
@@ -36,7 +36,7 @@ pub(super) struct RulePlace<'a> {
 /// The statement that cannot be encoded.
 pub(super) fn push_rule(
     requests: &mut Vec<NetlinkRequest>,
-    sets: &mut TableMapIds<'_>,
+    sets: &mut TableMapIdAllocator<'_>,
     place: RulePlace<'_>,
     rule: &Rule,
 ) -> Result<(), String> {
@@ -63,7 +63,7 @@ pub(super) fn push_rule(
 fn push_statements(
     expressions: &mut ExpressionList<'_>,
     context: &mut RuleContext<'_>,
-    map_ids: &super::table_map_ids::MapIds<'_>,
+    map_ids: &super::table_map_id_allocator::MapIds<'_>,
     rule: &Rule,
 ) -> Result<(), String> {
     let family = context.family;
@@ -97,7 +97,7 @@ fn push_statements(
     Ok(())
 }
 
-fn map_has_intervals(map_ids: &super::table_map_ids::MapIds<'_>, map: &str) -> bool {
+fn map_has_intervals(map_ids: &super::table_map_id_allocator::MapIds<'_>, map: &str) -> bool {
     map_ids.get(map).is_some_and(|map| map.has_intervals)
 }
 

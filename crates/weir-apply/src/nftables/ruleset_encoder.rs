@@ -13,7 +13,7 @@ use weir_model::{Hook, Policy};
 use super::nft_table_name::nft_family_number;
 use super::rule_encoder::{RulePlace, push_rule};
 use super::set_encoder::{push_map, push_map_elements};
-use super::table_map_ids::TableMapIds;
+use super::table_map_id_allocator::TableMapIdAllocator;
 use super::userdata::comment_userdata;
 use crate::ApplyError;
 
@@ -104,7 +104,7 @@ fn push_table(
     }
     let unencodable =
         |object: String, statement: String| ApplyError::UnencodableNft { object, statement };
-    let mut sets = TableMapIds::new(next_set_id);
+    let mut sets = TableMapIdAllocator::new(next_set_id);
     for (index, map) in table.maps.iter().enumerate() {
         encoded.begin_object(RequestedObject::Map { table: table_index, map: index as u32 });
         let map_place = NftSetPlace { set: map.name.clone(), ..place.clone() };

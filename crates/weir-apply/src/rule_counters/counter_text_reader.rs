@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use weir_model::{CounterLocation, Counters, iptables_tool_name};
 
-use super::counters_by_location::CountersByLocation;
+use super::counters_by_counter_location::CountersByCounterLocation;
 use crate::ApplyOperationError;
 use crate::kernel_ruleset::{FamilyTable, KernelRulesetTexts};
 use crate::tool_execution::read_tool_output;
@@ -14,7 +14,7 @@ use crate::tool_execution::read_tool_output;
 /// instead of names, as in manifests.
 pub(crate) fn read_counters_in_force(
     present: &KernelRulesetTexts,
-) -> Result<CountersByLocation, ApplyOperationError> {
+) -> Result<CountersByCounterLocation, ApplyOperationError> {
     let mut counters = read_counters_of_legacy_tables(present);
     counters.extend(read_set_counters(&present.sets));
     for table in present.nft_tables.keys() {
@@ -27,8 +27,10 @@ pub(crate) fn read_counters_in_force(
 }
 
 /// Counters of rules and policies.
-pub(super) fn read_counters_of_legacy_tables(ruleset: &KernelRulesetTexts) -> CountersByLocation {
-    let mut counters = CountersByLocation::new();
+pub(super) fn read_counters_of_legacy_tables(
+    ruleset: &KernelRulesetTexts,
+) -> CountersByCounterLocation {
+    let mut counters = CountersByCounterLocation::new();
     for (of, text) in &ruleset.legacy_tables {
         let (tool, table) = (iptables_tool_name(of.family).to_owned(), of.table.to_string());
         let mut numbers = HashMap::<Cow<'_, str>, u32>::new();
@@ -82,8 +84,8 @@ fn parse_counter_pair(word: &str) -> Option<Counters> {
 }
 
 /// Counters of the elements of sets, from their texts.
-pub(crate) fn read_set_counters(sets: &BTreeMap<String, String>) -> CountersByLocation {
-    let mut counters = CountersByLocation::new();
+pub(crate) fn read_set_counters(sets: &BTreeMap<String, String>) -> CountersByCounterLocation {
+    let mut counters = CountersByCounterLocation::new();
     for line in sets.values().flat_map(|text| text.lines()) {
         let Some((set, element)) = line.strip_prefix("add ").and_then(|l| l.split_once(' ')) else {
             continue;
@@ -108,7 +110,7 @@ pub(super) fn split_counters(text: &str) -> (String, Option<Counters>) {
 }
 
 /// Counters of rules and elements of an nft table.
-fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByLocation) {
+fn read_nft_counters(of: FamilyTable, listing: &str, counters: &mut CountersByCounterLocation) {
     let (family, table) = (of.nft_family().to_owned(), format!("weir_{}", of.table));
     let mut block = NftBlock::None;
     for line in listing.lines().map(str::trim) {
@@ -192,7 +194,7 @@ mod tests {
                        \t\t\t     192.0.2.2 counter packets 3 bytes 4 : drop }\n\t}\n\n\tchain c {\n\
                        \t\ttype filter hook input priority 0; policy drop;\n\t\tip saddr vmap @m\n\
                        \t\tcounter packets 5 bytes 6 accept\n\t}\n}\n";
-        let mut counters = CountersByLocation::new();
+        let mut counters = CountersByCounterLocation::new();
         read_nft_counters(of, listing, &mut counters);
         let count = |packets, bytes| Some(&Counters { packets, bytes }).copied();
         let rule = CounterLocation::NftRule {

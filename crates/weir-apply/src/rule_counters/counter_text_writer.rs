@@ -8,12 +8,15 @@ use weir_model::{CounterLocation, Counters, iptables_tool_name};
 use super::counter_text_reader::{
     NftBlock, chain_of_rule_line, elements_of_line, is_nft_rule_line, split_counters,
 };
-use super::counters_by_location::CountersByLocation;
+use super::counters_by_counter_location::CountersByCounterLocation;
 use crate::kernel_ruleset::{FamilyTable, KernelRulesetTexts};
 
 /// Writes counters into the texts of a ruleset. Counters for places that it does not have are
 /// ignored.
-pub(super) fn write_counters(ruleset: &mut KernelRulesetTexts, counters: &CountersByLocation) {
+pub(super) fn write_counters(
+    ruleset: &mut KernelRulesetTexts,
+    counters: &CountersByCounterLocation,
+) {
     if counters.is_empty() {
         return;
     }
@@ -28,7 +31,11 @@ pub(super) fn write_counters(ruleset: &mut KernelRulesetTexts, counters: &Counte
     }
 }
 
-fn write_legacy_counters(of: FamilyTable, text: &str, counters: &CountersByLocation) -> String {
+fn write_legacy_counters(
+    of: FamilyTable,
+    text: &str,
+    counters: &CountersByCounterLocation,
+) -> String {
     let (tool, table) = (iptables_tool_name(of.family), of.table.as_str());
     let mut numbers: HashMap<Cow<'_, str>, u32> = HashMap::new();
     let mut out = String::with_capacity(text.len());
@@ -58,7 +65,7 @@ fn write_legacy_counters(of: FamilyTable, text: &str, counters: &CountersByLocat
     out
 }
 
-fn write_set_counters(set: &str, text: &str, counters: &CountersByLocation) -> String {
+fn write_set_counters(set: &str, text: &str, counters: &CountersByCounterLocation) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let element = line.strip_prefix("add ").and_then(|l| l.split_once(' ')).map(|l| l.1);
@@ -75,7 +82,7 @@ fn write_set_counters(set: &str, text: &str, counters: &CountersByLocation) -> S
     out
 }
 
-fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByLocation) -> String {
+fn write_nft_counters(of: FamilyTable, text: &str, counters: &CountersByCounterLocation) -> String {
     let (family, table) = (of.nft_family(), format!("weir_{}", of.table));
     let mut out = String::with_capacity(text.len());
     let mut block = NftBlock::None;
@@ -156,7 +163,7 @@ mod tests {
                     jump a,\n\t\t\t1::2 counter packets 9 bytes 9 : drop\n\t\t}\n\t}\n\tchain c {\n\
                     \t\tcounter packets 1 bytes 2 accept\n\t\ttcp dport 5 counter\n\t}\n}\n";
         let (family, table) = ("ip6".to_owned(), "weir_filter".to_owned());
-        let mut counters = CountersByLocation::new();
+        let mut counters = CountersByCounterLocation::new();
         for (element, packets) in [("1::1", 5), ("1::2", 6)] {
             let (family, table) = (family.clone(), table.clone());
             let (set, element) = ("m".to_owned(), element.to_owned());
@@ -179,7 +186,8 @@ mod tests {
         }
         let set = "create s hash:net counters\nadd s 10.0.0.0/8\n";
         let location = CounterLocation::Element { set: "s".into(), element: "10.0.0.0/8".into() };
-        let counters = CountersByLocation::from([(location, Counters { packets: 1, bytes: 2 })]);
+        let counters =
+            CountersByCounterLocation::from([(location, Counters { packets: 1, bytes: 2 })]);
         assert!(
             write_set_counters("s", set, &counters).ends_with("10.0.0.0/8 packets 1 bytes 2\n")
         );

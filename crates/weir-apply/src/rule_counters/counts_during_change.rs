@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weir_kernel::xtables::{PacketByteCount, XtablesSocket};
 use weir_model::{CounterLocation, Counters, Family, TableName};
 
-use super::counters_by_location::{CountersByLocation, sum_counters};
+use super::counters_by_counter_location::{CountersByCounterLocation, sum_counters};
 use super::original_rules::OriginalRules;
 use super::table_counter_places::{CountedEntry, list_counted_entries};
 use crate::xtables::KernelTable;
@@ -18,7 +18,7 @@ use crate::{ApplyError, ApplyOperationError};
 pub(crate) fn map_replaced_counts_by_location(
     table: &KernelTable,
     counts: &[PacketByteCount],
-) -> CountersByLocation {
+) -> CountersByCounterLocation {
     let count = |entry: CountedEntry| {
         let found = counts.get(entry.number as usize).copied().unwrap_or_default();
         Counters { packets: found.packets, bytes: found.bytes }
@@ -30,7 +30,7 @@ pub(crate) fn map_replaced_counts_by_location(
 /// Adds to the new ruleset what the old one counted after its counters were read.
 pub(crate) fn add_counts_during_change(
     old: &OriginalRules,
-    [at_reading, at_replacement]: [&CountersByLocation; 2],
+    [at_reading, at_replacement]: [&CountersByCounterLocation; 2],
     new: &OriginalRules,
 ) -> Result<(), ApplyOperationError> {
     let mut late: BTreeMap<&str, Counters> = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use weir_kernel::xtables::XtablesSocket;
 use weir_model::{CounterLocation, Counters};
 
-use super::counters_by_location::{CountersByLocation, sum_counters};
+use super::counters_by_counter_location::{CountersByCounterLocation, sum_counters};
 use super::original_rules::{OriginalRuleCounterLocations, OriginalRules};
 use super::table_counter_places::{CountedEntry, list_counted_entries};
 use crate::kernel_ruleset::{
@@ -87,7 +87,7 @@ impl UnchangedLegacyTables {
     /// now. `others` are the counters of elements of sets.
     pub(crate) fn read_counters(
         &self,
-        others: &CountersByLocation,
+        others: &CountersByCounterLocation,
     ) -> Result<Option<Vec<Counters>>, ApplyOperationError> {
         let names = self
             .tables

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use weir_model::nft::{OpaqueNftTest, ROUTE_TYPE_NAMES_SHARED_WITH_IPTABLES, Statement};
-use weir_model::rule_match::{ConntrackMatch, ExtensionOption, ExtensionValue, Negatable};
+use weir_model::rule_match::{ConntrackMatch, ExtensionValue, Negatable, TypedExtensionOption};
 use weir_model::{AddrMatch, Family, Match, OriginalRuleIndex, PortSpan};
 
 use super::nft_condition::{NftCondition, lower_ct_state};
@@ -56,7 +56,7 @@ pub(super) fn lower_opaque_match(
     }
 }
 
-fn describe_unsupported_option(module: &str, o: &ExtensionOption) -> String {
+fn describe_unsupported_option(module: &str, o: &TypedExtensionOption) -> String {
     let not = if o.negated { "! " } else { "" };
     format!("-m {module} {not}--{}", o.name)
 }
@@ -67,7 +67,7 @@ fn describe_unsupported_option(module: &str, o: &ExtensionOption) -> String {
 /// does not fit wraps to a smaller one. nft counts nanoseconds in 64 bits, so such a limit is
 /// refused. That credits are rounded is a deviation (`LimitResolution`).
 fn lower_limit(
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (mut rate, mut burst) = ("3/hour".to_string(), 5);
@@ -116,7 +116,7 @@ fn do_xt_limit_credits_wrap(ticks: u64) -> bool {
 /// matches when it wraps, so the first packet that matches has the number `packet`, counted from 0.
 /// numgen's first number is 0 (net/netfilter/nft_numgen.c).
 fn lower_statistic(
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let (mut nth, mut packet, mut chance, mut not) = (None, 0, None, false);
@@ -146,7 +146,7 @@ fn lower_statistic(
 
 /// Both use inet_dev_addr_type. For IPv6 xt_addrtype queries the routing table differently.
 fn lower_addrtype(
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     if place.family == Family::V6 {
@@ -187,7 +187,7 @@ fn parse_route_type(word: &str) -> Option<&'static str> {
 
 /// A packet without a socket matches every negated test of xt_owner and none of nft's.
 fn lower_owner(
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
     place: OpaqueMatchContext,
 ) -> Result<Vec<NftCondition>, String> {
     let mut out = Vec::new();

@@ -25,7 +25,7 @@
 use std::collections::HashMap;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
+use crate::classifier::{Classifier, RuleListsByKey, collect_deciding_rules};
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_constrained_dimensions};
 use crate::engines::filter_test_rows::filters_with_is_deciding;
@@ -256,14 +256,14 @@ impl Classifier for BitVectorClassifier {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         let mut bitmaps = vec![];
         for key in keys.keys() {
             self.visit_matching_while_true(key, &self.all_filters_bitmap, &mut bitmaps, |filter| {
                 lists.push(self.rule_of_filter[filter]);
                 true
             });
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 

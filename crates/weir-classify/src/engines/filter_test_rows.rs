@@ -1,6 +1,6 @@
 //! Filters as rows of tests of one form, so that the loop over them has no case distinction.
 
-use crate::classifier::RuleLists;
+use crate::classifier::RuleListsByKey;
 use crate::filter_set::{Filter, FilterSet, WordTest};
 
 /// `(word & mask) - base <= span` in wrapping arithmetic: an interval has all bits in its mask, a
@@ -100,7 +100,7 @@ impl FilterTestRows {
 
     /// Adds the rules of all filters that match a key to its list, reading the filters in order.
     #[inline]
-    pub(super) fn push_matching_rules(&self, key: &[u32], lists: &mut RuleLists) {
+    pub(super) fn push_matching_rules(&self, key: &[u32], lists: &mut RuleListsByKey) {
         self.find_matching(key).for_each(|filter| lists.push(self.rule(filter)));
     }
 

@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{
-    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+    Classifier, RuleListsByKey, SingleFilterRule, UpdatableClassifier, UpdateError,
 };
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_dimensions};
@@ -166,12 +166,12 @@ impl Classifier for HipacClassifier {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         for key in keys.keys() {
             self.tree.visit_leaves(key, &mut |leaf| {
                 leaf.rules.iter().for_each(|rule| lists.push(*rule));
             });
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 

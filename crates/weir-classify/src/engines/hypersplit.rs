@@ -26,7 +26,7 @@
 //! INFOCOM 2009.
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
+use crate::classifier::{Classifier, RuleListsByKey, collect_deciding_rules};
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::dimension::{Dimension, list_constrained_dimensions};
 use crate::engines::filter_test_rows::FilterTestRows;
@@ -279,7 +279,7 @@ impl Classifier for HyperSplitClassifier {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         for key in keys.keys() {
             match &self.all_matches_tree {
                 Some(tree) => tree.visit_candidate_lists(&self.dimensions, key, |list| {
@@ -289,7 +289,7 @@ impl Classifier for HyperSplitClassifier {
                 }),
                 None => self.filters.push_matching_rules(key, lists),
             }
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 

@@ -31,7 +31,7 @@
 mod diagram;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
+use crate::classifier::{Classifier, RuleListsByKey, collect_deciding_rules};
 use crate::engines::dimension::list_constrained_dimensions;
 use crate::engines::filter_test_rows::FilterTestRows;
 use crate::filter_set::{FilterSet, NO_RULE};
@@ -105,13 +105,13 @@ impl Classifier for IntervalDecisionDiagramClassifier {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         for key in keys.keys() {
             match &self.all_matches_diagram {
                 Some(diagram) => diagram.find_rules(key).iter().for_each(|rule| lists.push(*rule)),
                 None => self.filters.push_matching_rules(key, lists),
             }
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 

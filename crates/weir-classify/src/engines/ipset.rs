@@ -14,7 +14,7 @@
 //! lengths.
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
+use crate::classifier::{Classifier, RuleListsByKey, collect_deciding_rules};
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
 use crate::engines::masked_table::MaskedTable;
@@ -136,10 +136,10 @@ impl Classifier for OneWordIpsetClassifier {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         for key in keys.keys() {
             self.find_matching_rules(key).for_each(|rule| lists.push(rule));
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 

@@ -4,7 +4,7 @@
 //! A look-up costs time proportional to the number of filters before the first match; this is what
 //! iptables does, without its function calls per match.
 
-use crate::classifier::{Classifier, RuleLists, collect_deciding_rules};
+use crate::classifier::{Classifier, RuleListsByKey, collect_deciding_rules};
 use crate::engines::filter_test_rows::FilterTestRows;
 use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyTable;
@@ -35,10 +35,10 @@ impl Classifier for LinearClassifier {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         for key in keys.keys() {
             self.filters.push_matching_rules(key, lists);
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{
-    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+    Classifier, RuleListsByKey, SingleFilterRule, UpdatableClassifier, UpdateError,
 };
 use crate::engines::build_budget::BuildBudget;
 use crate::engines::filter_test_rows::{FilterTestRows, filters_with_is_deciding};
@@ -63,7 +63,7 @@ impl<P: TablePlacement + Send + Sync> Classifier for TupleSpaceClassifier<P> {
         self.space.find_first_deciding(keys, first);
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         self.space.collect_matching(keys, lists);
     }
 
@@ -225,7 +225,7 @@ impl TupleSpace {
         }
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         for key in keys.keys() {
             for table in &self.probe_order {
                 for (rule, filter) in self.tables[*table as usize].find_candidates(key) {
@@ -234,7 +234,7 @@ impl TupleSpace {
                     }
                 }
             }
-            lists.sort_dedup_and_finish_row();
+            lists.sort_dedup_and_finish_list_of_key();
         }
     }
 }

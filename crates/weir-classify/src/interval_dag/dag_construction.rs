@@ -140,7 +140,7 @@ pub(super) fn build_interval_dag(
         }
         _ => RootTable::with_single_cell(builder.find_or_add_bucket(list)?),
     };
-    builder.check_budget(root.cells.len())?;
+    builder.check_budget_with_root_cells(root.cells.len())?;
     Ok(IntervalDag { nodes: builder.nodes, bucket_blocks: builder.bucket_blocks, root })
 }
 
@@ -215,7 +215,7 @@ impl<'a> DagBuilder<'a> {
         let listed = count_listed_filters(&pieces);
         self.listed_filter_count += listed;
         self.meter.take_steps(listed).map_err(NoSearchReason::BuildLimitExceeded)?;
-        self.check_budget(0)?;
+        self.check_budget_with_root_cells(0)?;
         Ok(pieces)
     }
 
@@ -261,7 +261,7 @@ impl<'a> DagBuilder<'a> {
         self.nodes.append_rebased(second.nodes, rebase);
         self.bucket_blocks.append(&mut second.bucket_blocks);
         self.listed_filter_count += second.listed_filter_count;
-        self.check_budget(0)?;
+        self.check_budget_with_root_cells(0)?;
         children.extend(second_children.into_iter().map(|(start, child)| (start, rebase(child))));
         Ok(children)
     }
@@ -315,14 +315,14 @@ impl<'a> DagBuilder<'a> {
         self.bucket_blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
         let leaf = encode_bucket_leaf(if list.is_empty() { 0 } else { first_block }, block_count);
         self.bucket_leaf_by_list.insert(list.into(), leaf);
-        self.check_budget(0)?;
+        self.check_budget_with_root_cells(0)?;
         Ok(leaf)
     }
 
     /// Refuses what exceeds the budget, with a root of so many cells.
-    fn check_budget(&self, cells: usize) -> Result<(), NoSearchReason> {
+    fn check_budget_with_root_cells(&self, root_cells: usize) -> Result<(), NoSearchReason> {
         let node_words = self.nodes.nodes.len() * NODE_WORDS;
-        let bytes = (node_words + cells) * size_of::<u32>()
+        let bytes = (node_words + root_cells) * size_of::<u32>()
             + self.bucket_blocks.len() * self.limits.bucket_block_bytes;
         let is_within = bytes <= self.limits.memory_bytes_max
             && self.listed_filter_count <= self.limits.listed_filters_max;

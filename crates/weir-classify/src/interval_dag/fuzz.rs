@@ -3,7 +3,7 @@
 use super::block::{ClassifierBlock, HeaderWord, checksum_lines};
 use super::cache_line::CacheLine;
 use super::{InstructionSet, IntervalDagClassifier};
-use crate::classifier::{Classifier, RuleLists};
+use crate::classifier::{Classifier, RuleListsByKey};
 use crate::key::KeyTable;
 
 /// Overwrites words of a block as `edits` state, corrects its checksum, and looks up `keys` if
@@ -35,7 +35,7 @@ pub fn check_damaged_block_if_accepted(
         let classifier = classifier.with_instructions(instructions);
         let mut first = vec![0; keys.key_count()];
         classifier.find_first_deciding(keys, &mut first);
-        let mut lists = RuleLists::default();
+        let mut lists = RuleListsByKey::default();
         classifier.collect_matching(keys, &mut lists);
         (first, lists)
     });

@@ -6,7 +6,7 @@ use super::batch_walk::{KEYS_PER_BATCH, MatchSink};
 use super::cache_line::LANES;
 use super::filter_columns::COUNTS_ONLY_RANK_FLAG;
 use super::lane_comparisons::LaneInstructions;
-use crate::classifier::RuleLists;
+use crate::classifier::RuleListsByKey;
 use crate::filter_set::NO_RULE;
 
 /// The first deciding rule of each key.
@@ -67,11 +67,11 @@ impl MatchSink for FirstDecidingRules<'_> {
 #[derive(Debug)]
 pub(super) struct MatchingRules<'a> {
     numbers: [Vec<u32>; KEYS_PER_BATCH],
-    lists: &'a mut RuleLists,
+    lists: &'a mut RuleListsByKey,
 }
 
 impl MatchingRules<'_> {
-    pub(super) fn new(lists: &mut RuleLists) -> MatchingRules<'_> {
+    pub(super) fn new(lists: &mut RuleListsByKey) -> MatchingRules<'_> {
         MatchingRules { numbers: Default::default(), lists }
     }
 }
@@ -104,7 +104,7 @@ impl MatchSink for MatchingRules<'_> {
     fn finish_batch(&mut self, key_count: usize) {
         for numbers in &mut self.numbers[..key_count] {
             numbers.drain(..).for_each(|number| self.lists.push(number));
-            self.lists.sort_dedup_and_finish_row();
+            self.lists.sort_dedup_and_finish_list_of_key();
         }
     }
 }

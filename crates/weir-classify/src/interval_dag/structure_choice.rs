@@ -195,7 +195,7 @@ mod tests {
 
     use super::super::{InstructionSet, IntervalDagClassifier};
     use crate::build_limits::BuildLimits;
-    use crate::classifier::{Classifier, RuleLists};
+    use crate::classifier::{Classifier, RuleListsByKey};
     use crate::engines::linear::LinearClassifier;
     use crate::filter_set::{FilterSet, WordTest};
     use crate::key::{KeySchema, KeyTable, KeyWord};
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn first_matches_of_their_own_groups_are_those_of_linear() {
+    fn answers_are_those_of_linear_with_separate_first_match_groups() {
         let mut with_own_groups = 0;
         for seed in 0..30 {
             let mut rng = Rng::new(seed);
@@ -288,7 +288,7 @@ mod tests {
             let answer = |classifier: &dyn Classifier| {
                 let mut first = vec![0; keys.key_count()];
                 classifier.find_first_deciding(&keys, &mut first);
-                let mut lists = RuleLists::default();
+                let mut lists = RuleListsByKey::default();
                 classifier.collect_matching(&keys, &mut lists);
                 (first, lists)
             };

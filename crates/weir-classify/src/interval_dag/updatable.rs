@@ -22,7 +22,7 @@ use super::filter_partition::FilterPartition;
 use super::word_hasher::BuildWordHasher;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{
-    Classifier, RuleLists, SingleFilterRule, UpdatableClassifier, UpdateError,
+    Classifier, RuleListsByKey, SingleFilterRule, UpdatableClassifier, UpdateError,
 };
 use crate::filter_set::{FilterSet, WordTest};
 use crate::key::{KeySchema, KeyTable};
@@ -406,7 +406,7 @@ impl Classifier for UpdatableIntervalDag {
         self.newest_snapshot().find_first_deciding(keys, first);
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         self.newest_snapshot().collect_matching(keys, lists);
     }
 
@@ -428,7 +428,7 @@ impl Classifier for IntervalDagSnapshot {
         self.classifier.find_first_deciding(keys, first);
     }
 
-    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleLists) {
+    fn collect_matching(&self, keys: &KeyTable, lists: &mut RuleListsByKey) {
         self.classifier.collect_matching(keys, lists);
     }
 

@@ -7,7 +7,7 @@ use weir_partition::HyperRect;
 use super::lookup_entry::{END_OF_CHAIN, EntryContinuation, FoundEntryMeaning};
 use super::lookup_program::{LookupProgram, LookupStretch};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
-use crate::classifier::{Classifier, RuleLists};
+use crate::classifier::{Classifier, RuleListsByKey};
 use crate::engine::Engine;
 use crate::key::KeyTable;
 
@@ -300,7 +300,7 @@ impl<E: RuleEvaluator> LookupTraversal<'_, '_, '_, E> {
         });
         let mut keys = KeyTable::new(layout.schema());
         keys.push(&key);
-        let mut lists = RuleLists::default();
+        let mut lists = RuleListsByKey::default();
         classifier.collect_matching(&keys, &mut lists);
         lists.row(0).to_vec()
     }

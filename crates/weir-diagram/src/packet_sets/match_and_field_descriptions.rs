@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_model::field::Layer;
 use weir_model::mask::interval_to_prefix_mask;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, ct_state};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption, ct_state};
 use weir_model::{Family, Field, Match};
 
 use crate::packet_sets::presence_and_field_predicates::decode_ct_state;
@@ -36,9 +36,9 @@ pub(crate) fn format_match_as_iptables_option(m: &Match) -> String {
     }
 }
 
-fn describe_module_options(name: &str, options: &[ExtensionOption]) -> String {
+fn describe_module_options(name: &str, options: &[TypedExtensionOption]) -> String {
     let mut out = format!("-m {name}");
-    for ExtensionOption { negated, name, value } in options {
+    for TypedExtensionOption { negated, name, value } in options {
         let not = if *negated { " !" } else { "" };
         let value = format_option_value(value);
         out += &format!("{not} --{name}{}{value}", if value.is_empty() { "" } else { " " });

@@ -54,7 +54,7 @@ impl PacketSpace<'_> {
 
     /// How often a variable is 1.
     pub(crate) fn variable_probability(&self, level: u32) -> f64 {
-        match self.layout.block_at_level(level) {
+        match self.layout.packet_block_at_level(level) {
             Some((
                 VariableBlock::Field(Field::IsLaterFragment)
                 | VariableBlock::FragmentOffsetOne

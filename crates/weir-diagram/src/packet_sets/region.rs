@@ -264,7 +264,7 @@ impl PacketSpace<'_> {
     /// Where the values of a node's block lead, or the answers to its question, with their chance.
     fn list_block_exits(&self, from: DiagramRef) -> Vec<(DiagramRef, f64, PathTest)> {
         let level = self.store.level(from);
-        let Some((block, levels)) = self.layout.block_at_level(level) else {
+        let Some((block, levels)) = self.layout.packet_block_at_level(level) else {
             let (low, high) = self.store.branches(from);
             let question = level - self.layout.fields_end;
             return vec![

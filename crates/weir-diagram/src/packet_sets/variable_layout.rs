@@ -206,7 +206,7 @@ impl VariableLayout {
     }
 
     /// The block of a level; `None` for an opaque test.
-    pub fn block_at_level(&self, level: u32) -> Option<(VariableBlock, LevelRange)> {
+    pub fn packet_block_at_level(&self, level: u32) -> Option<(VariableBlock, LevelRange)> {
         let after = self.blocks.partition_point(|(_, l)| l.first <= level);
         self.blocks[..after].iter().rev().find(|(_, l)| level < l.end()).copied()
     }
@@ -226,12 +226,18 @@ mod tests {
                     assert_eq!(levels.first, end, "{block:?}");
                     end = levels.end();
                     if levels.bit_count > 0 {
-                        assert_eq!(layout.block_at_level(levels.first).map(|b| b.0), Some(*block));
-                        assert_eq!(layout.block_at_level(end - 1).map(|b| b.0), Some(*block));
+                        assert_eq!(
+                            layout.packet_block_at_level(levels.first).map(|b| b.0),
+                            Some(*block)
+                        );
+                        assert_eq!(
+                            layout.packet_block_at_level(end - 1).map(|b| b.0),
+                            Some(*block)
+                        );
                     }
                 }
                 assert_eq!(end, layout.fields_end);
-                assert_eq!(layout.block_at_level(end), None);
+                assert_eq!(layout.packet_block_at_level(end), None);
             }
         }
     }

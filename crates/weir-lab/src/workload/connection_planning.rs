@@ -35,7 +35,7 @@ pub(crate) fn plan_connections_and_set_endpoints(
 }
 
 /// The kind of a trial; the same for all clients of a study.
-pub(crate) fn choose_connection_trial_kind(load: &ConnectionLoad) -> TrialKind {
+pub(crate) fn connection_trial_kind_by_clients_and_close(load: &ConnectionLoad) -> TrialKind {
     match load.close {
         _ if load.kernel_socket_clients.is_some() => TrialKind::Sockets,
         _ if load.concurrency.is_some() => TrialKind::Concurrent,

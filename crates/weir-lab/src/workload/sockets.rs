@@ -38,7 +38,7 @@ use crate::bpf_program::sink::SinkPacketCounts;
 use crate::observe::core_pinning::pick_other_core_or_same;
 use crate::topology::FirewallWithCounters;
 use crate::workload::connection_planning::{
-    choose_connection_trial_kind, plan_connections_and_set_endpoints,
+    connection_trial_kind_by_clients_and_close, plan_connections_and_set_endpoints,
 };
 use crate::workload::response_time::summarise_latencies;
 use crate::workload::workload_planner::{
@@ -107,7 +107,7 @@ impl<'a> WorkloadPlanner<'a> for SocketWorkloadPlanner<'a> {
         Ok(PlannedWorkload::of_connections(
             SocketWorkload::new(socket_plan),
             false,
-            (choose_connection_trial_kind(connection_load), rate_pps),
+            (connection_trial_kind_by_clients_and_close(connection_load), rate_pps),
             None,
         ))
     }

@@ -14,7 +14,7 @@ use crate::bpf_program::stateless_tcp::{
 use crate::topology::FirewallWithCounters;
 use crate::workload::completed_connection_sampling::CompletedConnectionSampler;
 use crate::workload::connection_planning::{
-    choose_connection_trial_kind, plan_connections_and_set_endpoints,
+    connection_trial_kind_by_clients_and_close, plan_connections_and_set_endpoints,
 };
 use crate::workload::settle::{InFlightPacketReading, SettleTimeLimits, wait_until_settled};
 use crate::workload::workload_planner::{
@@ -66,7 +66,7 @@ impl<'a> WorkloadPlanner<'a> for StatelessTcpPlanner<'a> {
             StatelessTcpWorkload::new(open),
             // Beside a flood, connections may be dropped, too.
             self.connection_load.flood_axis.is_some(),
-            (choose_connection_trial_kind(self.connection_load), rate),
+            (connection_trial_kind_by_clients_and_close(self.connection_load), rate),
             self.client.to_substitute_client_report(DurationDistribution::default()),
         ))
     }

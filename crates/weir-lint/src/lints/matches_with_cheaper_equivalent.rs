@@ -2,7 +2,7 @@
 
 use weir_model::effect::match_module_name;
 use weir_model::rule_match::{
-    ConntrackMatch, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
+    ConntrackMatch, ExtensionValue, TypedExtensionOption, UnmodelledInputMatch,
 };
 use weir_model::{Family, Match, Rule, Target, Test, U32HeaderTest, lower_to_tests};
 
@@ -63,7 +63,7 @@ fn run_lints(context: &AnalyzedFirewall<'_>, out: &mut Vec<Finding>) {
 fn find_match_option_by_name<'a>(
     host: &'a UnmodelledInputMatch,
     name: &str,
-) -> Option<&'a ExtensionOption> {
+) -> Option<&'a TypedExtensionOption> {
     host.options.iter().find(|o| o.name == name)
 }
 

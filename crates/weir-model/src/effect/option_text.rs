@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::rule_match::{ExtensionOption, ExtensionValue};
+use crate::rule_match::{ExtensionValue, TypedExtensionOption};
 
 /// An option of any module, as text.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ impl fmt::Display for OptionText {
 }
 
 /// The options of a module that is parsed.
-pub(super) fn convert_options_to_texts(options: &[ExtensionOption]) -> Vec<OptionText> {
+pub(super) fn convert_options_to_texts(options: &[TypedExtensionOption]) -> Vec<OptionText> {
     let value_text = |value: &ExtensionValue| match value {
         ExtensionValue::Text(text) => text.clone(),
         other => format!("{other:?}"),
     };
-    let spelled = |o: &ExtensionOption| {
+    let spelled = |o: &TypedExtensionOption| {
         let (negated, name) = (o.negated, o.name.to_owned());
         OptionText { negated, name, value_text: value_text(&o.value) }
     };

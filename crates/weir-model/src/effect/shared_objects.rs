@@ -24,7 +24,7 @@ use super::matches::OPAQUE_MATCHES_WITHOUT_SHARED_OBJECTS;
 use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 use super::option_text::{OptionText, convert_options_to_texts, parse_option_words};
 use super::targets::OPAQUE_TARGETS_WITHOUT_SHARED_OBJECTS;
-use crate::rule_match::{ExtensionOption, Match};
+use crate::rule_match::{Match, TypedExtensionOption};
 use crate::ruleset::{Chain, Hook, Rule, Ruleset, Table};
 use crate::target::{Effect, Target};
 
@@ -429,7 +429,7 @@ fn collect_shared_object_uses(rule: &Rule, family: Family) -> Vec<SharedObjectUs
 #[derive(Clone, Copy)]
 enum ModuleOptions<'r> {
     /// Of a module that the model knows.
-    Known(&'r [ExtensionOption]),
+    Known(&'r [TypedExtensionOption]),
     /// Of a module that it keeps as text.
     Words(&'r [String]),
 }

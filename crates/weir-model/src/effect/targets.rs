@@ -4,7 +4,7 @@ use super::conntrack_demand_level::ConntrackDemand;
 use super::field_set::FieldSet;
 use super::opaque_module_row::OpaqueModuleWithoutSharedObjects;
 use crate::field::Field;
-use crate::rule_match::{ExtensionOption, OpaqueExtension, WrittenOption};
+use crate::rule_match::{OpaqueExtension, TypedExtensionOption, WrittenOption};
 use crate::target::{Effect, ExtensionTarget, NatTarget, Target};
 
 /// Whether the walk of the table continues after a target.
@@ -298,7 +298,7 @@ impl Target {
                 module, options,
             )));
         };
-        let options = options.into_iter().map(ExtensionOption::from).collect();
+        let options = options.into_iter().map(TypedExtensionOption::from).collect();
         let extension = ExtensionTarget { module, options };
         match row.termination {
             TargetTermination::Never => Target::Effect(Box::new(Effect::Other(extension))),

@@ -6,7 +6,7 @@ use super::matches::compares_set_counters;
 use super::targets::{IpsetWrites, target_effects};
 use crate::SharedName;
 use crate::ipset::{ElementPart, SetDataType, SetOption, SetStorage};
-use crate::rule_match::{ExtensionOption, ExtensionValue, Match};
+use crate::rule_match::{ExtensionValue, Match, TypedExtensionOption};
 use crate::ruleset::{Firewall, Ruleset};
 use crate::target::{Effect, Target};
 
@@ -112,7 +112,7 @@ fn has_expiring_or_learned_elements(set: &crate::ipset::IpSet) -> bool {
 pub fn list_target_sets_with_write_flags(target: &Target) -> Vec<(SharedName, bool)> {
     let Target::Effect(effect) = target else { return Vec::new() };
     let Effect::Other(extension) = &**effect else { return Vec::new() };
-    let named = |o: &ExtensionOption| match (o.name, &o.value) {
+    let named = |o: &TypedExtensionOption| match (o.name, &o.value) {
         // The name, which may hold spaces, and the directions.
         ("add-set" | "del-set" | "map-set", ExtensionValue::Text(words)) => {
             words.rsplit_once(' ').map(|(name, _)| (SharedName::from(name), o.name != "map-set"))

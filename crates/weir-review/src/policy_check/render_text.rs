@@ -13,7 +13,8 @@ impl PolicyReport {
         for test in &self.tests {
             if test.group != group {
                 group.clone_from(&test.group);
-                let _ = writeln!(text, "{}", group.as_deref().unwrap_or_default());
+                let heading = group.as_ref().map(|group| format!("group \"{group}\""));
+                let _ = writeln!(text, "{}", heading.unwrap_or_default());
             }
             let _ = writeln!(text, "{:<9} {}", test.result.word(), test.name);
             if matches!(test.result, PolicyTestResult::Fails | PolicyTestResult::Undecided) {

@@ -20,7 +20,7 @@ use super::rule_lowering::{
 use super::rule_question::RuleQuestion;
 use super::walk_observer::{FailedOrHotdropTest, WalkObserver};
 use super::{Interpreter, family_index, nat_translation};
-use crate::effects::{self, apply_effect_reporting_change};
+use crate::effects::{self, apply_effect_reporting_possible_change};
 use crate::oracle::{Oracle, QuestionSubject, UnknownWrite};
 use crate::outcome::{AppliedTarget, CountedObject, CounterHitWithCredit, TraversalLog, Verdict};
 use crate::question_digest::{
@@ -217,7 +217,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     Effect::Other(e) => {
                         self.apply_target_by_effects_row(rule, effect, digest_debug_text(e))
                     }
-                    _ if apply_effect_reporting_change(effect, self.packet) => {
+                    _ if apply_effect_reporting_possible_change(effect, self.packet) => {
                         TargetOutcome::RereadPacket
                     }
                     _ => TargetOutcome::Continue,
@@ -262,7 +262,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         if row.stateful || row.ipset_writes != IpsetWrites::None {
             self.ask_oracle(rule, QuestionSubject::Target, true, digest);
         }
-        let changed = apply_effect_reporting_change(effect, self.packet);
+        let changed = apply_effect_reporting_possible_change(effect, self.packet);
         if row.unknown_value_writes.is_empty() {
             return if changed { TargetOutcome::RereadPacket } else { TargetOutcome::Continue };
         }

@@ -35,7 +35,7 @@ mod stateful_matches;
 mod tcpmss_ecn_matches;
 mod time_match;
 
-use weir_model::rule_match::{ExtensionOption, OpaqueExtension};
+use weir_model::rule_match::{OpaqueExtension, TypedExtensionOption};
 use weir_model::target::{Effect, ExtensionTarget, TtlOperation};
 use weir_model::{Family, Match, Target};
 
@@ -144,7 +144,7 @@ pub(super) static TARGET_EXTENSIONS: &[&Extension<Target>] = &[
     &checked_verbatim::targets::SECMARK_TARGET,
     &checked_verbatim::targets::CONNSECMARK_TARGET,
     &checked_verbatim::targets::TCPOPTSTRIP_TARGET,
-    &checked_verbatim::rateest::RATEEST_TARGET,
+    &checked_verbatim::rateest_target::RATEEST_TARGET,
     &checked_verbatim::targets::CLUSTERIP_TARGET,
     &checked_verbatim::targets::SNPT_TARGET,
     &checked_verbatim::targets::DNPT_TARGET,
@@ -215,12 +215,18 @@ pub(super) fn implicit_protocol_match(
 }
 
 /// How the values of a match's options are printed.
-fn match_value_printer(module: &str, family: Family) -> fn(&mut String, &ExtensionOption, Family) {
+fn match_value_printer(
+    module: &str,
+    family: Family,
+) -> fn(&mut String, &TypedExtensionOption, Family) {
     find_match_extension(module, family).map_or(print_option_value, |e| e.print_value)
 }
 
 /// How the values of a target's options are printed.
-fn target_value_printer(module: &str, family: Family) -> fn(&mut String, &ExtensionOption, Family) {
+fn target_value_printer(
+    module: &str,
+    family: Family,
+) -> fn(&mut String, &TypedExtensionOption, Family) {
     find_target_extension(module, family).map_or(print_option_value, |e| e.print_value)
 }
 
@@ -347,7 +353,7 @@ fn print_opaque(out: &mut String, flag: &str, o: &OpaqueExtension, family: Famil
 fn print_match_options(
     out: &mut String,
     module: &str,
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
     family: Family,
 ) {
     out.push_str(" -m ");

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use weir_model::rule_match::ExtensionOption;
+use weir_model::rule_match::TypedExtensionOption;
 use weir_model::{BaseMatch, Family, Hook, Match, Span, TableName};
 
 use crate::diagnostic::{Diagnostic, ParseResult};
@@ -24,7 +24,7 @@ pub(crate) struct Extension<T: 'static> {
     /// Where it is allowed.
     pub scope: ExtensionScope,
     /// Appends the value of an option that has one.
-    pub print_value: fn(&mut String, &ExtensionOption, Family),
+    pub print_value: fn(&mut String, &TypedExtensionOption, Family),
     /// Its options are printed as they were written, not as `iptables-save` spells them.
     pub keeps_spelling: bool,
     /// iptables has a library for it; otherwise it is of another package.

@@ -1,7 +1,7 @@
 //! Actions of rules: verdicts, reject types, translations, marks and logs.
 
 use weir_model::nft::{Statement, Verdict};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Effect, Family, NatTarget};
 
@@ -230,19 +230,19 @@ fn parse_ct_mark_set(cursor: &mut NftTokenCursor<'_>) -> ParseResult<Effect> {
         (parse_number(cursor, u32::MAX.into())? as u32, u32::MAX)
     };
     let value = ExtensionValue::Masked(value.into(), mask.into());
-    Ok(connmark_target(vec![ExtensionOption { negated: false, name: "set-xmark", value }]))
+    Ok(connmark_target(vec![TypedExtensionOption { negated: false, name: "set-xmark", value }]))
 }
 
-fn connmark_target(options: Vec<ExtensionOption>) -> Effect {
+fn connmark_target(options: Vec<TypedExtensionOption>) -> Effect {
     Effect::Other(ExtensionTarget { module: "CONNMARK", options })
 }
 
-fn iptables_flag_option(name: &'static str) -> ExtensionOption {
-    ExtensionOption { negated: false, name, value: ExtensionValue::Flag }
+fn iptables_flag_option(name: &'static str) -> TypedExtensionOption {
+    TypedExtensionOption { negated: false, name, value: ExtensionValue::Flag }
 }
 
-fn iptables_hex_option(name: &'static str, value: u32) -> ExtensionOption {
-    ExtensionOption { negated: false, name, value: ExtensionValue::Hex(value.into()) }
+fn iptables_hex_option(name: &'static str, value: u32) -> TypedExtensionOption {
+    TypedExtensionOption { negated: false, name, value: ExtensionValue::Hex(value.into()) }
 }
 
 /// `1:a`, `none`, `root`, or one number.
@@ -313,7 +313,7 @@ fn parse_log(cursor: &mut NftTokenCursor<'_>) -> ParseResult<ExtensionTarget> {
         }
     }
     let mut options = Vec::new();
-    let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
+    let mut push = |name, value| options.push(TypedExtensionOption { negated: false, name, value });
     let Some(group) = group else {
         if size.or(threshold).is_some() {
             return cursor.refuse_last_token("a kernel log has no length or threshold");

@@ -1,6 +1,6 @@
 //! The data of a match or target, read by offset.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, Negatable};
+use weir_model::rule_match::{ExtensionValue, Negatable, TypedExtensionOption};
 use weir_model::{Addr, Family};
 
 use crate::xtables::entry_offsets::{read_text, read_u16, read_u32, read_u64};
@@ -66,7 +66,7 @@ pub(super) fn negatable<T>(negated: bool, value: T) -> Negatable<T> {
 
 /// Options of a module in the order of printing.
 #[derive(Default)]
-pub(super) struct OptionList(pub(super) Vec<ExtensionOption>);
+pub(super) struct OptionList(pub(super) Vec<TypedExtensionOption>);
 
 impl OptionList {
     pub(super) fn push(&mut self, name: &'static str, value: ExtensionValue) {
@@ -79,7 +79,7 @@ impl OptionList {
         name: &'static str,
         value: ExtensionValue,
     ) {
-        self.0.push(ExtensionOption { negated, name, value });
+        self.0.push(TypedExtensionOption { negated, name, value });
     }
 
     pub(super) fn push_number_unless(&mut self, usual: u64, name: &'static str, value: u64) {

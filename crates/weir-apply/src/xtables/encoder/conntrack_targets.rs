@@ -1,6 +1,6 @@
 //! Targets of connection tracking: CT, NOTRACK and CONNMARK.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::target::{CT_EVENT_NAMES, ExtensionTarget};
 
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
@@ -17,7 +17,7 @@ pub(crate) const CT_ZONE_MARK: u16 = 1 << 4;
 pub(crate) fn push_ct(
     out: &mut EntryWriter,
     flags: u16,
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
 ) -> Option<()> {
     let mut data = StructBytes::<72>::zeroed();
     let mut flags = flags;

@@ -3,7 +3,7 @@
 //! An expression is one to ten tests. A test is a location, numbers with operators between them,
 //! and ranges of values: `0x0>>0x16&0x3c@0x0=0x1:0x5,0x7`.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 
 use crate::xtables::entry_writer::{EntryWriter, StructBytes};
 
@@ -19,7 +19,7 @@ pub(crate) const U32_TEST_COUNT_AT: usize = 11 * U32_TEST_BYTES;
 const U32_TESTS_NUMBERS_OR_RANGES_MAX: usize = 10;
 
 /// Appends the match; `None` where it is not one expression.
-pub(crate) fn push_u32(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+pub(crate) fn push_u32(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let [option] = options else { return None };
     let ExtensionValue::Text(expression) = &option.value else { return None };
     let mut data = StructBytes::<1984>::zeroed();

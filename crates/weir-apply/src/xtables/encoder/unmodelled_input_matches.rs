@@ -2,7 +2,7 @@
 
 use weir_model::match_module_constants::{LAST_SECOND_OF_DAY, WEEKDAY_NAMES};
 use weir_model::rule_match::{
-    ADDRTYPE_NAMES, ExtensionOption, ExtensionValue, UnmodelledInputMatch,
+    ADDRTYPE_NAMES, ExtensionValue, TypedExtensionOption, UnmodelledInputMatch,
 };
 
 use super::u32_match;
@@ -50,7 +50,7 @@ fn push_flag_options(
     module: &str,
     revision: u8,
     flags: &[(&str, u8)],
-    options: &[ExtensionOption],
+    options: &[TypedExtensionOption],
 ) -> Option<()> {
     let byte = options.iter().try_fold(0, |byte, option| {
         let (_, flag) = flags.iter().find(|(name, _)| *name == option.name)?;
@@ -61,7 +61,7 @@ fn push_flag_options(
 }
 
 /// struct xt_physdev_info
-fn push_physdev(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_physdev(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let mut data = StructBytes::<66>::zeroed();
     for option in options {
         let (_, bit, name_at) = PHYSDEV_OPTIONS.iter().find(|(name, ..)| *name == option.name)?;
@@ -78,7 +78,7 @@ fn push_physdev(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()
 }
 
 /// struct xt_helper_info
-fn push_helper(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_helper(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let [option] = options else { return None };
     let ExtensionValue::Text(name) = &option.value else { return None };
     let mut data = StructBytes::<36>::zeroed();
@@ -89,7 +89,7 @@ fn push_helper(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()>
 }
 
 /// struct xt_tcpmss_match_info
-fn push_tcpmss_match(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_tcpmss_match(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let [option] = options else { return None };
     let ExtensionValue::Range(lo, hi) = option.value else { return None };
     let mut data = StructBytes::<6>::zeroed();
@@ -104,7 +104,7 @@ fn push_tcpmss_match(out: &mut EntryWriter, options: &[ExtensionOption]) -> Opti
 pub(crate) const STRING_PATTERN_BYTES: usize = 128;
 
 /// struct xt_string_info
-fn push_string(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_string(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let mut data = StructBytes::<160>::zeroed();
     data.put_u16(2, u16::MAX);
     for option in options {
@@ -128,7 +128,7 @@ fn push_string(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()>
 }
 
 /// struct xt_owner_match_info
-fn push_owner(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_owner(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let mut data = StructBytes::<20>::zeroed();
     for option in options {
         let bit = match (option.name, &option.value) {
@@ -154,7 +154,7 @@ fn push_owner(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> 
 }
 
 /// struct xt_addrtype_info_v1
-fn push_addrtype(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_addrtype(out: &mut EntryWriter, options: &[TypedExtensionOption]) -> Option<()> {
     let mut data = StructBytes::<8>::zeroed();
     let mut flags = 0;
     for option in options {
@@ -191,7 +191,10 @@ pub(crate) const ALL_WEEKDAYS: u8 = 0xfe;
 pub(crate) const TIME_FLAGS: [(&str, u8); 2] = [("kerneltz", 1), ("contiguous", 2)];
 
 /// struct xt_time_info, for times that do not name days of the month.
-fn push_time_without_monthdays(out: &mut EntryWriter, options: &[ExtensionOption]) -> Option<()> {
+fn push_time_without_monthdays(
+    out: &mut EntryWriter,
+    options: &[TypedExtensionOption],
+) -> Option<()> {
     let mut data = StructBytes::<24>::zeroed();
     data.put_u32(12, LAST_SECOND_OF_DAY);
     data.put_u32(16, ALL_MONTHDAYS);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use weir_model::nft::{self, Chain, OpaqueNftTest, Ruleset, Statement, Table};
 use weir_model::rule_match::{
-    ExtensionOption, ExtensionValue, StatefulMatch, UnmodelledInputMatch,
+    ExtensionValue, StatefulMatch, TypedExtensionOption, UnmodelledInputMatch,
 };
 use weir_model::{
     Effect, Family, Firewall, Match, OriginalRuleIndex, TableName, Target, Test, lower_to_tests,
@@ -115,7 +115,7 @@ impl OpaqueNftTextDictionary {
             return Ok(m.clone());
         }
         let value = ExtensionValue::Text(opaque.text.clone());
-        let options = vec![ExtensionOption { negated: false, name: "test", value }];
+        let options = vec![TypedExtensionOption { negated: false, name: "test", value }];
         Ok(match opaque.stateful {
             true => Match::Stateful(Box::new(StatefulMatch { module: "nft", options })),
             false => {

@@ -8,7 +8,7 @@
 pub(super) mod hmark;
 pub(super) mod ipv6_header_matches;
 pub(super) mod matches;
-pub(super) mod rateest;
+pub(super) mod rateest_target;
 pub(super) mod targets;
 
 use weir_model::rule_match::WrittenOption;

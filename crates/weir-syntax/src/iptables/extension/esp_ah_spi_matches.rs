@@ -1,6 +1,6 @@
 //! Security parameter indexes: esp, and ah of both families.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::{Family, Match};
 
 use super::extension_value_builders::unmodelled_input_match;
@@ -44,7 +44,7 @@ fn build_esp_or_ah_match(g: &ParsedExtensionOptions, name: &'static str) -> Pars
     if let Some(t) = g.first_with_id(0) {
         let (lo, hi) = option_values::parse_number_range(t, u32::MAX.into())?;
         if t.negated || lo != 0 || hi != u32::MAX.into() {
-            options.push(ExtensionOption {
+            options.push(TypedExtensionOption {
                 negated: t.negated,
                 name,
                 value: ExtensionValue::Range(lo, hi),
@@ -55,11 +55,11 @@ fn build_esp_or_ah_match(g: &ParsedExtensionOptions, name: &'static str) -> Pars
         let n = option_values::parse_integer(t, 0, u32::MAX.into())?;
         if n != 0 || t.negated {
             let value = ExtensionValue::Number(n);
-            options.push(ExtensionOption { negated: t.negated, name: "ahlen", value });
+            options.push(TypedExtensionOption { negated: t.negated, name: "ahlen", value });
         }
     }
     if g.has_option(2) {
-        options.push(ExtensionOption {
+        options.push(TypedExtensionOption {
             negated: false,
             name: "ahres",
             value: ExtensionValue::Flag,

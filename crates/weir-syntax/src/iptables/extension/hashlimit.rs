@@ -52,7 +52,7 @@ const HASH_TABLE_MAX_ENTRIES_OR_BUCKETS: u64 = 1_048_576;
 
 /// A rate, with the milliseconds after which an idle entry expires by default as the tool computes
 /// it when reading, and as it assumes it when printing.
-struct HashlimitRateBurstAndExpiry {
+struct HashlimitRateBurstAndExpiryDefaults {
     rate_value: ExtensionValue,
     burst: Option<ExtensionValue>,
     /// Seconds, for a match of the rate itself.
@@ -160,7 +160,7 @@ fn parse_rate_interval(t: &ParsedOption) -> ParseResult<u64> {
 fn parse_packet_rate_and_burst(
     t: &ParsedOption,
     g: &ParsedExtensionOptions,
-) -> ParseResult<HashlimitRateBurstAndExpiry> {
+) -> ParseResult<HashlimitRateBurstAndExpiryDefaults> {
     let PacketIntervalAndUnit { ticks_between_packets: ticks, unit_seconds: seconds } =
         super::limit::parse_rate_period(t, HASHLIMIT_TICKS_PER_SECOND, |n| n as u64)?;
     let burst = match g.first_with_id(4) {
@@ -189,7 +189,7 @@ fn parse_packet_rate_and_burst(
             super::limit::compute_rate_count_and_unit_millis(ticks, HASHLIMIT_TICKS_PER_SECOND);
         let rate_value = ExtensionValue::RateCountPerMilliseconds(count, millis);
         let burst = Some(ExtensionValue::Number(burst));
-        return Ok(HashlimitRateBurstAndExpiry {
+        return Ok(HashlimitRateBurstAndExpiryDefaults {
             rate_value,
             burst,
             rate_match_interval_seconds: seconds,
@@ -213,7 +213,7 @@ fn parse_packet_rate_and_burst(
         ExtensionValue::RateCountPerMilliseconds(count, millis),
         Some(ExtensionValue::Number(burst)),
     );
-    Ok(HashlimitRateBurstAndExpiry {
+    Ok(HashlimitRateBurstAndExpiryDefaults {
         rate_value,
         burst,
         rate_match_interval_seconds: 1,
@@ -235,7 +235,7 @@ fn compute_wrapping_credits_of_ticks(ticks: u64) -> u64 {
 fn parse_byte_rate_and_burst(
     t: &ParsedOption,
     g: &ParsedExtensionOptions,
-) -> ParseResult<HashlimitRateBurstAndExpiry> {
+) -> ParseResult<HashlimitRateBurstAndExpiryDefaults> {
     let Some(bytes) = parse_bytes_per_second(t.arg) else {
         return t
             .arg_error(format!("{} is not a rate", t.arg))
@@ -251,7 +251,7 @@ fn parse_byte_rate_and_burst(
             .into_err();
     };
     let stored_byte_rate = compute_slowest_byte_rate_of_cost(cost);
-    let mut rate = HashlimitRateBurstAndExpiry {
+    let mut rate = HashlimitRateBurstAndExpiryDefaults {
         rate_value: ExtensionValue::Text(format!("{}/s", format_byte_rate_of_cost(cost))),
         burst: None,
         rate_match_interval_seconds: 1,

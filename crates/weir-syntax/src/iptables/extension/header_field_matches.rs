@@ -1,6 +1,6 @@
 //! Matches of one header field each: length, ttl, hl, dscp, tos, pkttype, iprange.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, Negatable, TtlComparison};
+use weir_model::rule_match::{ExtensionValue, Negatable, TtlComparison, TypedExtensionOption};
 use weir_model::{Addr, Family, Match};
 use weir_packet::PktType;
 
@@ -178,7 +178,8 @@ fn build_pkttype_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         "multicast" | "mcast" => PktType::Multicast,
         "otherhost" => {
             let value = ExtensionValue::Keyword("otherhost");
-            let options = vec![ExtensionOption { negated: t.negated, name: "pkt-type", value }];
+            let options =
+                vec![TypedExtensionOption { negated: t.negated, name: "pkt-type", value }];
             return Ok(unmodelled_input_match("pkttype", options));
         }
         _ => {

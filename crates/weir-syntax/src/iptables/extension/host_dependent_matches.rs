@@ -2,7 +2,7 @@
 //! cgroup.
 
 use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
-use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ADDRTYPE_NAMES, ExtensionValue, TypedExtensionOption};
 use weir_model::{Family, Match, TableName};
 
 use super::extension_value_builders::unmodelled_input_match;
@@ -173,7 +173,7 @@ fn build_one_option_match(
     let Some(t) = g.iter().next() else {
         return g.extension_error(format!("{module} is empty")).into_err();
     };
-    let options = vec![ExtensionOption { negated: t.negated, name, value: read(t)? }];
+    let options = vec![TypedExtensionOption { negated: t.negated, name, value: read(t)? }];
     Ok(unmodelled_input_match(module, options))
 }
 
@@ -182,7 +182,7 @@ fn build_flags_match(g: &ParsedExtensionOptions, module: &'static str, order: &[
     let options = order
         .iter()
         .filter_map(|id| g.first_with_id(*id))
-        .map(|t| ExtensionOption {
+        .map(|t| TypedExtensionOption {
             negated: t.negated,
             name: g.option_name_without_dashes(t.id),
             value: ExtensionValue::Flag,
@@ -207,7 +207,7 @@ fn build_owner_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             1 => parse_owner_range(t, "/etc/group")?,
             _ => ExtensionValue::Flag,
         };
-        options.push(ExtensionOption {
+        options.push(TypedExtensionOption {
             negated: t.negated,
             name: g.option_name_without_dashes(id),
             value,
@@ -286,7 +286,7 @@ fn build_addrtype_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [0, 1].into_iter().filter_map(|id| g.first_with_id(id)) {
         let value = parse_address_types_as_keywords(t, g)?;
-        options.push(ExtensionOption {
+        options.push(TypedExtensionOption {
             negated: t.negated,
             name: g.option_name_without_dashes(t.id),
             value,
@@ -304,7 +304,7 @@ fn build_addrtype_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         if g.has_option(id) {
             g.restrict_hooks(hooks);
             let value = ExtensionValue::Flag;
-            options.push(ExtensionOption {
+            options.push(TypedExtensionOption {
                 negated: false,
                 name: g.option_name_without_dashes(id),
                 value,
@@ -327,7 +327,7 @@ fn build_physdev_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             0 | 1 => ExtensionValue::Text(t.arg.to_owned()),
             _ => ExtensionValue::Flag,
         };
-        options.push(ExtensionOption {
+        options.push(TypedExtensionOption {
             negated: t.negated,
             name: g.option_name_without_dashes(t.id),
             value,
@@ -347,7 +347,7 @@ fn build_devgroup_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = Vec::new();
     for t in [0, 1].into_iter().filter_map(|id| g.first_with_id(id)) {
         let value = parse_iproute_name_or_number(t, "group")?;
-        options.push(ExtensionOption {
+        options.push(TypedExtensionOption {
             negated: t.negated,
             name: g.option_name_without_dashes(t.id),
             value,
@@ -381,7 +381,7 @@ fn parse_iproute_name_or_number(t: &ParsedOption, table: &str) -> ParseResult<Ex
 }
 
 /// A range of accounts has a hyphen.
-fn print_uid_or_gid_range(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_uid_or_gid_range(out: &mut String, o: &TypedExtensionOption, family: Family) {
     let ExtensionValue::Range(lo, hi) = &o.value else { return print_option_value(out, o, family) };
     append_text::append_decimal(out, *lo);
     if lo != hi {

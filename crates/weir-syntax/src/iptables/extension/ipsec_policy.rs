@@ -1,7 +1,7 @@
 //! `-m policy`: the IPsec policy that was, or will be, applied to the packet.
 
 use weir_model::Hook::{Forward, Input, Output, Postrouting, Prerouting};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::{Family, Match};
 
 use super::extension_value_builders::{ModuleOptionsBuilder, unmodelled_input_match};
@@ -105,7 +105,7 @@ fn build_policy_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     let mut options = head.0;
     for (i, element) in elements.into_iter().enumerate() {
         if i > 0 {
-            options.push(ExtensionOption {
+            options.push(TypedExtensionOption {
                 negated: false,
                 name: "next",
                 value: ExtensionValue::Flag,
@@ -120,7 +120,7 @@ fn build_policy_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
 fn parse_policy_elements(
     g: &ParsedExtensionOptions,
     none: bool,
-) -> ParseResult<Vec<Vec<ExtensionOption>>> {
+) -> ParseResult<Vec<Vec<TypedExtensionOption>>> {
     let mut given: Vec<Vec<&ParsedOption>> = vec![Vec::new()];
     for t in g.iter().filter(|t| t.id >= REQID_OPTION_ID) {
         if t.id == NEXT_OPTION_ID {
@@ -149,7 +149,7 @@ fn parse_policy_elements(
             ELEMENT_OPTION_PRINT_ORDER.iter().filter_map(|id| element.iter().find(|t| t.id == *id))
         {
             let value = parse_policy_element_value(t, g)?;
-            options.push(ExtensionOption {
+            options.push(TypedExtensionOption {
                 negated: t.negated,
                 name: g.option_name_without_dashes(t.id),
                 value,
@@ -163,7 +163,10 @@ fn parse_policy_elements(
     Ok(out)
 }
 
-fn check_tunnel_mode(options: &[ExtensionOption], element: &[&ParsedOption]) -> ParseResult<()> {
+fn check_tunnel_mode(
+    options: &[TypedExtensionOption],
+    element: &[&ParsedOption],
+) -> ParseResult<()> {
     let tunnel = |t: &&&ParsedOption| matches!(t.id, TUNNEL_SRC_OPTION_ID | TUNNEL_DST_OPTION_ID);
     let transport = options.iter().any(|o| {
         o.name == "mode" && (o.value == ExtensionValue::Keyword("transport")) != o.negated
@@ -211,7 +214,7 @@ fn parse_policy_element_value(
 }
 
 /// A host's mask is not printed here.
-fn print_address_without_host_mask(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_address_without_host_mask(out: &mut String, o: &TypedExtensionOption, family: Family) {
     match &o.value {
         ExtensionValue::AddrAndMask(a, mask) if mask.0 == family.max_addr() => {
             append_text::append_addr(out, *a, family);

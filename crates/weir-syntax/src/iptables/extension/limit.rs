@@ -2,7 +2,7 @@
 
 use weir_model::Match;
 use weir_model::match_module_constants::{LIMIT_DEFAULT_BURST_PACKETS, LIMIT_TICKS_PER_SECOND};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, StatefulMatch};
+use weir_model::rule_match::{ExtensionValue, StatefulMatch, TypedExtensionOption};
 
 use super::option_values;
 use crate::diagnostic::ParseResult;
@@ -44,10 +44,10 @@ fn build_limit_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     }
     let (count, unit) = compute_rate_count_and_unit_millis(ticks, LIMIT_TICKS_PER_SECOND);
     let value = ExtensionValue::RateCountPerMilliseconds(count, unit);
-    let mut options = vec![ExtensionOption { negated: false, name: "limit", value }];
+    let mut options = vec![TypedExtensionOption { negated: false, name: "limit", value }];
     if burst != u64::from(LIMIT_DEFAULT_BURST_PACKETS) {
         let value = ExtensionValue::Number(burst);
-        options.push(ExtensionOption { negated: false, name: "limit-burst", value });
+        options.push(TypedExtensionOption { negated: false, name: "limit-burst", value });
     }
     Ok(Match::Stateful(Box::new(StatefulMatch { module: "limit", options })))
 }

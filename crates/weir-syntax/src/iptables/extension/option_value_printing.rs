@@ -1,7 +1,7 @@
 //! Values of options as `iptables-save` prints them: as most modules do, and as several do.
 
 use weir_model::Family;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 
 use super::option_values;
 use crate::append_text;
@@ -10,8 +10,8 @@ use crate::iptables::base_option_table;
 /// Appends ` --name value` for each option.
 pub(super) fn print_module_options(
     out: &mut String,
-    options: &[ExtensionOption],
-    print_value: fn(&mut String, &ExtensionOption, Family),
+    options: &[TypedExtensionOption],
+    print_value: fn(&mut String, &TypedExtensionOption, Family),
     family: Family,
 ) {
     for o in options {
@@ -25,7 +25,7 @@ pub(super) fn print_module_options(
 }
 
 /// Appends a value as most modules print it.
-pub(super) fn print_option_value(out: &mut String, o: &ExtensionOption, family: Family) {
+pub(super) fn print_option_value(out: &mut String, o: &TypedExtensionOption, family: Family) {
     match &o.value {
         ExtensionValue::Flag => {}
         ExtensionValue::Number(n) | ExtensionValue::DurationInModuleUnit(n) => {
@@ -67,7 +67,11 @@ pub(super) fn print_option_value(out: &mut String, o: &ExtensionOption, family: 
 }
 
 /// The same, but text is quoted only if it must be.
-pub(super) fn print_text_quoted_if_needed(out: &mut String, o: &ExtensionOption, family: Family) {
+pub(super) fn print_text_quoted_if_needed(
+    out: &mut String,
+    o: &TypedExtensionOption,
+    family: Family,
+) {
     match &o.value {
         ExtensionValue::Text(text) => append_text::append_word_quoted_if_needed(out, text),
         _ => print_option_value(out, o, family),
@@ -75,7 +79,7 @@ pub(super) fn print_text_quoted_if_needed(out: &mut String, o: &ExtensionOption,
 }
 
 /// The same, but text is in quotes and only what must be is escaped.
-pub(super) fn print_text_in_quotes(out: &mut String, o: &ExtensionOption, family: Family) {
+pub(super) fn print_text_in_quotes(out: &mut String, o: &TypedExtensionOption, family: Family) {
     match &o.value {
         ExtensionValue::Text(text) => append_text::append_quoted_minimal_escape(out, text),
         _ => print_option_value(out, o, family),
@@ -83,7 +87,7 @@ pub(super) fn print_text_in_quotes(out: &mut String, o: &ExtensionOption, family
 }
 
 /// Appends an argument that was left as it was written.
-pub(super) fn print_written_argument(out: &mut String, o: &ExtensionOption, family: Family) {
+pub(super) fn print_written_argument(out: &mut String, o: &TypedExtensionOption, family: Family) {
     match &o.value {
         ExtensionValue::Text(text) => append_opaque_word(out, text, family),
         _ => print_option_value(out, o, family),

@@ -1,6 +1,6 @@
 //! Matches of bytes: string, u32, bpf.
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::{Family, Match};
 
 use super::extension_value_builders::unmodelled_input_match;
@@ -43,7 +43,7 @@ pub(super) static U32_MATCH: Extension<Match> = Extension {
                 )
                 .into_err();
         };
-        let options = vec![ExtensionOption {
+        let options = vec![TypedExtensionOption {
             negated: t.negated,
             name: "u32",
             value: ExtensionValue::Text(text),
@@ -109,12 +109,12 @@ fn build_string_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         return g.extension_error("--from is above --to").into_err();
     }
     let name = if needs_hex_string(&bytes) { "hex-string" } else { "string" };
-    let mut options = vec![ExtensionOption {
+    let mut options = vec![TypedExtensionOption {
         negated: t.negated,
         name,
         value: ExtensionValue::ByteString(bytes),
     }];
-    let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
+    let mut push = |name, value| options.push(TypedExtensionOption { negated: false, name, value });
     push("algo", ExtensionValue::Keyword(algo));
     if from != 0 {
         push("from", ExtensionValue::Number(from));
@@ -259,7 +259,8 @@ fn build_bpf_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             }
         }
     };
-    let options = vec![ExtensionOption { negated: false, name, value: ExtensionValue::Text(text) }];
+    let options =
+        vec![TypedExtensionOption { negated: false, name, value: ExtensionValue::Text(text) }];
     Ok(unmodelled_input_match("bpf", options))
 }
 
@@ -293,7 +294,7 @@ fn canonicalize_bytecode(text: &str) -> Option<String> {
 }
 
 /// Prints a pattern in quotes, in hexadecimal if it must be.
-fn print_pattern(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_pattern(out: &mut String, o: &TypedExtensionOption, family: Family) {
     match &o.value {
         ExtensionValue::ByteString(bytes) if needs_hex_string(bytes) => {
             use std::fmt::Write as _;

@@ -2,7 +2,7 @@
 
 use weir_model::Hook::{Forward, Output, Postrouting};
 use weir_model::ipset::SET_DIRECTIONS_MAX;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue, SetMatch};
+use weir_model::rule_match::{ExtensionValue, SetMatch, TypedExtensionOption};
 use weir_model::{Family, Match, SharedName, TableName, Target};
 
 use super::extension_value_builders::ModuleOptionsBuilder;
@@ -173,7 +173,7 @@ fn append_set_directions(out: &mut String, dirs: &[bool]) {
 }
 
 /// A set's name, quoted where it needs it, and the directions.
-fn print_set_target_value(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_set_target_value(out: &mut String, o: &TypedExtensionOption, family: Family) {
     let ExtensionValue::Text(words) = &o.value else { return print_option_value(out, o, family) };
     let (name, directions) = words.rsplit_once(' ').unwrap_or((words, ""));
     append_text::append_word_quoted_if_needed(out, name);

@@ -1,7 +1,7 @@
 //! Stateful matches: recent, statistic, quota, connlimit, connbytes.
 
 use weir_model::Match;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::{Addr, Family};
 
 use super::extension_value_builders::{ModuleOptionsBuilder, stateful_match};
@@ -55,7 +55,7 @@ pub(super) static QUOTA_MATCH: Extension<Match> = Extension {
             return g.extension_error("quota without --quota").into_err();
         };
         let value = ExtensionValue::Number(option_values::parse_integer(t, 0, u64::MAX)?);
-        let options = vec![ExtensionOption { negated: t.negated, name: "quota", value }];
+        let options = vec![TypedExtensionOption { negated: t.negated, name: "quota", value }];
         Ok(stateful_match("quota", options))
     },
     ..Extension::DEFAULT
@@ -98,12 +98,12 @@ fn build_recent_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             .with_help("give --set, --rcheck, --update or --remove")
             .into_err();
     };
-    let mut options = vec![ExtensionOption {
+    let mut options = vec![TypedExtensionOption {
         negated: op.negated,
         name: g.option_name_without_dashes(op.id),
         value: ExtensionValue::Flag,
     }];
-    let mut push = |name, value| options.push(ExtensionOption { negated: false, name, value });
+    let mut push = |name, value| options.push(TypedExtensionOption { negated: false, name, value });
     for (id, min, max) in [(4, 1, u32::MAX.into()), (5, 0, 0), (6, 0, RECENT_HITCOUNT_MAX)] {
         let Some(t) = g.first_with_id(id) else { continue };
         let given = match id {
@@ -165,7 +165,7 @@ fn build_statistic_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
         ("random", Some(t), None, _) => {
             options.push_non_negated("mode", ExtensionValue::Keyword("random"));
             let value = ExtensionValue::Probability(parse_probability(t)?);
-            options.0.push(ExtensionOption { negated: t.negated, name: "probability", value });
+            options.0.push(TypedExtensionOption { negated: t.negated, name: "probability", value });
         }
         ("nth", None, Some(every), Some(packet)) => {
             options.push_non_negated("mode", ExtensionValue::Keyword("nth"));
@@ -175,7 +175,7 @@ fn build_statistic_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
                 return packet.arg_error(format!("{p} is not below --every {n}")).into_err();
             }
             let value = ExtensionValue::Number(n);
-            options.0.push(ExtensionOption { negated: every.negated, name: "every", value });
+            options.0.push(TypedExtensionOption { negated: every.negated, name: "every", value });
             options.push_non_negated("packet", ExtensionValue::Number(p));
         }
         ("random", None, ..) => {
@@ -258,13 +258,13 @@ fn build_connbytes_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
     // The tool says "not" by swapping the bounds: with equal ones that says nothing.
     let negated = t.negated && lo != hi;
     let options = vec![
-        ExtensionOption { negated, name: "connbytes", value },
-        ExtensionOption {
+        TypedExtensionOption { negated, name: "connbytes", value },
+        TypedExtensionOption {
             negated: false,
             name: "connbytes-mode",
             value: word(mode, &["packets", "bytes", "avgpkt"])?,
         },
-        ExtensionOption {
+        TypedExtensionOption {
             negated: false,
             name: "connbytes-dir",
             value: word(dir, &["original", "reply", "both"])?,
@@ -274,7 +274,7 @@ fn build_connbytes_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
 }
 
 /// A range without an upper end ends after its lower one.
-fn print_range_omitting_unlimited_end(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_range_omitting_unlimited_end(out: &mut String, o: &TypedExtensionOption, family: Family) {
     let ExtensionValue::Range(lo, hi) = &o.value else { return print_option_value(out, o, family) };
     append_text::append_decimal(out, *lo);
     if *hi != u64::MAX {

@@ -1,7 +1,7 @@
 //! Matches of TCP options and of ECN bits: tcpmss, ecn.
 
 use weir_model::Match;
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 
 use super::extension_value_builders::unmodelled_input_match;
 use super::option_values;
@@ -26,7 +26,7 @@ pub(super) static TCPMSS_MATCH: Extension<Match> = Extension {
         let value = ExtensionValue::Range(lo, hi);
         Ok(unmodelled_input_match(
             "tcpmss",
-            vec![ExtensionOption { negated: t.negated, name: "mss", value }],
+            vec![TypedExtensionOption { negated: t.negated, name: "mss", value }],
         ))
     },
     scope: ExtensionScope::for_protocols(&[6]),
@@ -61,7 +61,7 @@ fn build_ecn_match(g: &ParsedExtensionOptions) -> ParseResult<Match> {
             .with_help("write -p tcp in the rule")
             .into_err();
         }
-        options.push(ExtensionOption {
+        options.push(TypedExtensionOption {
             negated: t.negated,
             name: g.option_name_without_dashes(id),
             value,

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::extension_value_builders::{ModuleOptionsBuilder, unmodelled_input_match};
 use super::option_value_printing::print_option_value;
 use weir_model::match_module_constants::{LAST_SECOND_OF_DAY, WEEKDAY_NAMES};
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::{Family, Match};
 
 use crate::diagnostic::ParseResult;
@@ -102,7 +102,7 @@ fn push_days_option(
 ) {
     if set == 0 {
         let value = ExtensionValue::KeywordList(names.to_vec());
-        options.0.push(ExtensionOption { negated: true, name, value });
+        options.0.push(TypedExtensionOption { negated: true, name, value });
     } else if set != (1 << names.len()) - 1 {
         let chosen = (0..names.len()).filter(|i| set >> i & 1 == 1).map(|i| names[i]).collect();
         options.push_non_negated(name, ExtensionValue::KeywordList(chosen));
@@ -220,7 +220,7 @@ fn month_start_unix_seconds(year: u64, month: u64) -> Option<u64> {
 }
 
 /// Times of day and dates.
-fn print_time_or_date(out: &mut String, o: &ExtensionOption, family: Family) {
+fn print_time_or_date(out: &mut String, o: &TypedExtensionOption, family: Family) {
     use std::fmt::Write as _;
     let date = |seconds: u64| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
     match o.value {
@@ -252,7 +252,7 @@ mod tests {
                 Some(seconds - (day - 1) * 86_400)
             );
             let mut text = String::new();
-            let option = ExtensionOption {
+            let option = TypedExtensionOption {
                 name: "datestart",
                 negated: false,
                 value: ExtensionValue::Number(seconds),

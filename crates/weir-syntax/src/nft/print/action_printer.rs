@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_model::rule_match::{ExtensionOption, ExtensionValue};
+use weir_model::rule_match::{ExtensionValue, TypedExtensionOption};
 use weir_model::target::{ExtensionTarget, NatRange, TtlOperation};
 use weir_model::{Addr, Effect, Family, NatTarget};
 
@@ -115,7 +115,7 @@ fn mark_expression_text(old: &str, value: u32, mask: u32) -> String {
     }
 }
 
-fn unsupported_option_error(ext: &ExtensionTarget, o: &ExtensionOption) -> String {
+fn unsupported_option_error(ext: &ExtensionTarget, o: &TypedExtensionOption) -> String {
     format!("-j {} --{}", ext.module, o.name)
 }
 
@@ -198,8 +198,10 @@ fn print_connmark(ext: &ExtensionTarget) -> Result<String, String> {
     }
     match &ext.options[..] {
         [
-            ExtensionOption {
-                name: "set-xmark", value: ExtensionValue::Masked(value, mask), ..
+            TypedExtensionOption {
+                name: "set-xmark",
+                value: ExtensionValue::Masked(value, mask),
+                ..
             },
         ] => Ok(format!(
             "ct mark set {}",

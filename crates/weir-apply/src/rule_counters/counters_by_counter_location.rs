@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use weir_model::{CounterLocation, Counters};
 
 /// The counters of a ruleset in force, by place.
-pub(crate) type CountersByLocation = HashMap<CounterLocation, Counters>;
+pub(crate) type CountersByCounterLocation = HashMap<CounterLocation, Counters>;
 
 /// The sum of the counters that belong to a rule.
 pub(crate) fn sum_counters(
     locations: &[CounterLocation],
-    counters: &CountersByLocation,
+    counters: &CountersByCounterLocation,
 ) -> Counters {
     let found = locations.iter().filter_map(|location| counters.get(location));
     found.fold(Counters::default(), |sum, count| Counters {

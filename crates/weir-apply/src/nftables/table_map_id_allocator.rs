@@ -14,14 +14,14 @@ pub(super) struct MapWithId {
 pub(super) type MapIds<'r> = HashMap<&'r str, MapWithId>;
 
 /// The maps of a table, and the number of the next set of the transaction.
-pub(super) struct TableMapIds<'r> {
+pub(super) struct TableMapIdAllocator<'r> {
     map_ids: MapIds<'r>,
     next_set_id: &'r mut u32,
 }
 
-impl<'r> TableMapIds<'r> {
-    pub(super) fn new(next_set_id: &'r mut u32) -> TableMapIds<'r> {
-        TableMapIds { map_ids: MapIds::new(), next_set_id }
+impl<'r> TableMapIdAllocator<'r> {
+    pub(super) fn new(next_set_id: &'r mut u32) -> TableMapIdAllocator<'r> {
+        TableMapIdAllocator { map_ids: MapIds::new(), next_set_id }
     }
 
     /// Gives a map its number.
