@@ -60,7 +60,8 @@ use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 ///
 /// # Errors
 /// [`CompileError::Unsupported`] with every rule that nft cannot say, where no hook is left for
-/// nft; [`CompileError::NotEquivalent`] if the check finds a packet that is treated in another way.
+/// nft; [`CompileError::NotEquivalent`] if the check finds a packet that is treated in another way;
+/// [`CompileError::ReadBackMismatch`] if the text reads as other tables.
 pub fn compile_nft_form_without_passes(
     firewall: &Firewall,
     options: &CompileOptions,
@@ -123,7 +124,7 @@ pub(crate) fn compile_nft_after_passes(
         tried_before: None,
         tried_after: None,
     };
-    // Reading the text takes about as long as each of the other checks.
+    // The text is final: it is read back meanwhile.
     let (checked, read_back) = std::thread::scope(|scope| {
         let read_back =
             scope.spawn(|| check_nft_text_round_trip(&form.nft_ruleset, &form.nft_text));
@@ -132,13 +133,12 @@ pub(crate) fn compile_nft_after_passes(
             .transpose();
         (checked, read_back.join())
     });
-    read_back
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        .map_err(|what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what })?;
+    let read_back = read_back.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     if let Some((check, evidence)) = checked? {
         form.equality_check = check;
         step.evidence = evidence;
     }
+    read_back.map_err(|what| CompileError::ReadBackMismatch { form: CompiledForm::Nft, what })?;
     form.equality_check.passes.push(step);
     Ok(form)
 }

@@ -13,7 +13,7 @@
 //!
 //! **Why comparing the slices is comparing the rulesets.** A region belongs to a table at a hook,
 //! its *stage*. Seen from another stage, it has only the tests of fields that no rule in between
-//! writes ([`RelevantRuleSelector::region_seen_from`]). As long as a packet is in a region as seen from
+//! writes ([`RelevantRuleSelector::region_without_tests_of_fields_written_between`]). As long as a packet is in a region as seen from
 //! each stage that it reaches, it reaches all rules that it matches, since those are kept. Once it is
 //! in none, it is in no region when it reaches a stage with changed rules, because no rule writes
 //! the fields that exclude it. Both rulesets then treat it alike, and so do both slices, which keep
@@ -379,7 +379,8 @@ impl<'f> RelevantRuleSelector<'_, 'f> {
             for (seen_from, other) in stages.iter().enumerate() {
                 let between = &stages[from.min(seen_from)..from.max(seen_from)];
                 for region in &regions {
-                    let mut region = self.region_seen_from(region, between);
+                    let mut region =
+                        self.region_without_tests_of_fields_written_between(region, between);
                     retain_unwritten_fields(&mut region, changed_within);
                     retain_equally_known_devices(&mut region, [points[from], points[seen_from]]);
                     let pair = self.tables.iter_mut().find(|(table, _)| *table == other.table);
@@ -401,7 +402,11 @@ impl<'f> RelevantRuleSelector<'_, 'f> {
     }
 
     /// A region without the tests of fields that a stage in between may write.
-    fn region_seen_from(&self, region: &RegionTests, between: &[TableAtHook]) -> RegionTests {
+    fn region_without_tests_of_fields_written_between(
+        &self,
+        region: &RegionTests,
+        between: &[TableAtHook],
+    ) -> RegionTests {
         let mut region = region.clone();
         for stage in between {
             if let Some(pair) = self.table_pair(stage.table) {

@@ -7,20 +7,23 @@
 //!
 //! **A step** is a rule that some packet of the cell may match. Rules that no packet of the cell
 //! can match, because of a test of its addresses or devices, are skipped: nothing that the kernel
-//! evaluates before such a test has an effect ([`cell_tests`](crate::lockstep::cell_tests)). Rules
-//! of both sides are the same step if their other tests, their targets and the identity of their
-//! stateful tests are the same, and their tests of addresses and devices hold for the same packets
-//! of the cell. A chain that both tables have and that is proven to be the same is a step of both.
+//! evaluates before such a test has an effect
+//! ([`cell_tests`](crate::lockstep::cell_tests)). The same holds for tests of ports where packets
+//! with truncated headers, which such a test drops, are not compared. Rules of both sides are the
+//! same step if their other tests, their targets and the identity of their stateful tests are the
+//! same, and their tests of addresses, devices and ports hold for the same packets of the cell.
+//! A chain that both tables have and that is proven to be the same is a step of both.
 //! Other chains are entered, if all packets of the cell enter them. Where other tests decide which
 //! packets enter a chain, its rules are compared each behind the tests of the jump
 //! ([`guarded_chains`](crate::lockstep::guarded_chains)). The addresses of a packet are not written
 //! in the table, or the address is not used.
 //!
-//! **If steps differ**, the cell is divided, so that tests of addresses or devices hold for all or
-//! none of the packets of a part: of the jumps to chains that are to be entered, or else of all
-//! rules that are left. Lists are divided with the cell, so that the work is that of sorting the
-//! rules into a tree. If nothing is left to divide, the rules that are left are few, and they are
-//! compared by their other tests ([`remaining_rules`](crate::lockstep::remaining_rules)).
+//! **If steps differ**, the cell is divided, so that tests of an axis hold for all or none of the
+//! packets of a part: of the jumps to chains that are to be entered, or else of all rules that are
+//! left. Lists are divided with the cell, so that the work is that of sorting the rules into a tree.
+//! If no addresses or devices are left to divide, and the rules that are left are few, they are
+//! compared as lists of their other tests, then the cell is divided by their ports, and at last
+//! diagrams of the lists are compared ([`remaining_rules`](crate::lockstep::remaining_rules)).
 //!
 //! **Why equality follows.** By induction over the steps: both sides have done the same to the
 //! packet, evaluated the same stateful tests on it, and produced the same effects. The next step of
@@ -199,7 +202,7 @@ impl LockstepTables<'_, '_> {
                 }
                 _ => {
                     return match self.choose_division_axis(&at, &next) {
-                        Some(axis) if !self.are_few_rules_of_ports(&at, axis) => {
+                        Some(axis) if !self.is_list_comparison_tried_first(&at, axis) => {
                             self.divide_by_all_rules(at, axis, open)
                         }
                         _ => self.compare_remaining_rules_or_divide(at, is_last, open),
@@ -234,8 +237,9 @@ impl LockstepTables<'_, '_> {
         undecided.into_iter().min_by_key(|axis| repeated[*axis])
     }
 
-    /// Whether a cell would be divided by ports for rules that can be compared with these tests.
-    fn are_few_rules_of_ports(&self, at: &CellProgress, axis: usize) -> bool {
+    /// Few rules are compared as lists, with their tests of ports, before the cell is divided by
+    /// ports.
+    fn is_list_comparison_tried_first(&self, at: &CellProgress, axis: usize) -> bool {
         let count = at.sides.iter().flat_map(SideProgress::remaining);
         PORT_AXES.contains(&axis)
             && count.take(REMAINING_RULES_MAX + 1).count() <= REMAINING_RULES_MAX
@@ -466,7 +470,7 @@ impl LockstepTables<'_, '_> {
     }
 
     /// Whether a rule of each side does the same to packets of a cell, for which these are the
-    /// results of their tests of addresses.
+    /// results of their tests of axes.
     fn are_same_step(&self, numbers: [u32; 2], results: [CellTestResults; 2]) -> bool {
         let [a, b] = self.rules(numbers);
         let are_for_same_packets = (0..CELL_AXIS_COUNT).all(|axis| {

@@ -21,7 +21,7 @@ pub struct CheckReport {
     /// How many more a comment in the text allows (`# weir: allow(ID): reason`).
     pub suppressed_count: usize,
     /// The tables that are so large that the search for shadowed, redundant and overlapping rules
-    /// ended early: some of these may be missing.
+    /// ended early, or took some rules for wider than they are: some findings may be missing.
     pub unfinished_tables: Vec<IncompletelySearchedTable>,
     /// Boxes and index nodes that were examined: see
     /// [`LintOptions::examined_boxes_max_per_ruleset`].

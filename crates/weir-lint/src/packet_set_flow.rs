@@ -116,7 +116,7 @@ impl<'a> PacketSetFlow<'a> {
             |c: &Chain| c.policy.map(|_| lowering.packets_possible_in_builtin_chain(&c.name));
         let entering = table.chains.iter().map(entering).collect();
         let mut boxes_of_chain = |c: &Chain| {
-            let lower = |rule, boxes_max| lowering.lower_rule_to_few_boxes(rule, boxes_max);
+            let lower = |rule, boxes_max| lowering.lower_rule_with_boxes_max(rule, boxes_max);
             ChainBoxes::of_rules(c.rules.iter(), lower)
         };
         let chain_boxes: Vec<ChainBoxes> = table.chains.iter().map(&mut boxes_of_chain).collect();

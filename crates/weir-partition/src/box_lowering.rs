@@ -65,7 +65,7 @@ pub struct BoxLowering<'a> {
     firewall: &'a Firewall,
     /// Device names of the rules; a name is a value of the two device classes.
     devices: Vec<(SharedName, bool)>,
-    /// Numbers of the atoms.
+    /// Numbers of the tests without an axis.
     axisless_test_numbers: HashMap<AxislessTest, u32>,
     /// Fields that some target of the table may change.
     changing_fields: FieldSet,
@@ -73,7 +73,7 @@ pub struct BoxLowering<'a> {
     has_unknown_target: bool,
     /// Sets that rules may change.
     changing_sets: ChangingSets,
-    /// Of the rule that is lowered.
+    /// How many boxes the matched packets of the rule that is lowered may have.
     boxes_max: usize,
 }
 
@@ -137,12 +137,12 @@ impl<'a> BoxLowering<'a> {
 
     /// What a rule of the table does.
     pub fn lower_rule(&mut self, rule: &Rule) -> RulePacketBoxes {
-        self.lower_rule_to_few_boxes(rule, BOXES_PER_RULE_MAX)
+        self.lower_rule_with_boxes_max(rule, BOXES_PER_RULE_MAX)
     }
 
-    /// What a rule does, its packets described by at most `boxes_max` boxes: 1 to
+    /// What a rule does, its matched packets described by at most `boxes_max` boxes: 1 to
     /// [`BOXES_PER_RULE_MAX`].
-    pub fn lower_rule_to_few_boxes(&mut self, rule: &Rule, boxes_max: usize) -> RulePacketBoxes {
+    pub fn lower_rule_with_boxes_max(&mut self, rule: &Rule, boxes_max: usize) -> RulePacketBoxes {
         self.boxes_max = boxes_max;
         let mut reach = RulePacketBoxes {
             is_exact: true,

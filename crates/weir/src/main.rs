@@ -39,7 +39,8 @@ use command::YesNoExitStatus;
 use terminal::ColoredStreams;
 use weir_apply::address_sets::element_diff::AddressListOperation;
 
-/// Rulesets and diagrams are many small values, most of which live until the end.
+/// Instead of the system's allocator: rulesets and diagrams are many small values, most of which
+/// live until the end (decision 0092).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -48,7 +48,7 @@ pub(super) fn push_rule(
     let mut encoded = Ok(());
     request.attributes.put_nested(NFTA_RULE_EXPRESSIONS, |list| {
         let mut expressions = ExpressionList::new(list);
-        let (map_ids, next_set_id) = sets.borrow_map_ids_and_next_id();
+        let (map_ids, next_set_id) = sets.borrow_map_ids_and_next_set_id();
         let mut context = RuleContext::new(place.family, place.table, requests, next_set_id);
         encoded = push_statements(&mut expressions, &mut context, map_ids, rule);
     });

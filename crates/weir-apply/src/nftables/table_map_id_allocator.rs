@@ -32,7 +32,7 @@ impl<'r> TableMapIdAllocator<'r> {
         id
     }
 
-    pub(super) fn borrow_map_ids_and_next_id(&mut self) -> (&MapIds<'r>, &mut u32) {
+    pub(super) fn borrow_map_ids_and_next_set_id(&mut self) -> (&MapIds<'r>, &mut u32) {
         (&self.map_ids, self.next_set_id)
     }
 }

@@ -7,7 +7,7 @@ pub(crate) const EXTENSION_HEADER_BYTES: usize = 32;
 /// Names of matches and targets have fewer bytes (`XT_EXTENSION_MAXNAMELEN`).
 pub(crate) const EXTENSION_NAME_BYTES: usize = 29;
 /// Names of chains have fewer bytes (`XT_FUNCTION_MAXNAMELEN`).
-pub(crate) const CHAIN_NAME_BYTES: usize = 30;
+pub(crate) const CHAIN_NAME_FIELD_BYTES: usize = 30;
 
 /// Offsets in an entry of one family.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,8 @@ use weir_kernel::xtables::{PacketByteCount, XtablesSnapshot, XtablesSocket};
 use weir_model::{Family, Hook, TableName};
 
 use super::entry_offsets::{
-    CHAIN_NAME_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets, read_text, read_u16, read_u32, read_u64,
+    CHAIN_NAME_FIELD_BYTES, EXTENSION_HEADER_BYTES, EntryOffsets, read_text, read_u16, read_u32,
+    read_u64,
 };
 use crate::ApplyError;
 
@@ -128,7 +129,7 @@ impl KernelTable {
                     self.chains.push(chain);
                 }
                 let name_at = target_offset + EXTENSION_HEADER_BYTES;
-                let name = entry.get(name_at..name_at + CHAIN_NAME_BYTES).ok_or(at)?;
+                let name = entry.get(name_at..name_at + CHAIN_NAME_FIELD_BYTES).ok_or(at)?;
                 let name = read_text(name).ok_or(at)?;
                 if at + length < bytes.len() {
                     let mut chain = KernelChain::starting_at(None, at + length, self.rules.len());

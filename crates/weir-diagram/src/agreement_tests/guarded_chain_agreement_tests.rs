@@ -1,7 +1,7 @@
 //! Chains to which only some packets of a cell jump: what lists of their rules prove is equal as a
 //! whole, and lists prove it without diagrams.
 
-use weir_model::{Chain, Firewall, Rule, Ruleset, SharedName, Target};
+use weir_model::{Chain, Firewall, Match, Rule, Ruleset, SharedName, Target};
 use weir_testkit::random_ruleset::TestRng;
 
 use crate::agreement_tests::generate_random_ruleset;
@@ -76,6 +76,23 @@ fn rewrite_random_rule_as_guarded_chain(
     Some(())
 }
 
+/// Whether a rule without matches that may drop a packet tests another destination port than the
+/// options of a rule.
+fn is_destination_port_excluded(rule: &Rule, options: &str) -> bool {
+    let port = match options {
+        "--dport 80" => 80,
+        "--dport 443" => 443,
+        _ => return false,
+    };
+    match &rule.matches[..] {
+        [
+            Match::Tcp { dport: Some(test), option: None, .. }
+            | Match::Udp { dport: Some(test), .. },
+        ] => (test.value.lo..=test.value.hi).contains(&port) == test.negated,
+        _ => false,
+    }
+}
+
 /// Enters a copy of a chain of `after` for some ports: the rules that these may match.
 fn rewrite_random_chain_as_tree_of_ports(after: &mut Ruleset, rng: &mut TestRng) -> Option<()> {
     let chains: Vec<[usize; 2]> = (0..after.tables.len())
@@ -99,10 +116,12 @@ fn rewrite_random_chain_as_tree_of_ports(after: &mut Ruleset, rng: &mut TestRng)
             "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p {protocol} -m {protocol} {port} -j DROP\nCOMMIT\n"
         );
         let test = parse_firewall_if_valid(&text)?.v4?.tables[0].chain("FORWARD")?.rules[0].clone();
-        let other_protocol = |rule: &Rule| {
-            rule.base.proto.is_some_and(|of| !of.negated && Some(of) != test.base.proto)
+        let may_match = |rule: &&Rule| {
+            let is_other_protocol =
+                rule.base.proto.is_some_and(|of| !of.negated && Some(of) != test.base.proto);
+            !is_other_protocol && !is_destination_port_excluded(rule, port)
         };
-        let rules = rules.iter().filter(|rule| !other_protocol(rule)).cloned().collect();
+        let rules = rules.iter().filter(may_match).cloned().collect();
         chains.push(Chain { rules, ..Chain::new(callee.clone(), None) });
         gotos.push(Rule { target: Target::Goto(callee), ..test });
     }
@@ -123,6 +142,13 @@ fn append_services_as_rules_and_as_chains(
         "-p udp -m multiport --dports 54",
         "-p tcp -m multiport --ports 22,90:95",
     ];
+    // They may drop packets of other services, so that their place matters.
+    let dropping_services = [
+        "-p tcp -m tcpmss --mss 1:100 -m tcp --dport 8080",
+        "-p tcp -m tcp --tcp-option 2 -m multiport --dports 25",
+    ];
+    let dropping_services = dropping_services.into_iter().filter(|_| rng.chance_percent(20));
+    let services: Vec<&str> = services.into_iter().chain(dropping_services).collect();
     let mut text = String::from("*filter\n:FORWARD ACCEPT [0:0]\n");
     for service in services {
         let target = rng.pick(&["ACCEPT", "DROP", "REJECT"]);
@@ -233,7 +259,7 @@ fn firewall(rules: &str) -> Firewall {
 /// Two lists of rules, and whether they are equal for all packets, and for those with whole headers.
 type RuleListPairCase = (&'static str, &'static str, bool, bool);
 
-const RULE_LIST_PAIR_CASES: [RuleListPairCase; 27] = [
+const RULE_LIST_PAIR_CASES: [RuleListPairCase; 32] = [
     // The tests of the jump are those of the rules of the chain.
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 80 -j c; c: -j DROP", true, true),
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 81 -j c; c: -j DROP", false, false),
@@ -340,7 +366,33 @@ const RULE_LIST_PAIR_CASES: [RuleListPairCase; 27] = [
         true,
         true,
     ),
+    // A match that may drop the packet, whatever the tests after it.
+    (
+        "-p tcp -m tcpmss --mss 1:100 -m tcp --dport 80 -j DROP; -p tcp -m tcp --dport 22 -j ACCEPT",
+        "-p tcp -m tcp --dport 22 -j ACCEPT; -p tcp -m tcpmss --mss 1:100 -m tcp --dport 80 -j DROP",
+        false,
+        false,
+    ),
+    (
+        "-p tcp -m tcp --tcp-option 2 -m multiport --dports 80 -j DROP; -p tcp -m tcp --dport 22 -j ACCEPT",
+        "-p tcp -m tcp --dport 22 -j ACCEPT; -p tcp -m tcp --tcp-option 2 -m multiport --dports 80 -j DROP",
+        false,
+        false,
+    ),
+    (
+        "-p tcp -m tcpmss --mss 1:100 -m iprange --src-range 10.0.0.1-10.0.0.3 -j DROP; -s 10.0.0.9 -j ACCEPT",
+        "-s 10.0.0.9 -j ACCEPT; -p tcp -m tcpmss --mss 1:100 -m iprange --src-range 10.0.0.1-10.0.0.3 -j DROP",
+        false,
+        false,
+    ),
     // Packets without ports.
+    ("-p tcp ! -f -j DROP", "-p tcp -j DROP", false, false),
+    (
+        "-p tcp ! -f -m tcp --dport 80 -j c; c: -p tcp ! -f -j DROP",
+        "-p tcp -m tcp --dport 80 -j d; d: -p tcp -j DROP",
+        false,
+        true,
+    ),
     (
         "-p tcp -m tcp ! --dport 80 -j DROP; -p tcp -j ACCEPT",
         "-p tcp -m tcp --dport 80 -j ACCEPT; -p tcp -j DROP",

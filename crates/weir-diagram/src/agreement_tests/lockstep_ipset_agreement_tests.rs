@@ -268,7 +268,9 @@ fn generate_random_list_and_sets(rng: &mut TestRng) -> [Firewall; 2] {
     [firewall(&list, ""), firewall(&rules, &sets)]
 }
 
-fn compare_sets_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts {
+fn compare_lockstep_of_lists_and_ipsets_with_diagrams(
+    seeds: std::ops::Range<u64>,
+) -> LockstepCounts {
     let mut counts = LockstepCounts::default();
     for seed in seeds {
         let mut rng = TestRng::new(seed ^ 0x5e75);
@@ -300,8 +302,8 @@ fn compare_sets_with_diagrams(seeds: std::ops::Range<u64>) -> LockstepCounts {
 }
 
 #[test]
-fn sets_that_are_proven_in_lockstep_are_equal_as_a_whole() {
-    let counts = compare_sets_with_diagrams(0..200);
+fn lockstep_proofs_of_lists_that_became_ipsets_agree_with_whole_diagrams() {
+    let counts = compare_lockstep_of_lists_and_ipsets_with_diagrams(0..200);
     println!("{counts:?}");
     assert!(counts.proven > 200 && counts.differing > 50, "{counts:?}");
     assert!(counts.equal_but_not_proven < 50, "{counts:?}");
@@ -309,8 +311,8 @@ fn sets_that_are_proven_in_lockstep_are_equal_as_a_whole() {
 
 #[test]
 #[ignore = "minutes: for changes of the proof"]
-fn sets_that_are_proven_in_lockstep_are_equal_as_a_whole_for_many_seeds() {
-    let counts = compare_sets_with_diagrams(200..10_000);
+fn lockstep_proofs_of_lists_that_became_ipsets_agree_with_whole_diagrams_for_many_seeds() {
+    let counts = compare_lockstep_of_lists_and_ipsets_with_diagrams(200..10_000);
     println!("{counts:?}");
     assert!(counts.proven > 10_000 && counts.differing > 2_000, "{counts:?}");
 }

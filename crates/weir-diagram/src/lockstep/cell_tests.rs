@@ -15,7 +15,8 @@ use std::rc::Rc;
 use weir_model::mask::masked_interval;
 use weir_model::rule_match::{AddrMatch, IfaceMatch, Match, Negatable, SetMatch};
 use weir_model::{
-    Addr, Family, Field, Predicate, Rule, Test, lower_to_tests_with_match_index, match_effects,
+    Addr, Family, Field, Hotdrop, Predicate, Rule, Test, lower_to_tests_with_match_index,
+    match_effects,
 };
 use weir_partition::IntervalSet;
 use weir_partition::interval::Interval;
@@ -23,11 +24,12 @@ use weir_partition::interval::Interval;
 use crate::lockstep::cell_ipsets::{AddressPortIpset, CellIpsetMembers, CellIpsets};
 use crate::lockstep::packet_cell::{
     CELL_AXES, CELL_AXIS_COUNT, CellSpans, CellTestResult, CellTestResults, PORT_AXES, PORT_MAX,
+    axis_of,
 };
 use crate::packet_sets::device_name_classes::DeviceNameClasses;
 
-/// The first axis of devices, after those of addresses.
-const FIRST_DEVICE_AXIS: usize = 2;
+/// The axes of devices.
+const DEVICE_AXES: [usize; 2] = [axis_of(Field::Iif), axis_of(Field::Oif)];
 
 /// Numbers devices by the classes of names that rules distinguish.
 #[derive(Debug)]
@@ -80,7 +82,7 @@ impl<'c> DeviceNumbers<'c> {
 pub(crate) struct CellTestLowering<'s, 'f> {
     pub family: Family,
     /// Whether tests of each axis may be decided: its values cannot change within the table, and
-    /// to evaluate the tests has no effect.
+    /// evaluating the tests has no effect.
     pub is_axis_usable: [bool; CELL_AXIS_COUNT],
     /// Whether packets with a truncated header are not compared.
     pub headers_are_whole: bool,
@@ -134,8 +136,8 @@ impl TestsDecidedByCell {
         })
     }
 
-    /// Whether a test is decided for a cell in which a rule has these results: a test of ports need
-    /// not be.
+    /// Whether a test is decided for a cell in which a rule has these results. A test of a port may
+    /// still be undecided.
     pub fn is_decided_by_results(
         &self,
         from: Option<usize>,
@@ -181,7 +183,7 @@ impl CellTestLowering<'_, '_> {
         for (number, test) in [&base.iif, &base.oif].into_iter().enumerate() {
             let Some(test) = test else { continue };
             let spans = self.devices.numbers_of_test(test);
-            self.collect_base_test(&mut tests, FIRST_DEVICE_AXIS + number, spans);
+            self.collect_base_test(&mut tests, DEVICE_AXES[number], spans);
         }
         let leading = self.collect_leading_matches(rule, &mut tests);
         for (index, m) in rule.matches.iter().enumerate().skip(leading) {
@@ -250,7 +252,7 @@ impl CellTestLowering<'_, '_> {
                     tests.has_other_tests = true;
                 }
                 Match::Comment(_) => {}
-                m if self.headers_are_whole && has_no_effect(m, self.family) => {
+                m if self.headers_are_whole && has_no_effect_with_whole_header(m, self.family) => {
                     let lowered = lowered
                         .get_or_insert_with(|| lower_to_tests_with_match_index(rule, self.family));
                     let own = lowered.iter().filter(|(from, _)| *from == Some(index));
@@ -345,10 +347,15 @@ impl CellTestLowering<'_, '_> {
     }
 }
 
-/// Whether to evaluate a match changes nothing. With a whole header, it drops no packet.
-fn has_no_effect(m: &Match, family: Family) -> bool {
+/// Whether evaluating a match on a packet with a whole header has no effect: it keeps no state,
+/// writes no field and drops no packet.
+fn has_no_effect_with_whole_header(m: &Match, family: Family) -> bool {
     let effects = match_effects(m, family);
-    !effects.is_stateful() && effects.writes.is_empty()
+    let may_drop = match effects.hotdrop {
+        Hotdrop::Never | Hotdrop::OnTruncatedHeader => false,
+        Hotdrop::Unpredictable | Hotdrop::MatchMayAlsoDrop => true,
+    };
+    !effects.is_stateful() && effects.writes.is_empty() && !may_drop
 }
 
 fn intersect_spans(spans: &mut Option<Rc<IntervalSet>>, by: IntervalSet) {

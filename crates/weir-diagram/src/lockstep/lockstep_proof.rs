@@ -20,7 +20,7 @@ use crate::lockstep::cell_ipsets::CellIpsets;
 use crate::lockstep::cell_tests::{CellTestLowering, DeviceNumbers};
 use crate::lockstep::lockstep_rules::{CreditRange, LockstepTable, cut_into_sections};
 use crate::lockstep::lockstep_section_diagrams::{
-    SECTION_RULES_MAX, SectionDiagrams, WHOLE_CHAIN_RULES_MAX,
+    SECTION_RULES_MAX, SectionComparerByDiagrams, WHOLE_CHAIN_RULES_MAX,
 };
 use crate::lockstep::packet_cell::CELL_AXES;
 use crate::lockstep::proof_diagrams::{ProofDiagrams, VISITS_PER_STEP};
@@ -221,7 +221,7 @@ fn prove_chain_pairs<'f>(proof: &mut LockstepTables<'_, 'f>, tables: [&'f Table;
 /// Whether two chains are equal section by section: the ends of each on both sides.
 fn are_sections_equal<'f>(
     proof: &mut LockstepTables<'_, 'f>,
-    diagrams: &mut Option<SectionDiagrams<'f>>,
+    diagrams: &mut Option<SectionComparerByDiagrams<'f>>,
     tables: [&'f Table; 2],
     (chains, sections): ([usize; 2], &[[usize; 2]]),
 ) -> bool {
@@ -236,7 +236,7 @@ fn are_sections_equal<'f>(
         begin = *end;
         let is_last = section + 1 == sections.len();
         proof.run(lists, is_last).is_ok() || {
-            let diagrams = diagrams.get_or_insert_with(|| SectionDiagrams::new(tables));
+            let diagrams = diagrams.get_or_insert_with(|| SectionComparerByDiagrams::new(tables));
             let [range_a, range_b] = ranges;
             let sections = [(chains[0], range_a), (chains[1], range_b)];
             diagrams.are_equal(proof, sections, (is_last, rules_max))

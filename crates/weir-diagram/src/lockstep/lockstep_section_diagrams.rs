@@ -23,16 +23,16 @@ pub(crate) const WHOLE_CHAIN_RULES_MAX: usize = 64;
 
 /// Diagrams of the chains of both tables.
 #[derive(Debug)]
-pub(crate) struct SectionDiagrams<'f> {
+pub(crate) struct SectionComparerByDiagrams<'f> {
     tables: [&'f Table; 2],
     chains: [TableChainDiagrams<'f>; 2],
     diagrams_generation: u64,
 }
 
-impl<'f> SectionDiagrams<'f> {
-    pub fn new(tables: [&'f Table; 2]) -> SectionDiagrams<'f> {
+impl<'f> SectionComparerByDiagrams<'f> {
+    pub fn new(tables: [&'f Table; 2]) -> SectionComparerByDiagrams<'f> {
         let chains = tables.map(TableChainDiagrams::new);
-        SectionDiagrams { tables, chains, diagrams_generation: 0 }
+        SectionComparerByDiagrams { tables, chains, diagrams_generation: 0 }
     }
 
     /// Whether sections of two chains are equal. A section is a chain and a range of its rules, on
@@ -69,7 +69,7 @@ impl<'f> SectionDiagrams<'f> {
             self.chains.iter_mut().for_each(TableChainDiagrams::clear_chain_diagrams);
             self.diagrams_generation = generation;
         }
-        let SectionDiagrams { tables, chains, .. } = self;
+        let SectionComparerByDiagrams { tables, chains, .. } = self;
         remaining_rules.diagrams.are_equal(visits_left, |context, side| {
             let (chain, range) = &sections[side];
             let (table, state_ids) = (tables[side], state_ids[side]);

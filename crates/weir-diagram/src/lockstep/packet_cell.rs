@@ -21,12 +21,24 @@ pub(crate) const CELL_AXES: [Field; CELL_AXIS_COUNT] =
     [Field::Saddr, Field::Daddr, Field::Iif, Field::Oif, Field::Sport, Field::Dport];
 
 /// The axes of ports.
-pub(crate) const PORT_AXES: [usize; 2] = [4, 5];
+pub(crate) const PORT_AXES: [usize; 2] = [axis_of(Field::Sport), axis_of(Field::Dport)];
 /// The highest port.
 pub(crate) const PORT_MAX: u128 = u16::MAX as u128;
 /// The value on the axes of ports of packets that have none: later fragments, and packets of
 /// protocols without ports.
 const NO_PORT: u128 = PORT_MAX + 1;
+
+/// The number of the axis of a field.
+///
+/// # Panics
+/// If cells are not divided by the field.
+pub(crate) const fn axis_of(field: Field) -> usize {
+    let mut axis = 0;
+    while CELL_AXES[axis] as usize != field as usize {
+        axis += 1;
+    }
+    axis
+}
 
 /// Packets with some addresses, devices and ports.
 #[derive(Clone, Debug)]
@@ -99,7 +111,8 @@ impl PacketCell {
 
 /// The first axis of addresses or devices on which tests hold for some packets of a cell only.
 pub(crate) fn undecided_address_axis(results: &CellTestResults) -> Option<usize> {
-    results[..PORT_AXES[0]].iter().position(|result| *result == CellTestResult::Sometimes)
+    let is_undecided = |axis: &usize| results[*axis] == CellTestResult::Sometimes;
+    (0..CELL_AXIS_COUNT).filter(|axis| !PORT_AXES.contains(axis)).find(is_undecided)
 }
 
 /// The first axis of ports on which tests hold for some packets of a cell only.
@@ -296,6 +309,41 @@ mod tests {
         let both = singles.iter().chain(singles.iter().rev());
         let division = AxisDivision::new(&[(0, 1000)], both);
         assert_eq!(division.parts.len(), 301);
+    }
+
+    /// The packets of a cell by their ports: source and destination, or none.
+    fn ports_of_packets(cell: &PacketCell) -> Vec<Option<(u128, u128)>> {
+        let [source, destination] = PORT_AXES.map(|axis| set(&cell.values[axis]));
+        let with_ports = (0..4).flat_map(|sport| (0..4).map(move |dport| (sport, dport)));
+        let with_ports = with_ports
+            .filter(|(sport, dport)| source.contains(*sport) && destination.contains(*dport));
+        let without_ports = source.contains(NO_PORT) && destination.contains(NO_PORT);
+        with_ports.map(Some).chain(without_ports.then_some(None)).collect()
+    }
+
+    #[test]
+    fn a_part_has_the_packets_of_its_cell_with_its_values() {
+        let mut without_ports = 0;
+        let port_sets = (1..32_u32).map(|bits| {
+            let ports = (0..5).filter(|n| bits >> n & 1 == 1);
+            set(&ports
+                .map(|n| if n == 4 { NO_PORT } else { n })
+                .map(|n| (n, n))
+                .collect::<Vec<_>>())
+        });
+        for (one, other) in
+            port_sets.clone().flat_map(|a| port_sets.clone().map(move |b| (a.clone(), b)))
+        {
+            let mut whole = PacketCell::all_packets(Family::V4, 0);
+            whole.values[PORT_AXES[1]] = other.intervals().into();
+            let part = whole.part(PORT_AXES[0], one.intervals().to_vec());
+            let mut expected = ports_of_packets(&whole);
+            expected.retain(|ports| one.contains(ports.map_or(NO_PORT, |(sport, _)| sport)));
+            assert_eq!(ports_of_packets(&part), expected, "{one:?} {other:?}");
+            assert!(!part.has_only_packets_with_ports() || !expected.contains(&None));
+            without_ports += usize::from(expected.contains(&None));
+        }
+        assert_eq!(without_ports, 16 * 16);
     }
 
     #[test]

@@ -99,11 +99,11 @@ impl FlowSpec {
             packet.payload = vec![0; size - least];
             Frame { bytes: packet.to_frame_with_dmac([0; 6]), to_drop: false }
         };
-        Ok(self.choose_flow_per_frame(seed).into_iter().enumerate().map(frame).collect())
+        Ok(self.list_flow_of_each_frame(seed).into_iter().enumerate().map(frame).collect())
     }
 
     /// The flow of each frame.
-    fn choose_flow_per_frame(&self, seed: u64) -> Vec<u32> {
+    fn list_flow_of_each_frame(&self, seed: u64) -> Vec<u32> {
         match self.popularity {
             FlowPopularity::Uniform if self.size == FrameSize::Imix => {
                 // Each flow with each of the sizes, while there are few.

@@ -60,7 +60,7 @@ pub(crate) fn measure_packets_until_undisturbed(
         if !seen.send_result.finished {
             disturbance = Some("the generator did not finish".to_owned());
         }
-        let asked = requested_packets_or_connections(&seen, &trial);
+        let asked = count_offered_and_skipped_packets_or_connections(&seen, &trial);
         // On an axis of rates some exceed what the machine can handle, which is intended.
         let is_swept = run
             .loaded_study
@@ -106,7 +106,7 @@ pub(crate) fn decide_state_and_record_trial(
 }
 
 /// The packets or connections that correspond to the rate of a trial.
-fn requested_packets_or_connections(seen: &TrialObservation, trial: &Trial) -> u64 {
+fn count_offered_and_skipped_packets_or_connections(seen: &TrialObservation, trial: &Trial) -> u64 {
     let offered = trial.connection_counts().map_or(seen.send_result.offered, |all| all.started);
     offered + seen.send_result.skipped_behind_schedule
 }

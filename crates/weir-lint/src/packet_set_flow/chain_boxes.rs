@@ -10,9 +10,9 @@ use std::hash::{Hash, Hasher};
 
 use weir_partition::{BOXES_PER_RULE_MAX, HyperRect, RulePacketBoxes};
 
-/// With more distinct boxes, rules that need more than one are approximated: 200,000 rules with a
-/// host and 15 ports have 6 million, which take 4 GB.
-const DISTINCT_BOXES_MAX: usize = 1 << 19;
+/// With more distinct boxes, rules that need more than one are approximated by one: 200,000 rules
+/// with a host and `--ports` of 15 ports have 6 million, which take 4 GB.
+const DISTINCT_BOXES_BEFORE_APPROXIMATION: usize = 1 << 19;
 
 /// The number of a distinct box of a chain.
 pub(super) type BoxNumber = u32;
@@ -40,23 +40,23 @@ struct RuleBoxCounts {
 }
 
 impl ChainBoxes {
-    /// `lower` describes a rule by at most so many boxes.
+    /// `lower` gets a rule and the number of boxes that may describe it.
     pub fn of_rules<R>(
         rules: impl Iterator<Item = R>,
         lower: impl FnMut(R, usize) -> RulePacketBoxes,
     ) -> ChainBoxes {
-        ChainBoxes::with_distinct_boxes_max(rules, lower, DISTINCT_BOXES_MAX)
+        ChainBoxes::with_approximation_after(rules, lower, DISTINCT_BOXES_BEFORE_APPROXIMATION)
     }
 
-    fn with_distinct_boxes_max<R>(
+    fn with_approximation_after<R>(
         rules: impl Iterator<Item = R>,
         mut lower: impl FnMut(R, usize) -> RulePacketBoxes,
-        distinct_boxes_max: usize,
+        distinct_boxes_before: usize,
     ) -> ChainBoxes {
         let mut chain = ChainBoxes::default();
         let mut numbers_by_digest = HashMap::new();
         for rule in rules {
-            let is_full = chain.distinct_boxes.len() >= distinct_boxes_max;
+            let is_full = chain.distinct_boxes.len() >= distinct_boxes_before;
             let rule = lower(rule, if is_full { 1 } else { BOXES_PER_RULE_MAX });
             chain.has_approximated_rules |= is_full && rule.is_approximated;
             let hotdrop = rule.hotdrop_boxes_with_exactness;
@@ -148,7 +148,7 @@ impl<'a> RuleBoxes<'a> {
         self.cells(self.counts.matched, self.counts.hotdrop)
     }
 
-    /// Boxes of which it drops all packets by hotdrop; they are the first of `hotdrop`.
+    /// Boxes of which it drops all packets by hotdrop; they are the first of `boxes_maybe_dropped`.
     pub fn exact_hotdrop(self) -> impl ExactSizeIterator<Item = &'a HyperRect> + Clone {
         self.cells(self.counts.matched, self.counts.exact_hotdrop)
     }
@@ -164,7 +164,7 @@ impl<'a> RuleBoxes<'a> {
         &self.chain.box_numbers[start..][..matched + hotdrop + stateful]
     }
 
-    /// The numbers of `hotdrop`.
+    /// The numbers of `boxes_maybe_dropped`.
     pub fn hotdrop_numbers(self) -> &'a [BoxNumber] {
         &self.numbers()[self.counts.matched..][..self.counts.hotdrop]
     }
@@ -228,11 +228,11 @@ mod tests {
                 ..RulePacketBoxes::default()
             }
         };
-        for (distinct_boxes_max, exact) in [(6, 3), (5, 3), (4, 2), (1, 1)] {
-            let chain = ChainBoxes::with_distinct_boxes_max(0..3, lower, distinct_boxes_max);
+        for (distinct_boxes_before, exact) in [(6, 3), (5, 3), (4, 2), (1, 1)] {
+            let chain = ChainBoxes::with_approximation_after(0..3, lower, distinct_boxes_before);
             let is_exact: Vec<bool> = (0..3).map(|r| chain.boxes_of_rule(r).is_exact()).collect();
-            assert_eq!(is_exact, [0 < exact, 1 < exact, 2 < exact], "{distinct_boxes_max}");
-            assert_eq!(chain.has_approximated_rules(), exact < 3, "{distinct_boxes_max}");
+            assert_eq!(is_exact, [0 < exact, 1 < exact, 2 < exact], "{distinct_boxes_before}");
+            assert_eq!(chain.has_approximated_rules(), exact < 3, "{distinct_boxes_before}");
         }
     }
 }

@@ -253,7 +253,57 @@ fn divide_into_prefixes((mut lo, hi): ValueSpan) -> impl Iterator<Item = (u32, u
 
 #[cfg(test)]
 mod tests {
+    use weir_model::nft::Chain;
+    use weir_model::{Addr, TableName};
+    use weir_packet::Transport;
+
     use super::*;
+
+    fn test_of(expression: LoadExpression, value: u128) -> Statement {
+        let comparand = Comparand::InSpans(vec![(value, value)]);
+        Statement::Test(weir_model::nft::Test { expression, comparand, negated: false })
+    }
+
+    /// A table with a chain of 100 jumps for UDP, each to a chain of a rule for a port, and the
+    /// selection of its rules for a packet to port 7.
+    fn select_jumps(last_test: Statement) -> (Option<usize>, Vec<u32>) {
+        let rule = |statements| Rule { statements, comment: None };
+        let chain =
+            |name: String, rules| Chain { name, base: None, iptables_name_comment: None, rules };
+        let jump = |n: u128| {
+            let verdict = Statement::Verdict(Verdict::Jump(format!("called{n}")));
+            rule(vec![test_of(LoadExpression::L4proto, 17), verdict])
+        };
+        let mut chains = vec![chain("jumps".to_owned(), (0..100).map(jump).collect())];
+        chains.extend((0..100).map(|n| {
+            let test = if n == 99 { last_test.clone() } else { test_of(LoadExpression::Dport, n) };
+            let drop = Statement::Verdict(Verdict::Drop);
+            chain(format!("called{n}"), vec![rule(vec![test, drop])])
+        }));
+        let table = Table {
+            family: Family::V4,
+            name: "weir_filter".to_owned(),
+            iptables_table: TableName::Filter,
+            maps: Vec::new(),
+            chains,
+        };
+        let index = NftCandidateIndex::new(&table.chains[0].rules, &NamedNftObjects::new(&table));
+        let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
+        packet.transport = Transport::Udp { sport: 1000, dport: 7 };
+        let index = index.expect("most rules are selective");
+        (
+            index.unselective_rules.first().map(|rule| *rule as usize),
+            index.list_selected_rules(&packet),
+        )
+    }
+
+    #[test]
+    fn a_jump_is_selected_by_the_tests_of_the_chain_that_it_leads_to() {
+        assert_eq!(select_jumps(test_of(LoadExpression::Dport, 99)), (None, vec![7]));
+        assert_eq!(select_jumps(test_of(LoadExpression::Sport, 1000)), (None, vec![7, 99]));
+        // A chain with a rule that any packet may match.
+        assert_eq!(select_jumps(test_of(LoadExpression::L4proto, 17)), (Some(99), vec![7]));
+    }
 
     #[test]
     fn a_span_is_divided_into_the_prefixes_of_its_values() {

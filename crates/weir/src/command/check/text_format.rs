@@ -144,8 +144,8 @@ fn render_findings(checked: &CheckedRuleset, at_most: usize, color: bool) -> Str
     out.push('\n');
     for IncompletelySearchedTable { family_v4_or_v6: family, table } in &checked.unfinished_tables {
         out.push_str(&format!(
-            "note: {family} {table} needs too many comparisons: some shadowed, redundant or \
-             overlapping rules are not reported\n"
+            "note: {family} {table} needs too many comparisons or has too many combinations of \
+             fields: some shadowed, redundant or overlapping rules are not reported\n"
         ));
     }
     out
