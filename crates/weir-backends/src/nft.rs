@@ -126,12 +126,13 @@ pub(crate) fn compile_nft_after_passes(
     };
     // The text is final: it is read back meanwhile.
     let (checked, read_back) = std::thread::scope(|scope| {
-        let read_back =
-            scope.spawn(|| check_nft_text_round_trip(&form.nft_ruleset, &form.nft_text));
+        let read = || check_nft_text_round_trip(&form.nft_ruleset, &form.nft_text);
+        let read_back = std::thread::Builder::new().spawn_scoped(scope, read);
         let checked = (!options.trust)
             .then(|| compare_and_prove_form(firewall, stays, (&form, run), options, progress))
             .transpose();
-        (checked, read_back.join())
+        // Without a thread, the text is read here.
+        (checked, read_back.map_or_else(|_| Ok(read()), |thread| thread.join()))
     });
     let read_back = read_back.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     if let Some((check, evidence)) = checked? {

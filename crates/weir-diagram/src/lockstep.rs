@@ -55,8 +55,12 @@ use crate::lockstep::remaining_rules::{RemainingRule, RemainingRulesComparer};
 use crate::same_rule_tests::SameTestCriteria;
 use crate::stateful_test_id::StatefulTestIdResolver;
 
-/// Rules of both sides that are compared without a division, at most.
-const REMAINING_RULES_MAX: usize = 256;
+/// Rules of both sides that are compared as lists before the cell is divided by ports, at most.
+const RULES_BEFORE_PORT_DIVISION_MAX: usize = 256;
+/// Rules of a side that are compared as a list, at most. A list takes as long as it is.
+const LIST_RULES_MAX: usize = 4096;
+/// Rules of a side that are compared by diagrams, at most.
+const DIAGRAM_RULES_MAX: usize = 256;
 /// All tests of axes hold.
 const ALWAYS_ON_ALL_AXES: CellTestResults = [CellTestResult::Always; CELL_AXIS_COUNT];
 
@@ -242,7 +246,8 @@ impl LockstepTables<'_, '_> {
     fn is_list_comparison_tried_first(&self, at: &CellProgress, axis: usize) -> bool {
         let count = at.sides.iter().flat_map(SideProgress::remaining);
         PORT_AXES.contains(&axis)
-            && count.take(REMAINING_RULES_MAX + 1).count() <= REMAINING_RULES_MAX
+            && count.take(RULES_BEFORE_PORT_DIVISION_MAX + 1).count()
+                <= RULES_BEFORE_PORT_DIVISION_MAX
     }
 
     /// Skips what packets of the cell cannot match, and enters chains that all of them enter.
@@ -376,6 +381,7 @@ impl LockstepTables<'_, '_> {
         match port_axis {
             Some(axis) => self.divide_by_all_rules(at, axis, open),
             None if are_described
+                && lists.iter().all(|list| list.len() <= DIAGRAM_RULES_MAX)
                 && self.remaining_rules.have_equal_diagrams(&lists, &mut self.visits_left) =>
             {
                 Ok(())
@@ -427,7 +433,7 @@ impl LockstepTables<'_, '_> {
                         criteria: self.criteria,
                         cell,
                         list: &mut *list,
-                        list_max: REMAINING_RULES_MAX,
+                        list_max: LIST_RULES_MAX,
                         visits_left: &mut self.visits_left,
                     };
                     chains
@@ -450,7 +456,7 @@ impl LockstepTables<'_, '_> {
             let is_described =
                 RemainingRule::append_rule_as_seen_in_cell(rule, of_cell, self.criteria, list)
                     .is_some();
-            if !is_described || list.len() > REMAINING_RULES_MAX {
+            if !is_described || list.len() > LIST_RULES_MAX {
                 return Err(LockstepFailure::StepsDiffer);
             }
             if list.last().is_some_and(RemainingRule::is_always_last) {
@@ -504,7 +510,7 @@ impl LockstepTables<'_, '_> {
         }
         let is_other = |rule: &Rule, from: Option<usize>, test: &Test| {
             let of = if std::ptr::eq(rule, a.rule) { a } else { b };
-            !of.tests.decided_tests.is_decided_by_cell(from, test)
+            !of.tests.decided_tests.is_decidable_by_cells(from, test)
         };
         !a.tests.has_other_tests
             || a.rule.base == b.rule.base && a.rule.matches == b.rule.matches
@@ -515,7 +521,7 @@ impl LockstepTables<'_, '_> {
     fn has_comparable_ipsets(&self, rule: &LockstepRule<'_>) -> bool {
         rule.rule.matches.iter().enumerate().all(|(index, m)| match m {
             Match::Set(m) => {
-                rule.tests.decided_tests.is_match_decided_by_cell(index)
+                rule.tests.decided_tests.is_match_decidable_by_cells(index)
                     || self.ipsets.is_same_on_both_sides(&m.name)
             }
             _ => true,

@@ -166,7 +166,7 @@ impl Topology {
         if let Some(remote_testbed) = &self.remote_testbed {
             return remote_testbed.create_load_timing_namespace();
         }
-        let namespace = self.local_testbed.create_namespace_with_joined_devices()?;
+        let namespace = self.local_testbed.create_isolated_namespace_with_firewall_devices()?;
         Ok(self.local_testbed.exec_target(&namespace))
     }
 

@@ -97,7 +97,7 @@ pub(crate) struct CellTestLowering<'s, 'f> {
 pub(crate) struct RuleCellTests {
     /// The values for which the decided tests hold.
     pub spans: CellSpans,
-    pub decided_tests: TestsDecidedByCell,
+    pub decided_tests: RuleTestsDecidedByCells,
     /// Whether the rule has tests that cells do not decide.
     pub has_other_tests: bool,
     /// A test of an address with a port, if it is the last of the other tests.
@@ -106,7 +106,7 @@ pub(crate) struct RuleCellTests {
 
 /// Which tests of a rule cells decide.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TestsDecidedByCell {
+pub(crate) struct RuleTestsDecidedByCells {
     base_tests: [bool; CELL_AXIS_COUNT],
     /// A bit per match, by index, if its tests of usable axes are decided.
     matches: u64,
@@ -122,17 +122,17 @@ pub(crate) struct AddressPortTest {
     pub members: Rc<AddressPortIpset>,
 }
 
-impl TestsDecidedByCell {
-    /// Whether a test is decided; `from` is the index of its match.
-    pub fn is_decided_by_cell(&self, from: Option<usize>, test: &Test) -> bool {
+impl RuleTestsDecidedByCells {
+    /// Whether cells decide a test, given the index of the match that it comes from.
+    pub fn is_decidable_by_cells(&self, match_index: Option<usize>, test: &Test) -> bool {
         let axis = match test {
             Test::Field { field, .. } => CELL_AXES.iter().position(|axis| axis == field),
-            Test::Set { index } => return self.is_match_decided_by_cell(*index),
+            Test::Set { index } => return self.is_match_decidable_by_cells(*index),
             _ => None,
         };
-        axis.is_some_and(|axis| match from {
+        axis.is_some_and(|axis| match match_index {
             None => self.base_tests[axis],
-            Some(index) => self.is_axis_usable[axis] && self.is_match_decided_by_cell(index),
+            Some(index) => self.is_axis_usable[axis] && self.is_match_decidable_by_cells(index),
         })
     }
 
@@ -140,7 +140,7 @@ impl TestsDecidedByCell {
     /// still be undecided.
     pub fn is_decided_by_results(
         &self,
-        from: Option<usize>,
+        match_index: Option<usize>,
         test: &Test,
         results: CellTestResults,
     ) -> bool {
@@ -149,10 +149,10 @@ impl TestsDecidedByCell {
                 matches!(test, Test::Field { field, .. } if *field == CELL_AXES[*axis]);
             is_of_axis && results[*axis] == CellTestResult::Sometimes
         });
-        !is_undecided_port && self.is_decided_by_cell(from, test)
+        !is_undecided_port && self.is_decidable_by_cells(match_index, test)
     }
 
-    pub fn is_match_decided_by_cell(&self, index: usize) -> bool {
+    pub fn is_match_decidable_by_cells(&self, index: usize) -> bool {
         index < 64 && self.matches >> index & 1 == 1
     }
 
@@ -164,9 +164,9 @@ impl TestsDecidedByCell {
 impl CellTestLowering<'_, '_> {
     /// The tests of a rule.
     pub fn collect_cell_tests(&self, rule: &Rule) -> RuleCellTests {
-        let decided_tests = TestsDecidedByCell {
+        let decided_tests = RuleTestsDecidedByCells {
             is_axis_usable: self.is_axis_usable,
-            ..TestsDecidedByCell::default()
+            ..RuleTestsDecidedByCells::default()
         };
         let mut tests = RuleCellTests {
             spans: Default::default(),
@@ -187,14 +187,14 @@ impl CellTestLowering<'_, '_> {
         }
         let leading = self.collect_leading_matches(rule, &mut tests);
         for (index, m) in rule.matches.iter().enumerate().skip(leading) {
-            let is_decided_by_cell = match m {
+            let is_decidable_by_cells = match m {
                 Match::Set(m) if index < 64 => {
                     self.collect_implied_or_address_port_set_test(m, index, &mut tests);
-                    tests.decided_tests.is_match_decided_by_cell(index)
+                    tests.decided_tests.is_match_decidable_by_cells(index)
                 }
                 _ => false,
             };
-            tests.has_other_tests |= !is_decided_by_cell;
+            tests.has_other_tests |= !is_decidable_by_cells;
         }
         let is_last = |test: &AddressPortTest| test.match_index + 1 == rule.matches.len();
         tests.address_port_test = tests.address_port_test.filter(is_last);
@@ -264,30 +264,39 @@ impl CellTestLowering<'_, '_> {
         rule.matches.len().min(64)
     }
 
-    /// Collects the tests of ports of a match.
+    /// Collects the tests of ports of a match, if all of them can be decided.
     fn collect_port_tests<'t>(
         &self,
         index: usize,
         of_match: impl Iterator<Item = &'t Test>,
         tests: &mut RuleCellTests,
     ) {
+        let (mut decided, mut is_decidable) = (Vec::new(), true);
         for test in of_match {
             match self.ports_of_test(test) {
-                Some((axis, ports)) => {
-                    intersect_spans(&mut tests.spans[axis], ports);
-                    tests.decided_tests.add_decided_match(index);
+                Some(ports) => decided.push(ports),
+                None => {
+                    tests.has_other_tests = true;
+                    is_decidable &= !is_port_test(test);
                 }
-                None => tests.has_other_tests = true,
             }
+        }
+        if !is_decidable || decided.is_empty() {
+            tests.has_other_tests |= !decided.is_empty();
+            return;
+        }
+        tests.decided_tests.add_decided_match(index);
+        for (axis, ports) in decided {
+            intersect_spans(&mut tests.spans[axis], ports);
         }
     }
 
     /// The axis of a test of a port, and the ports for which it holds.
     fn ports_of_test(&self, test: &Test) -> Option<(usize, IntervalSet)> {
-        let Test::Field { field: field @ (Field::Sport | Field::Dport), predicate, negated } = test
-        else {
+        let Test::Field { field, predicate, negated } = test else { return None };
+        if !is_port_test(test) {
             return None;
-        };
+        }
         let axis = CELL_AXES.iter().position(|axis| axis == field)?;
         let ports = IntervalSet::from_intervals(match predicate {
             Predicate::Present => vec![(0, PORT_MAX)],
@@ -345,6 +354,11 @@ impl CellTestLowering<'_, '_> {
             false => addresses,
         }
     }
+}
+
+/// Whether a test is one of the source or the destination port alone.
+fn is_port_test(test: &Test) -> bool {
+    matches!(test, Test::Field { field: Field::Sport | Field::Dport, .. })
 }
 
 /// Whether evaluating a match on a packet with a whole header has no effect: it keeps no state,

@@ -42,7 +42,7 @@ pub(super) fn create_direct_path(
     testbed: &mut LocalTestbed,
     ends: &mut StatelessTcpEndpoints,
 ) -> Result<FirewallWithCounters, LabError> {
-    let nothing = testbed.create_namespace_with_joined_devices()?;
+    let nothing = testbed.create_isolated_namespace_with_firewall_devices()?;
     let (near, far) = testbed.create_direct_link()?;
     let ifindex = testbed.source_namespace.ifindex(&near)?;
     ends.attach_client(&testbed.source_namespace, ifindex)?;

@@ -76,7 +76,9 @@ impl LocalTestbed {
 
     /// A namespace with the firewall's devices, connected to each other: loaded rules find the
     /// devices, and no packets arrive.
-    pub(super) fn create_namespace_with_joined_devices(&mut self) -> Result<Namespace, LabError> {
+    pub(super) fn create_isolated_namespace_with_firewall_devices(
+        &mut self,
+    ) -> Result<Namespace, LabError> {
         self.testbed_object_count += 1;
         let namespace =
             self.session.create_namespace(&format!("load{}", self.testbed_object_count))?;

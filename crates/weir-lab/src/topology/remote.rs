@@ -198,7 +198,7 @@ fn assemble_remote_firewall(
         is_end_host: false,
         // What forgets that the firewall is elsewhere finds nothing here, rather than another
         // firewall.
-        namespace: local.create_namespace_with_joined_devices()?,
+        namespace: local.create_isolated_namespace_with_firewall_devices()?,
         command_target: there,
     })
 }

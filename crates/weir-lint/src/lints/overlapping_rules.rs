@@ -38,8 +38,12 @@ fn build_first_overlap_finding_per_kind(
     let target = |at: RulePosition| &table.chain_at(at.0).rules[at.1].target;
     let accepts = |t: &Target| matches!(t, Target::Accept | Target::Nat(_));
     let (mut correlated, mut general) = (None, None);
+    let is_approximated = |at| table.packet_set_flow.rule_boxes(at).is_approximated();
+    if is_approximated(at) {
+        return Vec::new();
+    }
     for earlier in table.packet_set_flow.find_earlier_overlapping_deciders(at) {
-        if accepts(target(earlier)) == accepts(target(at)) {
+        if accepts(target(earlier)) == accepts(target(at)) || is_approximated(earlier) {
             continue;
         }
         let boxes = |at| table.packet_set_flow.rule_boxes(at).boxes_maybe_matched();

@@ -81,14 +81,17 @@ fn find_limit_after_partial_accept(
     chain: usize,
     i: usize,
 ) -> Option<Finding> {
-    let asks = table.packet_set_flow.rule_boxes((chain, i)).stateful();
-    if asks.len() == 0 {
+    let boxes = table.packet_set_flow.rule_boxes((chain, i));
+    let asks = boxes.stateful();
+    if asks.len() == 0 || boxes.is_approximated() {
         return None;
     }
     let first = (0..i).find(|e| {
         let rule = &table.chain_at(chain).rules[*e];
-        let cells = table.packet_set_flow.rule_boxes((chain, *e)).boxes_maybe_matched();
+        let boxes = table.packet_set_flow.rule_boxes((chain, *e));
+        let cells = boxes.boxes_maybe_matched();
         rule.target == Target::Accept
+            && !boxes.is_approximated()
             && asks.clone().any(|a| cells.clone().any(|c| c.intersects(a)))
     })?;
     let message = format!("packets that rule {} accepts do not reach this limit", first + 1);

@@ -37,6 +37,7 @@ struct RuleBoxCounts {
     hotdrop: usize,
     stateful: usize,
     is_exact: bool,
+    is_approximated: bool,
 }
 
 impl ChainBoxes {
@@ -69,6 +70,7 @@ impl ChainBoxes {
                 hotdrop: hotdrop.len(),
                 stateful: rule.stateful_boxes.len(),
                 is_exact: rule.is_exact,
+                is_approximated: rule.is_approximated,
             });
             let hotdrop = hotdrop.into_iter().map(|(cell, _)| cell);
             for cell in rule.matched_boxes.into_iter().chain(hotdrop).chain(rule.stateful_boxes) {
@@ -136,6 +138,11 @@ impl<'a> RuleBoxes<'a> {
     /// Whether its matched boxes are exactly the packets that it matches.
     pub fn is_exact(self) -> bool {
         self.counts.is_exact
+    }
+
+    /// Whether its boxes hold packets that it does not match because exact ones would be too many.
+    pub fn is_approximated(self) -> bool {
+        self.counts.is_approximated
     }
 
     /// The packets that it matches, and maybe more.

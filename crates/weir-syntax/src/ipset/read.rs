@@ -148,7 +148,7 @@ impl IpsetSaveReader {
                 .into_err();
         };
         let set = &self.sets[at];
-        let plain = parse_element_options(set, &words[3..], span)?;
+        let plain = parse_options_after_element(set, &words[3..], span)?;
         let expanded = element_expansion::parse_and_expand_element(value, set)?;
         if set.kind.storage == SetStorage::List
             && let [parts] = &expanded[..]
@@ -325,7 +325,7 @@ fn check_skbinfo_value(name: &str, value: &Word) -> ParseResult<()> {
 }
 
 /// What follows the parts of an element.
-fn parse_element_options(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
+fn parse_options_after_element(set: &IpSet, words: &[Word], span: Span) -> ParseResult<Element> {
     let has = |o: &SetOption| set.options.contains(o);
     let mut out = build_element_with_set_defaults(set, span);
     let (has_timeout, has_counters) = (out.timeout.is_some(), out.counters.is_some());

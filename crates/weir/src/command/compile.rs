@@ -50,7 +50,10 @@ pub fn compile_and_write_artefact(args: &CompileArgs, color: bool) -> Result<Yes
     process_timeout.disarm();
     weir_artefact::write_folder_contents(&bundle, &args.output)
         .with_context(|| format!("write {}", args.output.display()))?;
-    terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));
+    terminal::print_escaped_to_stderr(&render_warnings_about_input_and_form(
+        &loaded,
+        &artefact.manifest,
+    ));
     if args.json {
         return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "compile",
@@ -85,7 +88,10 @@ pub fn compile_ruleset_operand(
         bail!("--to classifier: no tool loads that form: choose linear, tree, ipset or nft");
     };
     let (loaded, artefact) = load_and_compile(file, sources_besides_file, form, options, color)?;
-    terminal::print_escaped_to_stderr(&render_input_and_form_warnings(&loaded, &artefact.manifest));
+    terminal::print_escaped_to_stderr(&render_warnings_about_input_and_form(
+        &loaded,
+        &artefact.manifest,
+    ));
     Ok((loaded, artefact))
 }
 
@@ -252,7 +258,7 @@ fn format_rule_count(rules: u64) -> String {
 
 /// Warnings about what was read and the outcome of it: a form that has no rule, sets that rules
 /// match and that are not given.
-fn render_input_and_form_warnings(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
+fn render_warnings_about_input_and_form(loaded: &LoadedFirewall, manifest: &Manifest) -> String {
     let mut out = String::new();
     if manifest.form != CompiledForm::Linear
         && manifest.share.hook_entered_rules > 0
