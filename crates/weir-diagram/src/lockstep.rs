@@ -216,8 +216,8 @@ impl LockstepTables<'_, '_> {
         }
     }
 
-    /// An axis on which the tests of a next step hold for some packets of the cell: the one with
-    /// the fewest rules that would be repeated in each part.
+    /// An axis on which the tests of a next step hold for some packets of the cell: where ports may
+    /// be divided, the one with the fewest rules that would be repeated in each part.
     fn choose_division_axis(&self, at: &CellProgress, next: &[NextStepOfSide; 2]) -> Option<usize> {
         let is_undecided = |axis: &usize| {
             next.iter().any(|next| match next {
@@ -226,7 +226,8 @@ impl LockstepTables<'_, '_> {
             })
         };
         let undecided: Vec<usize> = (0..CELL_AXIS_COUNT).filter(is_undecided).collect();
-        if undecided.len() < 2 {
+        // Without ports, the first one serves as well, and rules need not be counted.
+        if undecided.len() < 2 || !self.criteria.headers_are_whole {
             return undecided.first().copied();
         }
         let mut repeated = [0_usize; CELL_AXIS_COUNT];

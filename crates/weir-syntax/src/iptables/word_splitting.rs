@@ -56,6 +56,8 @@ fn is_blank(b: u8) -> bool {
 }
 
 /// The word from `from` with a quote at `open`: its text, its end, and whether the quote closes.
+/// Few words are quoted: the loop over the others keeps its registers.
+#[inline(never)]
 fn read_word_with_open_quote(line: &str, from: usize, open: usize) -> (Cow<'_, str>, usize, bool) {
     let bytes = line.as_bytes();
     let mut at = open + 1;
