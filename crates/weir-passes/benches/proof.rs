@@ -14,10 +14,6 @@ use weir_passes::{
 use weir_syntax::iptables::{ParserSettings, parse};
 use weir_testkit::WallAndCpuClock;
 
-/// The allocator of the program (decision 0092).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     if files.is_empty() {

@@ -81,10 +81,6 @@ fn measure(mut work: impl FnMut() -> Box<dyn Any>) -> (Duration, Duration) {
     (times[ROUNDS / 2], times[0])
 }
 
-/// The allocator of the program (decision 0092).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() {
     let text = ruleset();
     let path = std::env::temp_dir().join(format!("weir-bench-{}.rules", std::process::id()));
