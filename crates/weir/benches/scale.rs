@@ -65,12 +65,13 @@ fn measure_doubled_sizes(shape: ScaleShape, command: ScaleCommand, doublings: u3
         write_ruleset_files(shape, size, folder.path());
         let usage = command.run(Path::new(env!("CARGO_BIN_EXE_weir")), folder.path());
         println!(
-            "{:17} {:13} {size:8} {:8.2} {:8.2} {:6}",
+            "{:17} {:13} {size:8} {:8.2} {:8.2} {:6}{}",
             format!("{shape:?}"),
             command.name(),
             usage.cpu.as_secs_f64(),
             usage.wall.as_secs_f64(),
             usage.memory_kib >> 10,
+            if usage.exit_status == Some(2) { " undecided" } else { "" },
         );
         measured.push((size, usage));
     }
