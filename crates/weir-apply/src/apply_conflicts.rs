@@ -85,9 +85,9 @@ fn find_iptables_nft_conflict(
              into the ruleset, then nft delete table {family} {name}, and apply again"
         ),
         false => format!(
-            "move them to legacy iptables with {tool}-nft-save -c -t {name} | \
-             {tool}-legacy-restore -c && nft delete table {family} {name}, and read the ruleset \
-             again"
+            "move them to legacy iptables with rules=$({tool}-nft-save -c -t {name}) && \
+             printf '%s\\n' \"$rules\" | {tool}-legacy-restore -c && \
+             nft delete table {family} {name}, and read the ruleset again"
         ),
     };
     found.affects_packets().then(|| {

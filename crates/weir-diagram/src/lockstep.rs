@@ -11,10 +11,10 @@
 //! ([`cell_tests`](crate::lockstep::cell_tests)). The same holds for tests of ports where packets
 //! with truncated headers, which such a test drops, are not compared. Rules of both sides are the
 //! same step if their other tests, their targets and the identity of their stateful tests are the
-//! same, and their tests of addresses, devices and ports hold for the same packets of the cell.
-//! A chain that both tables have and that is proven to be the same is a step of both.
-//! Other chains are entered, if all packets of the cell enter them. Where other tests decide which
-//! packets enter a chain, its rules are compared each behind the tests of the jump
+//! same, and their tests of addresses, devices and ports hold for the same packets of the cell. A
+//! chain that both tables have and that is proven to be the same is a step of both. Other chains are
+//! entered, if all packets of the cell enter them. Where other tests decide which packets enter a
+//! chain, its rules are compared each behind the tests of the jump
 //! ([`guarded_chains`](crate::lockstep::guarded_chains)). The addresses of a packet are not written
 //! in the table, or the address is not used.
 //!
@@ -57,7 +57,7 @@ use crate::stateful_test_id::StatefulTestIdResolver;
 
 /// Rules of both sides that are compared as lists before the cell is divided by ports, at most.
 const RULES_BEFORE_PORT_DIVISION_MAX: usize = 256;
-/// Rules of a side that are compared as a list, at most. A list takes as long as it is.
+/// Rules of a side that are compared as a list, at most. The time is proportional to the length.
 const LIST_RULES_MAX: usize = 4096;
 /// Rules of a side that are compared by diagrams, at most.
 const DIAGRAM_RULES_MAX: usize = 256;

@@ -179,7 +179,9 @@ refuse_beside() {
             "the ruleset, compile it again, and then nft delete table $1 $2"
     fi
     die "$what. Move them to iptables-legacy first:" \
-        "$3-nft-save -c -t $2 | $3-legacy-restore -c && nft delete table $1 $2"
+        "rules=\$($3-nft-save -c -t $2) &&" \
+        "printf '%s\\n' \"\$rules\" | $3-legacy-restore -c &&" \
+        "nft delete table $1 $2"
 }
 
 # Whether what iptables-nft-save prints of a table makes the same table again.

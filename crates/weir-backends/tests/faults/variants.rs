@@ -29,14 +29,19 @@ fn iptables_nft_rules_in_the_same_table_are_refused() {
     let cure = said.split("first: ").nth(1).expect("a cure").lines().next().expect("a line");
     assert_eq!(
         cure,
-        "iptables-nft-save -c -t filter | iptables-legacy-restore -c && \
-         nft delete table ip filter"
+        "rules=$(iptables-nft-save -c -t filter) && \
+         printf '%s\\n' \"$rules\" | iptables-legacy-restore -c && nft delete table ip filter"
     );
 
     // A policy is enough; so are rules for IPv6.
     let policy = DROPS.replace(":FORWARD ACCEPT", ":FORWARD DROP").replace("-A INPUT -s", "#");
     world.tool(&["iptables-nft-restore"], &policy);
     refuses("tree/load.sh");
+    // Where the rules cannot be read, nothing is deleted.
+    let without_rules = cure.replace("iptables-nft-save -c -t filter", "false");
+    assert_ne!(without_rules, cure);
+    world.tool(&["sh", "-c", &format!("{without_rules} || :")], "");
+    assert!(world.tool(&["iptables-nft-save"], "").contains(":FORWARD DROP"), "it is still there");
     world.tool(&["sh", "-c", cure], "");
     assert!(world.tool(&["iptables-legacy-save"], "").contains(":FORWARD DROP"), "it is moved");
     world.tool(&["ip6tables-nft-restore"], &DROPS.replace("192.0.2.1/32", "2001:db8::1/128"));
