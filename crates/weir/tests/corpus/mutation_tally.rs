@@ -265,7 +265,7 @@ fn check_that_weir_test_fails(case: &PolicyCase, text: &str) -> Result<(), Strin
     }
     let output = command.arg(&rules).output().expect("weir runs");
     let printed = String::from_utf8_lossy(&output.stdout);
-    let is_complete = ["FAILS", "  example  ", "verdict: "].iter().all(|w| printed.contains(w));
+    let is_complete = ["FAILS", "    fails for  ", "verdict: "].iter().all(|w| printed.contains(w));
     match (output.status.code(), is_complete) {
         (Some(1), true) => Ok(()),
         (status, _) => Err(format!(
