@@ -21,11 +21,15 @@ pub const fn contiguous_host_mask(mask: u128, max: u128) -> Option<u128> {
 /// holes, or the value a bit that the mask leaves open.
 ///
 /// ```
-/// use weir_packet::mask::masked_interval;
-/// assert_eq!(masked_interval(0x0a00, 0xff00, 0xffff), Some((0x0a00, 0x0aff)));
-/// assert_eq!(masked_interval(0x0a01, 0xff00, 0xffff), None);
+/// use weir_packet::mask::interval_of_value_under_mask;
+/// assert_eq!(interval_of_value_under_mask(0x0a00, 0xff00, 0xffff), Some((0x0a00, 0x0aff)));
+/// assert_eq!(interval_of_value_under_mask(0x0a01, 0xff00, 0xffff), None);
 /// ```
-pub const fn masked_interval(value: u128, mask: u128, max: u128) -> Option<(u128, u128)> {
+pub const fn interval_of_value_under_mask(
+    value: u128,
+    mask: u128,
+    max: u128,
+) -> Option<(u128, u128)> {
     match contiguous_host_mask(mask, max) {
         Some(host) if value & host == 0 => Some((value, value | host)),
         _ => None,
@@ -45,7 +49,7 @@ pub const fn interval_to_prefix_mask((lo, hi): (u128, u128), max: u128) -> Optio
         return None;
     }
     let mask = max & !(hi - lo);
-    match masked_interval(lo, mask, max) {
+    match interval_of_value_under_mask(lo, mask, max) {
         Some((_, last)) if last == hi => Some(mask),
         _ => None,
     }
@@ -64,7 +68,11 @@ mod tests {
                 let contiguous = of.windows(2).all(|w| w[1] == w[0] + 1);
                 let interval = of.first().copied().zip(of.last().copied());
                 let expected = interval.filter(|_| contiguous);
-                assert_eq!(masked_interval(value, mask, 0xff), expected, "{value:x}/{mask:x}");
+                assert_eq!(
+                    interval_of_value_under_mask(value, mask, 0xff),
+                    expected,
+                    "{value:x}/{mask:x}"
+                );
             }
         }
     }
@@ -73,8 +81,9 @@ mod tests {
     fn the_mask_of_an_interval_holds_exactly_that_interval() {
         for lo in 0..=0xffu128 {
             for hi in 0..=0xff {
-                let of =
-                    |mask: &u128| lo <= hi && masked_interval(lo, *mask, 0xff) == Some((lo, hi));
+                let of = |mask: &u128| {
+                    lo <= hi && interval_of_value_under_mask(lo, *mask, 0xff) == Some((lo, hi))
+                };
                 assert_eq!(
                     interval_to_prefix_mask((lo, hi), 0xff),
                     (0..=0xff).find(of),

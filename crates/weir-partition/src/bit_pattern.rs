@@ -4,7 +4,7 @@
 //! `--tcp-flags SYN,ACK SYN` two. The intersection of two such tests is again such a test. A mask
 //! with holes represents many intervals, so it is not converted to intervals; only a prefix is.
 
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 
 use crate::interval::Interval;
 
@@ -105,6 +105,6 @@ impl BitPattern {
 
     /// Its numbers up to `max` (all ones) as one interval; `None` if the mask has holes.
     pub const fn to_interval(self, max: u128) -> Option<Interval> {
-        masked_interval(self.value, self.mask, max)
+        interval_of_value_under_mask(self.value, self.mask, max)
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use weir_model::effect::{UNKNOWN_TARGET_ROW, collect_fields_changed_within_table};
 use weir_model::ipset::SetDataType;
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 use weir_model::rule_match::ct_state;
 use weir_model::{
     ChangingSets, Family, Field, FieldSet, Firewall, Hotdrop, Match, Predicate, Rule, Ruleset,
@@ -318,7 +318,7 @@ impl<'a> BoxLowering<'a> {
         mask: u128,
         negated: bool,
     ) {
-        let interval = masked_interval(value, mask, field.max_value(self.family));
+        let interval = interval_of_value_under_mask(value, mask, field.max_value(self.family));
         let is_always_there = matches!(field, Field::Saddr | Field::Daddr)
             || field.row().ordinary_value_if_freely_settable.is_some();
         match interval.filter(|_| HyperRect::has_number_axis(field)) {

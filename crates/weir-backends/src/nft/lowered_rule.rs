@@ -5,7 +5,7 @@
 //! [`NftCondition::AnyTest`]; the emitter gives them their own chains. What nft cannot express is
 //! refused by name.
 
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 use weir_model::nft::{self, Comparand, CreditedRuleOrPolicy, LoadExpression};
 use weir_model::{
     Effect, Family, Field, Match, NatTarget, OriginalRuleIndex, Predicate, Rule, SharedName,
@@ -262,7 +262,7 @@ fn lower_masked_value(field: Field, value: u128, mask: u128, max: u128) -> Compa
         Field::Mark | Field::CtMark => mask == max,
         _ => false,
     };
-    match masked_interval(value, mask, max).filter(|_| combines) {
+    match interval_of_value_under_mask(value, mask, max).filter(|_| combines) {
         Some(interval) => Comparand::InSpans(vec![interval]),
         None => Comparand::Masked { mask, wanted: value },
     }

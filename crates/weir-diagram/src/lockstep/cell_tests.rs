@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 use weir_model::rule_match::{AddrMatch, IfaceMatch, Match, Negatable, SetMatch};
 use weir_model::{
     Addr, Family, Field, Hotdrop, Predicate, Rule, Test, lower_to_tests_with_match_index,
@@ -381,7 +381,7 @@ fn intersect_spans(spans: &mut Option<Rc<IntervalSet>>, by: IntervalSet) {
 
 /// `None` for a mask with holes.
 fn spans_of_addr_match(test: &AddrMatch, family: Family) -> Option<IntervalSet> {
-    let span = masked_interval(test.addr.0, test.mask.0, family.max_addr())?;
+    let span = interval_of_value_under_mask(test.addr.0, test.mask.0, family.max_addr())?;
     let addresses = IntervalSet::from_intervals([span]);
     Some(if test.negated { addresses.complement(family.max_addr()) } else { addresses })
 }

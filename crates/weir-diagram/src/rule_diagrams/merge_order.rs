@@ -6,7 +6,7 @@
 //! address. If they are merged in the order of their addresses, most merges touch a single path; in
 //! the order of the text, every merge traverses both diagrams.
 
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 use weir_model::{Family, Field, FieldSet, Predicate, Rule, Target, Test, lower_to_tests};
 
 /// What is merged as one.
@@ -69,7 +69,7 @@ fn recognize_address_only_rule(
     if written_fields(rule).contains(*field) {
         return None;
     }
-    let span = masked_interval(*value, *mask, family.max_addr())?;
+    let span = interval_of_value_under_mask(*value, *mask, family.max_addr())?;
     Some(AddressOnlyRule { rule_index: number, field: *field, span })
 }
 

@@ -28,7 +28,7 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 const BOOT_ID_AND_RELEASE_COMMAND: &str = "cat /proc/sys/kernel/random/boot_id && uname -r";
 
 /// Boots a kernel, waits until the host is back, and says its release.
-pub(crate) fn boot_kernel_and_read_release(
+pub(crate) fn boot_firewall_host_and_read_release(
     hosts: &LabHostsFile,
     kernel: &BootKernel,
 ) -> Result<String, LabError> {

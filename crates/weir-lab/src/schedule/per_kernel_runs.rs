@@ -126,7 +126,7 @@ impl PerKernelStudy {
         });
         let mut kernels = self.hosts_file.firewall.kernels.iter();
         let kernel = kernels.find(|kernel| *kernel.name.get_ref() == one.name);
-        kernel_boot::boot_kernel_and_read_release(
+        kernel_boot::boot_firewall_host_and_read_release(
             &self.hosts_file,
             kernel.expect("a run of this file"),
         )

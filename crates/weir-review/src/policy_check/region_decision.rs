@@ -134,7 +134,7 @@ pub(super) fn region_with_journey_conditions(
 
 /// A region of failing packets in words, without what all packets of a region have unless the test
 /// says otherwise.
-fn failing_region_words(region: &Region, given: FieldSet) -> String {
+fn render_failing_region(region: &Region, given: FieldSet) -> String {
     let is_usual = |value: &FieldValues| {
         let one = (value.values.len() == 1).then(|| value.values[0].as_str());
         match (&*value.name, one) {
@@ -193,7 +193,7 @@ impl PathReportBuilder<'_> {
         let mut path = PolicyPathReport::new(self.family, self.journey, PolicyTestResult::Fails);
         path.failing_share = Some(failing.share_of_region);
         path.failing_regions =
-            failing.regions.iter().map(|region| failing_region_words(region, given)).collect();
+            failing.regions.iter().map(|region| render_failing_region(region, given)).collect();
         path.packet = Some(self.trace_witness(&failing.witness));
         path
     }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use weir_model::Effect;
 use weir_model::Family;
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 use weir_model::nft::{
     Chain, Comparand, LoadExpression, MapKeyExpression, OpaqueNftTest, Rule, Ruleset, Statement,
     Table, Test, Verdict, VerdictMap, VerdictMapElement,
@@ -226,7 +226,7 @@ fn unify_test_spelling(test: &Test, family: Family) -> Test {
         Comparand::Masked { mask, wanted } if wanted & !mask == 0 => {
             let is_address =
                 matches!(test.expression, LoadExpression::Saddr | LoadExpression::Daddr);
-            let interval = masked_interval(*wanted, *mask, max);
+            let interval = interval_of_value_under_mask(*wanted, *mask, max);
             if let Some((lo, hi)) = interval.filter(|(lo, hi)| lo == hi || is_address) {
                 Comparand::InSpans(vec![(lo, hi)])
             } else if *wanted == 0 {

@@ -1,6 +1,6 @@
 //! Values as nft writes them: numbers, addresses and names.
 
-use weir_model::mask::masked_interval;
+use weir_model::mask::interval_of_value_under_mask;
 use weir_model::nft::{LoadExpression, NFT_ICMP_TYPE_NAMES, NFT_ICMPV6_TYPE_NAMES, ct_state};
 use weir_model::{Addr, Family};
 
@@ -161,7 +161,7 @@ pub(super) fn parse_value_interval(
         let is_address = matches!(load, LoadExpression::Saddr | LoadExpression::Daddr);
         let len = parse_integer(len, family.addr_bits().into()).filter(|_| is_address)? as u32;
         let (addr, mask) = (parse_value(load, addr, family)?, family.netmask(len));
-        return masked_interval(addr, mask, family.max_addr());
+        return interval_of_value_under_mask(addr, mask, family.max_addr());
     }
     let (lo, hi) = word.split_once('-')?;
     let (lo, hi) = (parse_value(load, lo, family)?, parse_value(load, hi, family)?);
