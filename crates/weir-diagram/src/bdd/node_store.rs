@@ -21,6 +21,8 @@
 //! usable. Steps are counted rather than time, so that the same question has the same answer on
 //! every machine.
 
+use weir_memory::request_huge_pages;
+
 /// A node or a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DiagramRef(u32);
@@ -266,6 +268,7 @@ impl NodeStore {
         if self.nodes.len() == self.nodes.capacity() {
             let more = (self.nodes.len() / 2).clamp(1 << 10, 1 << 22);
             self.nodes.reserve_exact(more.min(self.nodes_max - self.nodes.len()));
+            request_huge_pages(&mut self.nodes);
         }
         self.nodes.push(node);
         self.unique_table[slot] = UniqueSlot { node_index: at, hash_tag };
@@ -280,14 +283,14 @@ impl NodeStore {
     /// two places, each in order, nearly all memory is accessed in sequence.
     fn double_unique_and_grow_computed_table(&mut self) {
         let slots = self.unique_table.len() * 2;
-        let old = std::mem::replace(&mut self.unique_table, vec![EMPTY_SLOT; slots]);
+        let old = std::mem::replace(&mut self.unique_table, build_table(slots, EMPTY_SLOT));
         for entry in old.into_iter().filter(|entry| *entry != EMPTY_SLOT) {
             self.insert_unique(entry);
         }
         // Half an entry a slot is two thirds of an entry a node.
         if self.computed_table.len() * 2 < slots && slots > 1 << 11 {
-            self.computed_table.clear();
-            self.computed_table.resize(slots / 2, EMPTY_COMPUTED_ENTRY);
+            self.computed_table = Vec::new();
+            self.computed_table = build_table(slots / 2, EMPTY_COMPUTED_ENTRY);
         }
     }
 
@@ -463,6 +466,14 @@ impl NodeStore {
         // a constant share.
         self.sweep_threshold = (2 * end).max(1 << 16).min((end + self.nodes_max) / 2);
     }
+}
+
+/// A table of equal entries. Every step goes to another page of it.
+fn build_table<T: Copy>(length: usize, entry: T) -> Vec<T> {
+    let mut table = Vec::with_capacity(length);
+    request_huge_pages(&mut table);
+    table.resize(length, entry);
+    table
 }
 
 /// Both halves of a long product: the low bits of a short one would not depend on the high bits of
