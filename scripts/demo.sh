@@ -112,13 +112,13 @@ done
 
 heading 'Load and unload each form, in a network namespace of its own'
 for form in $forms; do
-    say "# sh $out/$form/load.sh && sh $out/$form/unload.sh"
+    say "# unshare --net sh -c 'sh $out/$form/load.sh && sh $out/$form/unload.sh'"
     as_root unshare --net sh -c 'sh "$1/load.sh" && sh "$1/unload.sh"' sh "$out/$form"
 done
 
 heading 'Compare the forms in the kernel: verdicts per packet, counters per batch'
-print_command '#' verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
-    "$out/tree" "$out/ipset" "$out/nft"
+printf '%s > %s\n' "$(print_command '#' verify "$rules" --ip6 "$rules6" --json --packets \
+    "$packets" "$out/tree" "$out/ipset" "$out/nft")" "$out/verified.json"
 as_root "$weir" verify "$rules" --ip6 "$rules6" --json --packets "$packets" \
     "$out/tree" "$out/ipset" "$out/nft" >"$out/verified.json"
 say "no difference but documented deviations of nft: $out/verified.json counts both"

@@ -91,6 +91,7 @@ fn compile_iptables_form(
                 &after,
                 &kept,
                 &options.programs_with_rewritable_chains,
+                &form_passes::default_passes_not_among(form, &names),
             ),
         },
         compiled,

@@ -20,6 +20,11 @@ const fn default_passes(form: CompiledForm) -> &'static [&'static str] {
     }
 }
 
+/// The default passes of a form that are not among those to run.
+pub(crate) fn default_passes_not_among(form: CompiledForm, names: &[&str]) -> Vec<&'static str> {
+    default_passes(form).iter().copied().filter(|pass| !names.contains(pass)).collect()
+}
+
 /// The names of the passes to run, in order.
 ///
 /// # Errors

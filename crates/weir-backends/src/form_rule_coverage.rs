@@ -18,13 +18,18 @@ use weir_partition::find_barrier_reason;
 const TOO_FEW_SIMILAR_RULES_REASON: &str = "too few similar rules are adjacent there";
 
 /// For the forms for iptables: `after` is the result for `before`. Chains of `programs` are treated
-/// like the user's.
+/// like the user's. `default_passes_not_run` are passes of the form that the user excluded.
 pub(crate) fn compute_iptables_form_coverage(
     before: &Firewall,
     after: &Firewall,
     kept: &[UnchangedRule],
     programs: &[ManagingProgram],
+    default_passes_not_run: &[&str],
 ) -> FormRuleCoverage {
+    let reason_by_passes = match default_passes_not_run {
+        [] => TOO_FEW_SIMILAR_RULES_REASON.to_owned(),
+        names => format!("without {}, no pass changes them", names.join(" and ")),
+    };
     let kept: HashMap<&str, &str> = kept.iter().map(|k| (&*k.rule, &*k.why)).collect();
     let mut share = FormRuleCoverage::default();
     for ruleset in before.rulesets() {
@@ -45,7 +50,7 @@ pub(crate) fn compute_iptables_form_coverage(
                     program
                         .or_else(noted)
                         .or_else(barrier)
-                        .unwrap_or_else(|| TOO_FEW_SIMILAR_RULES_REASON.to_owned())
+                        .unwrap_or_else(|| reason_by_passes.clone())
                 })
             };
             add_table_coverage(&mut share, ruleset.family, table, cause);

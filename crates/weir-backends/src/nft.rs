@@ -56,6 +56,9 @@ use self::manifest_rule_ids::map_rule_index_to_manifest_id;
 pub use self::nft_form::{MovedTable, NftForm};
 use self::table_move_plan::{MAX_CALLS_BELOW_BASE_CHAIN, TableMovePlan};
 
+/// The step in the manifest if verdict maps were excluded: rules are still translated to nft.
+const TRANSLATION_WITHOUT_MAPS_NAME: &str = "translation_without_maps";
+
 /// Compiles a firewall to nft.
 ///
 /// # Errors
@@ -111,7 +114,10 @@ pub(crate) fn compile_nft_after_passes(
     }
     form.deviations.extend(run.deviations.iter().cloned());
     let mut step = CheckedPass {
-        pass: passes::FOLD_INTO_VERDICT_MAP_PASS_NAME.to_owned(),
+        pass: match maps {
+            true => passes::FOLD_INTO_VERDICT_MAP_PASS_NAME.to_owned(),
+            false => TRANSLATION_WITHOUT_MAPS_NAME.to_owned(),
+        },
         evidence: PassEqualityEvidence::Trusted,
         rules_before: form.share.in_form,
         rules_after: form

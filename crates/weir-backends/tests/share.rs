@@ -131,6 +131,12 @@ fn iptables_forms_report_unchanged_rules_with_reasons() {
         );
         assert_eq!((mixed.hook_entered_rules, mixed.in_form, mixed.left), (205, 200, 5));
     }
+    let without = CompileOptions { skipped_passes: vec!["chain_tree".into()], ..options() };
+    let made = compile(&firewall(&text("")), CompiledForm::Tree, &without, &mut |_, _| ());
+    assert_eq!(
+        shares(&made.expect("it is the ruleset").manifest.share),
+        ["iptables/filter/FORWARD 0/200/200; 200 without chain_tree, no pass changes them"]
+    );
     let linear = compile(&firewall(&text(more)), CompiledForm::Linear, &options(), &mut |_, _| ());
     assert_eq!(linear.expect("it is the ruleset").manifest.share, FormRuleCoverage::default());
 }

@@ -1,7 +1,7 @@
 //! The original rules of a ruleset, with their content and the places of their counters.
 
 use weir_artefact::Manifest;
-use weir_model::{CounterLocation, Family, RuleId, Ruleset, compute_rule_content_keys};
+use weir_model::{CounterLocation, Family, RuleId, Ruleset, Table, compute_rule_content_keys};
 use weir_syntax::iptables::{self, ParserSettings, print_rule};
 
 use crate::kernel_ruleset::KernelRulesetTexts;
@@ -27,7 +27,8 @@ pub struct OriginalRuleCounterLocations {
 }
 
 impl OriginalRules {
-    /// The rules of texts that were compiled, with the counters listed in the manifest.
+    /// The rules of texts that were compiled, with the counters listed in the manifest. Tables of
+    /// which it lists none were excluded (`--table`): they are not part of the generation.
     pub fn of_sources(sources: &[(Family, String)], manifest: &Manifest) -> OriginalRules {
         let locations = |id: &RuleId| {
             let name = id.to_string();
@@ -62,7 +63,17 @@ impl OriginalRules {
         let mut originals = OriginalRules::default();
         for (family, text) in texts {
             let settings = ParserSettings { family: Some(*family), ..ParserSettings::default() };
-            let Ok(ruleset) = iptables::parse(text, &settings) else { continue };
+            let Ok(mut ruleset) = iptables::parse(text, &settings) else { continue };
+            let is_counted = |table: &Table| {
+                let rules = table.chains.iter().flat_map(|chain| {
+                    let rules = (0..chain.rules.len()).map(|index| {
+                        RuleId::for_rule_at_index(*family, table.name, &chain.name, index)
+                    });
+                    rules.chain([RuleId::for_policy(*family, table.name, &chain.name)])
+                });
+                rules.into_iter().any(|id| !locations(&id).is_empty())
+            };
+            ruleset.tables.retain(is_counted);
             let keys = compute_rule_content_keys(&ruleset, |rule| print_rule(rule, *family));
             for (key, id, _) in keys {
                 let locations = locations(&id);

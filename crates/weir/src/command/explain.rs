@@ -50,7 +50,20 @@ struct PacketCost {
     ns: f64,
 }
 
-/// Follows the packet and draws its way.
+fn describe_packet_of_other_family(packet: Family) -> &'static str {
+    match packet {
+        Family::V4 => {
+            "--packet is IPv4 and the ruleset is IPv6: write `ip6 saddr ADDRESS` in --packet, or \
+             give the IPv4 rules as FILE and these with --ip6"
+        }
+        Family::V6 => {
+            "--packet is IPv6 and the ruleset is IPv4: write `ip saddr ADDRESS` in --packet, or \
+             add the IPv6 rules with --ip6 FILE"
+        }
+    }
+}
+
+/// Traces the packet and prints its journey.
 pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoExitStatus> {
     let process_timeout = ProcessTimeout::arm(&args.time);
     let (packet, given) = parse_packet_option(&args.packet, color)?;
@@ -58,7 +71,7 @@ pub fn trace_and_print_packet(args: &ExplainArgs, color: bool) -> Result<YesNoEx
         operand::load_ruleset_operand(args.file.as_deref(), &args.sources_besides_file, color)?;
     let family = packet.family;
     if loaded.firewall.ruleset(family).is_none() {
-        bail!("the packet is {family:?} and the ruleset has no rules of that family (--ip6 FILE)");
+        bail!("{}", describe_packet_of_other_family(family));
     }
     let interpreter = Interpreter::new(&loaded.firewall);
     let answers: &mut dyn Oracle = match args.assume {

@@ -160,3 +160,28 @@ fn a_foreign_rule_does_not_shift_counters_to_other_rules() {
     let counted: Vec<&str> = saved.lines().filter(|line| line.starts_with("[3:")).collect();
     assert!(matches!(counted[..], [line] if line.contains("--dport 5001")), "{saved}");
 }
+
+#[test]
+fn tables_that_are_not_applied_are_not_listed_with_counters_of_zero() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("one-table");
+    let mangle =
+        "*mangle\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p udp -j MARK --set-xmark 0x1\nCOMMIT\n";
+    let text = mangle.to_owned() + &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]);
+    host.load_legacy(&text);
+    let file = host.write("a.rules", &text);
+    for form in FORMS {
+        host.run_weir(&["apply", &file, "--to", form, "--table", "filter", "--packets", "50"]);
+        assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+        let printed = host.run_weir(&["counters"]);
+        assert!(printed.contains("*filter"), "{form}: {printed}");
+        assert!(!printed.contains("*mangle"), "{form}: {printed}");
+        // The rule counts the datagram, and the kernel lists it.
+        let saved = host.tool(&["iptables-legacy-save", "-c", "-t", "mangle"], "");
+        assert!(saved.contains("-j MARK") && !saved.contains("[0:0] -A"), "{form}: {saved}");
+    }
+    let said = host.weir_json(&["apply", &file, "--to", "tree", "--table", "filter", "--json"]);
+    assert_eq!(said["dropped_counter_rules"], 0, "{said}");
+}
