@@ -14,13 +14,13 @@ const LIVE_FRAMES_FLAG: u32 = 1 << 1;
 /// Pages that the kernel takes through the program before it sends them.
 const KERNEL_DEFAULT_PAGES_PER_BATCH: u64 = 64;
 /// No machine processes a page faster than this; limits a call whose signal is lost.
-const MAX_PAGES_PER_SECOND: f64 = 50e6;
+const ASSUMED_FASTEST_PAGES_PER_SECOND: f64 = 50e6;
 /// What may be made at once when a rate is late.
 pub const MAX_CATCH_UP_BURST_FRAMES: u64 = 256;
 
 /// Pages for a trial: `rate` per second (0: unlimited), at most `most` (0: no limit).
 pub fn count_pages_for_trial(duration: Duration, rate: u64, most: u64) -> u64 {
-    let pages = ((duration.as_secs_f64() + 1.0) * MAX_PAGES_PER_SECOND) as u64;
+    let pages = ((duration.as_secs_f64() + 1.0) * ASSUMED_FASTEST_PAGES_PER_SECOND) as u64;
     let pages = match (rate, most) {
         // Each page is a packet; one batch more, in which the program sees that it is done.
         (0, 1..) => pages.min(

@@ -23,7 +23,8 @@ mod ipv6_tables;
 mod mangle_table;
 mod network_plan;
 mod options;
-mod router_raw_and_nat_rules;
+mod raw_and_nat_tables;
+mod router_host_filter_rules;
 
 use self::network_plan::NetworkPlan;
 
@@ -57,8 +58,8 @@ pub fn generate_isp_ruleset(options: &IspOptions) -> GeneratedRuleset {
         plan.customer_address_count(),
         options.seed
     );
-    router_raw_and_nat_rules::build_raw_table().write_save_text(&mut v4);
-    router_raw_and_nat_rules::build_nat_table(options, &plan).write_save_text(&mut v4);
+    raw_and_nat_tables::build_raw_table().write_save_text(&mut v4);
+    raw_and_nat_tables::build_nat_table(options, &plan).write_save_text(&mut v4);
     mangle.write_save_text(&mut v4);
     filter.write_save_text(&mut v4);
 

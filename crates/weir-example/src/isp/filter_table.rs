@@ -7,7 +7,7 @@ use weir_random::Rng;
 
 use super::network_plan::{Customer, CustomerFirewall, NetworkPlan};
 use super::options::IspOptions;
-use super::router_raw_and_nat_rules;
+use super::router_host_filter_rules;
 use crate::table_text::TableText;
 
 /// Services that customers open to the world.
@@ -33,7 +33,7 @@ pub(super) fn build_filter_table(options: &IspOptions, plan: &NetworkPlan) -> Ta
     let mut random = Rng::for_purpose(options.seed, "filter");
     let builtin = [("INPUT", "DROP"), ("FORWARD", "DROP"), ("OUTPUT", "ACCEPT")];
     let mut table = TableText::new("filter", &builtin);
-    router_raw_and_nat_rules::add_router_host_rules(&mut table);
+    router_host_filter_rules::add_router_host_rules(&mut table);
     add_forward_and_log_drop_rules(&mut table);
     add_abuse_chain(&mut table, options, &mut random);
     add_vlan_antispoof_chains(&mut table, plan);

@@ -63,7 +63,7 @@ pub(super) fn render_headline_facet_plot(model: &ReportModel<'_>) -> Markup {
         Some(axis) => format!("Packets per second against {}", axis.name),
         None => "Packets per second".to_owned(),
     };
-    let about = describe_series_end_values(model, &series);
+    let about = describe_first_and_last_packet_rates(model, &series);
     html! {
         section #rates {
             h2 { (title) }
@@ -133,7 +133,7 @@ fn render_plot_symbol_explanation() -> Markup {
 }
 
 /// What a drawing shows, in words: each line's first and last value.
-fn describe_series_end_values(model: &ReportModel<'_>, series: &[ChartSeries]) -> String {
+fn describe_first_and_last_packet_rates(model: &ReportModel<'_>, series: &[ChartSeries]) -> String {
     let axis = model.numeric_axis.map_or("rules", |axis| axis.name.as_str());
     let mut parts = Vec::new();
     for one in series {
@@ -201,7 +201,7 @@ pub(super) fn render_packet_rate_facet_plots(model: &ReportModel<'_>) -> Markup 
             div.pair {
                 @for (at, (facet, series)) in model.facets.iter().zip(&drawn).enumerate() {
                     @let id = format!("facet-{at}");
-                    @let about = describe_series_end_values(model, series);
+                    @let about = describe_first_and_last_packet_rates(model, series);
                     @let caption = build_packet_rate_chart_titles(model, &id, &facet.title, &about);
                     div {
                         h3 { (capitalize_first(&facet.title)) }
@@ -221,7 +221,7 @@ fn render_facets_besides_headline(model: &ReportModel<'_>) -> Markup {
     html! {
         @for (at, facet) in model.facets.iter().enumerate().filter(|(at, _)| *at != shown) {
             @let series = model.chart_series(Quantity::Pps, &facet.scenario);
-            @let (id, about) = (format!("rows-{at}"), describe_series_end_values(model, &series));
+            @let (id, about) = (format!("rows-{at}"), describe_first_and_last_packet_rates(model, &series));
             section {
                 h2 { (capitalize_first(&facet.title)) }
                 (render_wide_and_narrow_plot(model.numeric_axis, &build_packet_rate_chart_titles(model, &id, &facet.title, &about), &series))
