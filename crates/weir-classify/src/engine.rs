@@ -115,7 +115,11 @@ impl Engine {
             Engine::TupleMerge => Some(TupleMergeClassifier::new(filters, limits).map(boxed)),
             Engine::Hipac => Some(HipacClassifier::new(filters, limits).map(boxed)),
             Engine::IntervalDag => Some(UpdatableIntervalDag::build(filters, limits).map(boxed)),
-            _ => None,
+            Engine::Linear
+            | Engine::BitVector
+            | Engine::HyperSplit
+            | Engine::IntervalDecisionDiagram
+            | Engine::Ipset => None,
         }
     }
 }

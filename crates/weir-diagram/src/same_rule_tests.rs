@@ -1,7 +1,7 @@
 //! Whether two rules have the same tests, however they are written.
 
 use weir_model::{
-    Family, Field, Match, Predicate, Rule, Target, Test, lower_to_tests_with_match_index,
+    Family, Field, Hotdrop, Match, Predicate, Rule, Target, Test, lower_to_tests_with_match_index,
     match_effects,
 };
 
@@ -88,31 +88,61 @@ impl SameTestCriteria {
 
 /// Removes the test that a packet is no later fragment if another one reads its header, which a
 /// later fragment does not have: the nft form writes both tests.
+///
+/// Without the test, a later fragment reaches the tests up to the one that reads the header. So it
+/// stays if one of these keeps state or may drop the packet.
 pub(crate) fn remove_implied_first_fragment_test<T>(
     tests: &mut Vec<T>,
     test_of: impl Fn(&T) -> &Test,
 ) {
-    let reads_header = |test: &Test| match test {
+    while let Some(at) = tests.iter().position(|test| is_first_fragment_test(test_of(test))) {
+        let is_read_before = tests[..at].iter().any(|test| reads_transport_header(test_of(test)));
+        let mut after = tests[at + 1..].iter().map(&test_of);
+        let next = after.find(|test| {
+            reads_transport_header(test) || !is_without_effect_on_later_fragment(test)
+        });
+        if !is_read_before && !next.is_some_and(reads_transport_header) {
+            return;
+        }
+        tests.remove(at);
+    }
+}
+
+/// Removes the test that a packet is no later fragment, for packets that are none.
+pub(crate) fn remove_first_fragment_test<T>(tests: &mut Vec<T>, test_of: impl Fn(&T) -> &Test) {
+    tests.retain(|test| !is_first_fragment_test(test_of(test)));
+}
+
+/// `! -f`.
+fn is_first_fragment_test(test: &Test) -> bool {
+    let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } = test else {
+        return false;
+    };
+    *predicate == Predicate::InSpans(vec![(1, 1)])
+}
+
+/// Whether no later fragment passes the test, because it reads a header that such a packet lacks,
+/// and evaluating it drops none.
+fn reads_transport_header(test: &Test) -> bool {
+    match test {
         Test::Field { field, .. } => {
             matches!(field, Field::Sport | Field::Dport | Field::TcpFlags | Field::IcmpTypeAndCode)
         }
         Test::EitherPort { .. } => true,
-        _ => false,
-    };
-    if tests.iter().any(|test| reads_header(test_of(test))) {
-        remove_first_fragment_test(tests, test_of);
+        Test::Set { .. } | Test::Opaque { .. } | Test::Never => false,
     }
 }
 
-/// Removes the test that a packet is no later fragment.
-pub(crate) fn remove_first_fragment_test<T>(tests: &mut Vec<T>, test_of: impl Fn(&T) -> &Test) {
-    tests.retain(|test| {
-        let Test::Field { field: Field::IsLaterFragment, predicate, negated: true } = test_of(test)
-        else {
-            return true;
-        };
-        *predicate != Predicate::InSpans(vec![(1, 1)])
-    });
+/// Whether evaluating the test on a later fragment changes nothing and drops nothing. Matching a
+/// set may count in its elements.
+fn is_without_effect_on_later_fragment(test: &Test) -> bool {
+    match test {
+        Test::Field { .. } | Test::EitherPort { .. } | Test::Never => true,
+        Test::Opaque { stateful, hotdrop, .. } => {
+            !stateful && matches!(hotdrop, Hotdrop::Never | Hotdrop::OnTruncatedHeader)
+        }
+        Test::Set { .. } => false,
+    }
 }
 
 /// The field of a test that holds for all of its values.

@@ -159,18 +159,18 @@ pub(crate) fn build_tagged_frame(
 /// and `uncounted_bytes` is what it does not count.
 fn extract_unpadded_ip_packet(
     frame: &[u8],
-    header: usize,
+    min_header_bytes: usize,
     length_offset: usize,
     uncounted_bytes: usize,
 ) -> Result<Vec<u8>, String> {
     let packet = &frame[ETHERNET_HEADER_BYTES..];
-    if packet.len() < header {
+    if packet.len() < min_header_bytes {
         return Err("shorter than its network header".to_owned());
     }
     let length =
         usize::from(u16::from_be_bytes([packet[length_offset], packet[length_offset + 1]]))
             + uncounted_bytes;
-    if length < header || length > packet.len() {
+    if length < min_header_bytes || length > packet.len() {
         return Err(format!("its header says {length} bytes, it has {}", packet.len()));
     }
     Ok(packet[..length].to_vec())

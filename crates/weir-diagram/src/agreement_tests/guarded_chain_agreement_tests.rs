@@ -259,7 +259,7 @@ fn firewall(rules: &str) -> Firewall {
 /// Two lists of rules, and whether they are equal for all packets, and for those with whole headers.
 type RuleListPairCase = (&'static str, &'static str, bool, bool);
 
-const RULE_LIST_PAIR_CASES: [RuleListPairCase; 32] = [
+const RULE_LIST_PAIR_CASES: [RuleListPairCase; 38] = [
     // The tests of the jump are those of the rules of the chain.
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 80 -j c; c: -j DROP", true, true),
     ("-p tcp -m tcp --dport 80 -j DROP", "-p tcp -m tcp --dport 81 -j c; c: -j DROP", false, false),
@@ -385,6 +385,43 @@ const RULE_LIST_PAIR_CASES: [RuleListPairCase; 32] = [
         false,
         false,
     ),
+    // Without `! -f`, later fragments reach the match that may drop them or keeps state.
+    (
+        "-p tcp ! -f -m ttl --ttl-lt 5 -m tcp --dport 80 -j DROP",
+        "-p tcp -m ttl --ttl-lt 5 -m tcp --dport 80 -j DROP",
+        false,
+        true,
+    ),
+    (
+        "-p tcp ! -f -m tcpmss --mss 1:100 -m tcp --dport 80 -j DROP",
+        "-p tcp -m tcpmss --mss 1:100 -m tcp --dport 80 -j DROP",
+        false,
+        false,
+    ),
+    (
+        "-p tcp -m tcp --dport 80 -m tcpmss --mss 1:100 ! -f -j DROP",
+        "-p tcp -m tcp --dport 80 -m tcpmss --mss 1:100 -j DROP",
+        false,
+        true,
+    ),
+    (
+        "-p tcp ! -f -m tcpmss --mss 1:100 -m multiport --ports 80,81 -j c; c: -j DROP",
+        "-p tcp -m tcpmss --mss 1:100 -m multiport --ports 80,81 -j c; c: -j DROP",
+        false,
+        false,
+    ),
+    (
+        "-p udp ! -f -m hashlimit --hashlimit-upto 1/sec --hashlimit-mode srcip --hashlimit-name h -m udp --dport 53 -j ACCEPT",
+        "-p udp -m hashlimit --hashlimit-upto 1/sec --hashlimit-mode srcip --hashlimit-name h -m udp --dport 53 -j ACCEPT",
+        false,
+        false,
+    ),
+    (
+        "-p tcp ! -f -m limit --limit 1/sec -m tcp --dport 80 -j DROP",
+        "-p tcp -m limit --limit 1/sec -m tcp --dport 80 -j DROP",
+        false,
+        false,
+    ),
     // Packets without ports.
     ("-p tcp ! -f -j DROP", "-p tcp -j DROP", false, false),
     (
@@ -439,6 +476,57 @@ fn lists_are_proven_equal_exactly_if_they_are() {
             }
         }
     }
+}
+
+/// Rules with tests of TCP in a random order, without and with `! -f` in one of them.
+fn random_rules_with_and_without_first_fragment_test(rng: &mut TestRng) -> [String; 2] {
+    let tests = [
+        "-m tcp --dport 80",
+        "-m multiport --ports 80,81",
+        "-m tcp --tcp-flags SYN,ACK SYN",
+        "-m ttl --ttl-lt 5",
+        "-m tcpmss --mss 1:100",
+        "-m tcp --tcp-option 2",
+        "-m limit --limit 1/sec",
+        "-m addrtype --dst-type LOCAL",
+        "-m mark --mark 0x1",
+        "-m unknown --option",
+        "-m set --match-set s src",
+    ];
+    let count = 1 + rng.number_below(2);
+    let changed = rng.number_below(count);
+    let mut lists = [Vec::new(), Vec::new()];
+    for number in 0..count {
+        let tests: Vec<&str> = (0..1 + rng.number_below(3)).map(|_| rng.pick(&tests)).collect();
+        let (tests, target) = (tests.join(" "), rng.pick(&["ACCEPT", "DROP", "c"]));
+        let first = if number == changed { "! -f " } else { "" };
+        lists[0].push(format!("-p tcp {tests} -j {target}"));
+        lists[1].push(format!("-p tcp {first}{tests} -j {target}"));
+    }
+    lists.map(|mut rules| {
+        rules.push("c: -m ttl --ttl-gt 9 -j DROP".to_owned());
+        rules.join("; ")
+    })
+}
+
+#[test]
+fn a_first_fragment_test_is_left_out_only_if_it_changes_nothing() {
+    let mut counts = LockstepCounts::default();
+    for seed in 0..1500 {
+        let mut rng = TestRng::new(seed);
+        let lists = random_rules_with_and_without_first_fragment_test(&mut rng);
+        let firewalls = lists.each_ref().map(|rules| firewall(rules));
+        let options = CompareOptions {
+            exclude_unreadable_headers: rng.chance_percent(80),
+            ..CompareOptions::default()
+        };
+        let [before, after] = &firewalls;
+        let description = format!("seed {seed}: {lists:?}");
+        let firewalls = [before, after];
+        assert_lockstep_agrees_on_all_journeys(firewalls, &options, &mut counts, &description);
+    }
+    println!("{counts:?}");
+    assert!(counts.proven > 300 && counts.differing > 300, "{counts:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn decide_packet(
     }
     let journey = journeys_of_test(test)[0];
     let interpreter = Interpreter::new(firewall);
-    let mut script = ScriptedOracle::new(test);
+    let mut script = ResultCombinationsOracle::new(test);
     let mut first: Option<(Verdict, Trace<'_>)> = None;
     let mut path = PolicyPathReport::new(family, journey, PolicyTestResult::Holds);
     for _ in 0..RESULT_COMBINATIONS_MAX {
@@ -130,8 +130,8 @@ fn describe_tested_unknown_field(
     Some(format!("a target chooses the {}, which a rule tests", field.row().name))
 }
 
-/// Gives results in the order of a script, and `false` after its end.
-struct ScriptedOracle<'p> {
+/// Gives matches each combination of results in turn ([`advance`](Self::advance)).
+struct ResultCombinationsOracle<'p> {
     test: &'p PolicyTest,
     results: Vec<bool>,
     /// What was asked, in words.
@@ -139,10 +139,15 @@ struct ScriptedOracle<'p> {
     unknown_fields: FieldSet,
 }
 
-impl ScriptedOracle<'_> {
-    fn new(test: &PolicyTest) -> ScriptedOracle<'_> {
+impl ResultCombinationsOracle<'_> {
+    fn new(test: &PolicyTest) -> ResultCombinationsOracle<'_> {
         let unknown_fields = FieldSet::NONE;
-        ScriptedOracle { test, results: Vec::new(), questions: Vec::new(), unknown_fields }
+        ResultCombinationsOracle {
+            test,
+            results: Vec::new(),
+            questions: Vec::new(),
+            unknown_fields,
+        }
     }
 
     /// The next combination of results; `false` after the last.
@@ -158,7 +163,7 @@ impl ScriptedOracle<'_> {
         !self.results.is_empty()
     }
 
-    /// Whether [`ScriptedOracle::advance`] was called last, and found more to try.
+    /// Whether [`ResultCombinationsOracle::advance`] was called last, and found more to try.
     fn has_untried_results(&self) -> bool {
         self.questions.is_empty() && !self.results.is_empty()
     }
@@ -189,7 +194,7 @@ impl ScriptedOracle<'_> {
     }
 }
 
-impl Oracle for ScriptedOracle<'_> {
+impl Oracle for ResultCombinationsOracle<'_> {
     fn match_holds_or_target_ends_traversal(&mut self, question: &OracleQuestion<'_>) -> bool {
         if let Some(result) = self.assumed_result(question) {
             return result;
