@@ -58,9 +58,10 @@ impl ClassifierBlock {
         if new_blocks > self.spare_bucket_blocks.len() {
             return Err(NoRoomInBlock);
         }
+        let lane = self.rows.lane_of_filter(filter.tests, filter.rank);
         for leaf in leaves {
             let roomy = self.bucket_or_enlarged_copy(leaf);
-            self.insert_lane(roomy, filter);
+            self.insert_lane(roomy, &lane);
             if roomy != leaf {
                 let words = CacheLine::as_words_mut(&mut self.lines);
                 for child in &children {
@@ -78,9 +79,11 @@ impl ClassifierBlock {
     /// Removes a filter from a search. Whether it was there.
     pub(super) fn remove_filter(&mut self, search: usize, filter: RankedFilter<'_>) -> bool {
         let children = self.find_leaf_children(search, filter.tests, usize::MAX);
+        let lane = self.rows.lane_of_filter(filter.tests, filter.rank);
+        let empty = self.rows.empty_lane();
         let mut was_there = false;
         for leaf in self.distinct_leaves(&children.unwrap_or_default()) {
-            was_there |= self.remove_lane(leaf, filter);
+            was_there |= self.remove_lane(leaf, &lane, &empty);
         }
         was_there
     }
@@ -166,66 +169,97 @@ impl ClassifierBlock {
         ranks.take_while(|rank| **rank != NO_RULE).count()
     }
 
-    fn insert_lane(&mut self, leaf: u32, filter: RankedFilter<'_>) {
+    /// Inserts a filter into a bucket with room, before those of a higher rank.
+    fn insert_lane(&mut self, leaf: u32, filter: &[u32]) {
         if self.find_lane(leaf, filter).is_some() {
             return;
         }
         let (first, count) = decode_bucket_leaf(leaf);
         let used = self.count_used_lanes(leaf);
+        let rank = filter[self.rows.counts.rank_row()];
         let ranks = (first..first + count).flat_map(|index| self.bucket_block_ranks(index));
-        let place = ranks.take_while(|rank| **rank < filter.rank).count();
-        for lane in (place..used).rev() {
-            self.copy_lane(first, lane, lane + 1);
+        let place = ranks.take_while(|of| **of < rank).count();
+        let mut bucket = self.bucket_rows_mut(first, count);
+        for block in (place / LANES..=used / LANES).rev() {
+            let from = place.saturating_sub(block * LANES);
+            let to = (used - block * LANES).min(LANES - 1);
+            bucket.move_lanes_in_block(block, from..to, from + 1);
+            if block * LANES > place {
+                bucket.copy_lane(block * LANES - 1, block * LANES);
+            }
         }
-        self.write_lane(first, place, filter);
+        bucket.write_lane(place, filter);
     }
 
-    fn remove_lane(&mut self, leaf: u32, filter: RankedFilter<'_>) -> bool {
+    /// Removes a filter from a bucket. Whether it was there.
+    fn remove_lane(&mut self, leaf: u32, filter: &[u32], empty: &[u32]) -> bool {
         let Some(place) = self.find_lane(leaf, filter) else { return false };
-        let (first, _) = decode_bucket_leaf(leaf);
+        let (first, count) = decode_bucket_leaf(leaf);
         let used = self.count_used_lanes(leaf);
-        for lane in place + 1..used {
-            self.copy_lane(first, lane, lane - 1);
+        let mut bucket = self.bucket_rows_mut(first, count);
+        for block in place / LANES..=(used - 1) / LANES {
+            let to = place.saturating_sub(block * LANES);
+            let end = (used - block * LANES).min(LANES);
+            bucket.move_lanes_in_block(block, to + 1..end, to);
+            if (block + 1) * LANES < used {
+                bucket.copy_lane((block + 1) * LANES, (block + 1) * LANES - 1);
+            }
         }
-        let empty = self.rows.empty_bucket_block();
-        let lane = used - 1;
-        let rows = self.bucket_block_rows_mut(first + lane / LANES);
-        for (row, empty) in rows.iter_mut().zip(empty) {
-            row[lane % LANES] = empty[0];
-        }
+        bucket.write_lane(used - 1, empty);
         true
     }
 
     /// The lane of a bucket that has a filter.
-    fn find_lane(&self, leaf: u32, filter: RankedFilter<'_>) -> Option<usize> {
+    fn find_lane(&self, leaf: u32, filter: &[u32]) -> Option<usize> {
         let (first, count) = decode_bucket_leaf(leaf);
-        let mut wanted = self.rows.empty_bucket_block();
-        self.rows.write_lane(&mut wanted, 0, filter.tests, filter.rank);
+        let rank = filter[self.rows.counts.rank_row()];
         (0..count * LANES).find(|lane| {
-            let block = self.bucket_block(first + lane / LANES, self.rows.counts);
-            let rows = CacheLine::as_rows(block);
-            rows.iter().zip(&wanted).all(|(row, wanted)| row[lane % LANES] == wanted[0])
+            let (index, lane) = (first + lane / LANES, lane % LANES);
+            // Most filters of a bucket have another rank.
+            if self.bucket_block_ranks(index)[lane] != rank {
+                return false;
+            }
+            let rows = CacheLine::as_rows(self.bucket_block(index, self.rows.counts));
+            rows.iter().zip(filter).all(|(row, value)| row[lane] == *value)
         })
     }
 
-    fn copy_lane(&mut self, first: usize, from: usize, to: usize) {
-        for row in 0..2 * self.rows.bucket_block_lines() {
-            let value = self.bucket_block_rows_mut(first + from / LANES)[row][from % LANES];
-            self.bucket_block_rows_mut(first + to / LANES)[row][to % LANES] = value;
+    fn bucket_rows_mut(&mut self, first: usize, count: usize) -> BucketRows<'_> {
+        let lines = self.rows.bucket_block_lines();
+        let line = self.first_bucket_block_line + first * lines;
+        let rows = CacheLine::as_rows_mut(&mut self.lines[line..line + count * lines]);
+        BucketRows { rows, rows_per_block: 2 * lines }
+    }
+}
+
+/// The rows of all blocks of a bucket. Lanes are numbered through the blocks.
+struct BucketRows<'b> {
+    rows: &'b mut [[u32; LANES]],
+    rows_per_block: usize,
+}
+
+impl BucketRows<'_> {
+    fn block(&mut self, block: usize) -> &mut [[u32; LANES]] {
+        &mut self.rows[block * self.rows_per_block..][..self.rows_per_block]
+    }
+
+    /// Moves lanes of a block, of which the numbers begin at its first one.
+    fn move_lanes_in_block(&mut self, block: usize, lanes: std::ops::Range<usize>, to: usize) {
+        if !lanes.is_empty() {
+            self.block(block).iter_mut().for_each(|row| row.copy_within(lanes.clone(), to));
         }
     }
 
-    fn write_lane(&mut self, first: usize, lane: usize, filter: RankedFilter<'_>) {
-        let lines = self.rows.bucket_block_lines();
-        let line = self.first_bucket_block_line + (first + lane / LANES) * lines;
-        let rows = CacheLine::as_rows_mut(&mut self.lines[line..line + lines]);
-        self.rows.write_lane(rows, lane % LANES, filter.tests, filter.rank);
+    fn copy_lane(&mut self, from: usize, to: usize) {
+        for row in 0..self.rows_per_block {
+            self.rows[to / LANES * self.rows_per_block + row][to % LANES] =
+                self.rows[from / LANES * self.rows_per_block + row][from % LANES];
+        }
     }
 
-    fn bucket_block_rows_mut(&mut self, index: usize) -> &mut [[u32; LANES]] {
-        let lines = self.rows.bucket_block_lines();
-        let line = self.first_bucket_block_line + index * lines;
-        CacheLine::as_rows_mut(&mut self.lines[line..line + lines])
+    fn write_lane(&mut self, lane: usize, values: &[u32]) {
+        let rows = self.block(lane / LANES);
+        rows.iter_mut().zip(values).for_each(|(row, value)| row[lane % LANES] = *value);
     }
 }
 

@@ -168,6 +168,18 @@ impl RowLayout {
         block[self.counts.rank_row()][lane] = rank;
     }
 
+    /// The values of a filter in the rows of a block.
+    pub(super) fn lane_of_filter(&self, tests: &[WordTest], rank: u32) -> Vec<u32> {
+        let mut block = self.empty_bucket_block();
+        self.write_lane(&mut block, 0, tests, rank);
+        block.iter().map(|row| row[0]).collect()
+    }
+
+    /// The values of an empty lane in the rows of a block.
+    pub(super) fn empty_lane(&self) -> Vec<u32> {
+        self.empty_bucket_block().iter().map(|row| row[0]).collect()
+    }
+
     /// A block that no key matches: its comparisons all fail.
     pub(super) fn empty_bucket_block(&self) -> Vec<[u32; LANES]> {
         let WordCountsByComparison { wide, narrow, masked } = self.counts;
