@@ -10,7 +10,8 @@ use std::sync::Arc;
 use crate::iptables_counter_credit::format_element_without_counts;
 use weir_model::nft::{self, CreditedRuleOrPolicy, Statement};
 use weir_model::{
-    CounterLocation, CountersByOriginalRule, Family, Firewall, OriginalRuleIndex, Ruleset,
+    CounterLocation, CountersByOriginalRule, CreditedOriginals, Family, Firewall,
+    OriginalRuleIndex, Ruleset,
 };
 use weir_syntax::nft::print_element_key;
 
@@ -88,7 +89,7 @@ impl OriginalRuleIds {
 
 fn collect_credited_rule_indices(
     credited_originals: Option<&Vec<CreditedRuleOrPolicy>>,
-) -> Vec<OriginalRuleIndex> {
+) -> CreditedOriginals {
     let rules = credited_originals.into_iter().flatten().filter_map(|c| match c {
         CreditedRuleOrPolicy::Rule(id) => Some(*id),
         CreditedRuleOrPolicy::Policy(_) => None,

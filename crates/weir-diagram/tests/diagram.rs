@@ -41,7 +41,7 @@ impl Oracle for ByMatch {
 fn one_rule(rule: &Rule, family: Family, sets: &[weir_model::IpSet]) -> Firewall {
     let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
     forward.rules.push(Rule {
-        credited_originals: vec![OriginalRuleIndex(0)],
+        credited_originals: [OriginalRuleIndex(0)].into_iter().collect(),
         target: Target::None,
         ..rule.clone()
     });

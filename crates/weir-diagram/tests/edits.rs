@@ -112,7 +112,7 @@ fn neutral_edit(firewall: &mut Firewall, rng: &mut Rng) {
         _ => rules.insert(
             at,
             Rule {
-                credited_originals: vec![OriginalRuleIndex(9999)],
+                credited_originals: [OriginalRuleIndex(9999)].into_iter().collect(),
                 ..Rule::unconditional(Target::None)
             },
         ),

@@ -70,7 +70,9 @@ pub use rule_test::{
     Predicate, RuleTests, Test, lower_base_to_tests, lower_to_tests,
     lower_to_tests_with_match_index,
 };
-pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName};
+pub use ruleset::{
+    Chain, CreditedOriginals, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName,
+};
 pub use shared_name::SharedName;
 pub use span::Span;
 pub use target::{Effect, NatTarget, Target};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::counters::Counters;
 use crate::ipset::IpSet;
 use crate::original_rule_index::OriginalRuleIndex;
@@ -247,12 +249,16 @@ pub enum Policy {
     Drop,
 }
 
+/// Original rules whose counters a counter is part of. Nearly every rule has one: it takes no memory
+/// of its own.
+pub type CreditedOriginals = SmallVec<[OriginalRuleIndex; 4]>;
+
 /// A rule: if all of its matches hold, its counter counts and its target acts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// The original rules whose counters this one's counter is part of. A rule as read credits
     /// itself; a jump that a pass made credits none.
-    pub credited_originals: Vec<OriginalRuleIndex>,
+    pub credited_originals: CreditedOriginals,
     /// The header tests that iptables evaluates first (`-s -d -i -o -p -f`).
     pub base: BaseMatch,
     /// The other matches, evaluated left to right.
@@ -273,7 +279,7 @@ impl Rule {
     /// A rule without tests.
     pub fn unconditional(target: Target) -> Self {
         Rule {
-            credited_originals: Vec::new(),
+            credited_originals: CreditedOriginals::new(),
             base: BaseMatch::default(),
             matches: Vec::new(),
             target,

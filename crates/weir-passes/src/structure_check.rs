@@ -173,7 +173,7 @@ fn count_stateful_rules_by_credit_and_text(
             continue;
         }
         let text = format!("{:?} {:?}", rule.matches, rule.target);
-        *out.entry((rule.credited_originals.clone(), text)).or_insert(0) += 1;
+        *out.entry((rule.credited_originals.to_vec(), text)).or_insert(0) += 1;
     }
     out
 }

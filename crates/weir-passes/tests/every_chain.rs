@@ -234,7 +234,7 @@ impl Words {
                 chain.rules = word.iter().map(|l| self.letters[*l].clone()).collect();
             }
             for rule in &mut chain.rules {
-                rule.credited_originals = vec![OriginalRuleIndex(id)];
+                rule.credited_originals = [OriginalRuleIndex(id)].into_iter().collect();
                 id += 1;
             }
         }

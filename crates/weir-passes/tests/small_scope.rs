@@ -118,7 +118,7 @@ fn firewall() -> impl Strategy<Value = Firewall> {
         let mut id = 0;
         let chains = [a, b, c, d].into_iter().enumerate().map(|(i, mut rules)| {
             for rule in &mut rules {
-                rule.credited_originals = vec![OriginalRuleIndex(id)];
+                rule.credited_originals = [OriginalRuleIndex(id)].into_iter().collect();
                 id += 1;
             }
             let policy = (i == 0).then_some(Policy::Drop);

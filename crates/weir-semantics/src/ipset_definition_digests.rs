@@ -134,7 +134,7 @@ mod tests {
             comment: None,
             other_words: Vec::new(),
             span: weir_model::Span::NONE,
-            credited_originals: Vec::new(),
+            credited_originals: Default::default(),
         };
         IpSet {
             name: "s".into(),

@@ -68,7 +68,7 @@ fn seeded_answers_follow_a_moved_rule() {
     ));
     for (f, chain) in [(&mut before, "FORWARD"), (&mut after, "moved")] {
         let chain = chains(f).iter_mut().find(|c| &*c.name == chain).expect("the chain");
-        chain.rules[0].credited_originals = vec![OriginalRuleIndex(77)];
+        chain.rules[0].credited_originals = [OriginalRuleIndex(77)].into_iter().collect();
     }
     let (one, other) = (Interpreter::new(&before), Interpreter::new(&after));
     let mut dropped = 0;

@@ -93,7 +93,9 @@ fn firewall() -> impl Strategy<Value = Firewall> {
             chain.rules = rules;
         }
         let all = table.chains.iter_mut().flat_map(|c| &mut c.rules);
-        all.zip(0..).for_each(|(rule, id)| rule.credited_originals = vec![OriginalRuleIndex(id)]);
+        all.zip(0..).for_each(|(rule, id)| {
+            rule.credited_originals = [OriginalRuleIndex(id)].into_iter().collect()
+        });
         let mut ruleset = Ruleset::new(Family::V4);
         ruleset.tables.push(table);
         Firewall { v4: Some(ruleset), v6: None, sets: Vec::new() }
@@ -107,7 +109,9 @@ fn chains(firewall: &mut Firewall) -> &mut Vec<Chain> {
 /// FORWARD with one rule that counts.
 fn one_rule(rule: Rule) -> Firewall {
     let mut forward = Chain::new("FORWARD", Some(Policy::Accept));
-    forward.rules.push(Rule { credited_originals: vec![OriginalRuleIndex(0)], ..rule });
+    forward
+        .rules
+        .push(Rule { credited_originals: [OriginalRuleIndex(0)].into_iter().collect(), ..rule });
     let mut ruleset = Ruleset::new(Family::V4);
     ruleset.tables.push(Table {
         name: TableName::Filter,
@@ -168,7 +172,7 @@ proptest! {
         c0.rules.retain(|r| r.target != Target::Return);
         let inlined = c0.rules.clone();
         let mut jump = Rule::unconditional(Target::Jump("c0".into()));
-        jump.credited_originals = Vec::new();
+        jump.credited_originals.clear();
         let mut after = before.clone();
         chains(&mut before)[0].rules.insert(0, jump);
         for rule in inlined.into_iter().rev() {
@@ -217,7 +221,7 @@ proptest! {
         for p in generate_boundary_and_random_packets(firewall.v4.as_ref().expect("v4"), &[], &options) {
             let mut oracle = RuleAnswersTrueOracle;
             let outcome = interpreter.evaluate_journey(&p, options.journey_kind, &mut oracle);
-            let hit = outcome.hits.iter().any(|h| h.credited_originals == rule.credited_originals);
+            let hit = outcome.hits.iter().any(|h| *h.credited_originals == *rule.credited_originals);
             prop_assert_eq!(hit, holds(&rule, &p), "{:?}", p);
         }
     }

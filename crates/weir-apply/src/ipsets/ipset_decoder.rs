@@ -226,7 +226,7 @@ fn decode_element(
         comment: attributes.find(IPSET_ATTR_COMMENT).map(NetlinkAttribute::to_text),
         other_words: decode_other_words(flags, &attributes)?,
         span: Span::NONE,
-        credited_originals: Vec::new(),
+        credited_originals: Default::default(),
     }))
 }
 

@@ -74,7 +74,7 @@ pub fn with_counts_only(table: &Table) -> Table {
         chain.counters.get_or_insert(zero);
         for rule in &mut chain.rules {
             (rule.span, rule.match_and_target_spans, rule.credited_originals) =
-                (Span::NONE, Vec::new(), Vec::new());
+                (Span::NONE, Vec::new(), Default::default());
             (rule.leading_comments, rule.counters) = (Vec::new(), rule.counters.or(Some(zero)));
         }
     }

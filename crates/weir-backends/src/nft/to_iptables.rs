@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use weir_model::nft::{self, CreditedRuleOrPolicy, LoadExpression, Statement, Verdict};
 use weir_model::{
-    Chain, Family, Hook, OriginalRuleIndex, Policy, Rule, Ruleset, SharedName, Table, TableName,
+    Chain, CreditedOriginals, Family, Hook, Policy, Rule, Ruleset, SharedName, Table, TableName,
     Target,
 };
 
@@ -329,7 +329,7 @@ impl<'t> TableTranslator<'t> {
             }
             let credited_originals = credited_originals
                 .get(&element.key)
-                .map_or(Vec::new(), |c| collect_credited_rule_indices(c.iter()));
+                .map_or(CreditedOriginals::new(), |c| collect_credited_rule_indices(c.iter()));
             out.push(
                 draft.build_rule(self.verdict_to_target(&element.verdict), credited_originals),
             );
@@ -351,7 +351,7 @@ impl<'t> TableTranslator<'t> {
 
 fn collect_credited_rule_indices<'c>(
     credited_originals: impl Iterator<Item = &'c CreditedRuleOrPolicy>,
-) -> Vec<OriginalRuleIndex> {
+) -> CreditedOriginals {
     let rules = credited_originals.filter_map(|c| match c {
         CreditedRuleOrPolicy::Rule(id) => Some(*id),
         CreditedRuleOrPolicy::Policy(_) => None,

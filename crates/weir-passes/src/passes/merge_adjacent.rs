@@ -85,7 +85,7 @@ fn merge_rules(a: &Rule, b: &Rule, family: Family, barriers: &TableBarriers<'_>)
         merge_rules_of_adjacent_ports(a, b)?
     };
     let mut merged = Rule { span: Span::NONE, match_and_target_spans: Vec::new(), ..tests };
-    merged.credited_originals.extend(&b.credited_originals);
+    merged.credited_originals.extend(b.credited_originals.iter().copied());
     merged.leading_comments.extend(b.leading_comments.iter().cloned());
     merged.counters = None;
     Some(merged)

@@ -225,7 +225,7 @@ fn build_set_element(
         comment: None,
         other_words: Vec::new(),
         span: Span::NONE,
-        credited_originals,
+        credited_originals: credited_originals.into(),
     }
 }
 

@@ -39,7 +39,7 @@ pub fn trees(list: &mut List) {
     list.refused("chain_tree", "a rule forgotten in its leaf", &rules, |made| {
         for rules in made.ruleset.tables[0].chains.iter_mut().map(|c| &mut c.rules) {
             if let Some(i) =
-                rules.iter().position(|r| r.credited_originals == [OriginalRuleIndex(2)])
+                rules.iter().position(|r| r.credited_originals[..] == [OriginalRuleIndex(2)])
             {
                 rules.remove(i);
                 made.dead_rules.push(OriginalRuleIndex(2));
@@ -49,8 +49,8 @@ pub fn trees(list: &mut List) {
     });
     list.refused("chain_tree", "a rule counted for another", &rules, |made| {
         for rule in made.ruleset.tables[0].chains.iter_mut().flat_map(|c| &mut c.rules) {
-            if rule.credited_originals == [OriginalRuleIndex(0)] {
-                rule.credited_originals = vec![OriginalRuleIndex(1)];
+            if rule.credited_originals[..] == [OriginalRuleIndex(0)] {
+                rule.credited_originals = [OriginalRuleIndex(1)].into_iter().collect();
                 return;
             }
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use weir_model::index_hash_table::{IndexHashTable, hash_for_index_table};
 use weir_model::ipset::SetStorage;
-use weir_model::{Counters, Element, ElementPart, IpSet, SetOption, SharedName, Span};
+use weir_model::{
+    Counters, CreditedOriginals, Element, ElementPart, IpSet, SetOption, SharedName, Span,
+};
 
 use super::{create_line, element_expansion};
 use crate::diagnostic::{Diagnostic, ParseResult, refuse_byte_order_mark};
@@ -295,7 +297,7 @@ fn build_element_with_set_defaults(set: &IpSet, span: Span) -> Element {
         comment: None,
         other_words: Vec::new(),
         span,
-        credited_originals: Vec::new(),
+        credited_originals: CreditedOriginals::new(),
     }
 }
 

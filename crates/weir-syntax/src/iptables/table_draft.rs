@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use weir_model::effect::list_target_sets_with_write_flags;
 use weir_model::ruleset::CHAIN_NAME_MAX_BYTES;
 use weir_model::{
-    Chain, Counters, Family, Hook, IpSet, Match, Policy, Rule, SharedName, Span, Table, TableName,
+    Chain, Counters, CreditedOriginals, Family, Hook, IpSet, Match, Policy, Rule, SharedName, Span,
+    Table, TableName,
 };
 
 use super::loop_and_hook_checks::{self, HookRestriction};
@@ -222,7 +223,7 @@ impl TableDraft {
         };
         let command = line.command;
         let rule = Rule {
-            credited_originals: Vec::with_capacity(1),
+            credited_originals: CreditedOriginals::new(),
             base: line.base,
             matches: line.matches,
             target: line.target,

@@ -10,7 +10,7 @@ use weir_model::rule_match::{
     ct_state as old,
 };
 use weir_model::{
-    Addr, AddrMatch, BaseMatch, Family, FragmentMatch, IfaceMatch, Match, OriginalRuleIndex,
+    Addr, AddrMatch, BaseMatch, CreditedOriginals, Family, FragmentMatch, IfaceMatch, Match,
     PortSpan, ProtoMatch, Rule, Target,
 };
 use weir_packet::PktType;
@@ -47,7 +47,7 @@ impl IptablesRuleDraft {
     }
 
     /// The rule, once it is known what it does.
-    pub fn build_rule(&self, target: Target, credited_originals: Vec<OriginalRuleIndex>) -> Rule {
+    pub fn build_rule(&self, target: Target, credited_originals: CreditedOriginals) -> Rule {
         Rule {
             base: self.base.clone(),
             matches: self.matches.clone(),
