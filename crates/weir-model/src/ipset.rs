@@ -139,7 +139,7 @@ pub struct Element {
     /// The position of its `add` line.
     pub span: Span,
     /// The original rules whose counter the element's counter is part of (weir's own sets).
-    pub credited_originals: crate::CreditedOriginals,
+    pub credited_originals: crate::original_rule_index::CreditedOriginals,
 }
 
 /// One part of an element.

@@ -59,7 +59,7 @@ pub use effect::{
 };
 pub use field::{Field, FieldReading, Layer, RuleMergeClass};
 pub use ipset::{Element, ElementPart, IpSet, SetKind, SetOption};
-pub use original_rule_index::OriginalRuleIndex;
+pub use original_rule_index::{CreditedOriginals, OriginalRuleIndex};
 pub use packet_region::{FieldCondition, PacketRegion};
 pub use rule_id::{RuleId, RuleIdTable};
 pub use rule_match::{
@@ -70,9 +70,7 @@ pub use rule_test::{
     Predicate, RuleTests, Test, lower_base_to_tests, lower_to_tests,
     lower_to_tests_with_match_index,
 };
-pub use ruleset::{
-    Chain, CreditedOriginals, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName,
-};
+pub use ruleset::{Chain, Firewall, Hook, Policy, Rule, Ruleset, Table, TableName};
 pub use shared_name::SharedName;
 pub use span::Span;
 pub use target::{Effect, NatTarget, Target};

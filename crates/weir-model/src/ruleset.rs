@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
 use crate::counters::Counters;
 use crate::ipset::IpSet;
-use crate::original_rule_index::OriginalRuleIndex;
+use crate::original_rule_index::CreditedOriginals;
 use crate::rule_match::{BaseMatch, Match};
 use crate::span::Span;
 use crate::target::Target;
@@ -248,10 +246,6 @@ pub enum Policy {
     /// Drop it.
     Drop,
 }
-
-/// Original rules whose counters a counter is part of. Nearly every rule has one: it takes no memory
-/// of its own.
-pub type CreditedOriginals = SmallVec<[OriginalRuleIndex; 4]>;
 
 /// A rule: if all of its matches hold, its counter counts and its target acts.
 #[derive(Clone, Debug, PartialEq)]
