@@ -191,7 +191,9 @@ impl<'n> ChainGraph<'n> {
     /// ```
     /// use weir_model::ChainGraph;
     /// // `a` jumps to `b` twice, and `b` to `c` three times.
-    /// let calls: [&[&str]; 3] = [&["b", "b"], &["c", "c", "c"], &[]];
+    /// let calls: [&[(usize, &str)]; 3] =
+    ///     [&[(0, "b"), (1, "b")], &[(0, "c"), (1, "c"), (2, "c")], &[]];
+    /// let calls = |chain: usize| calls[chain].to_vec();
     /// let graph = ChainGraph::from_names_and_jumps(["a", "b", "c"], calls);
     /// assert_eq!(graph.chains_entered_if_all_rules_match(), [8, 3, 0]);
     /// ```

@@ -138,8 +138,12 @@ pub fn render_trace(trace: &Trace<'_>, words: &dyn Fn(&Rule) -> String) -> Strin
     text
 }
 
+/// Chains that are indented within each other.
+const INDENTED_DEPTH_MAX: usize = 40;
+
+/// Chains in chains are indented up to a depth that can be read.
 fn indentation(depth: usize) -> String {
-    "  ".repeat(depth)
+    "  ".repeat(depth.min(INDENTED_DEPTH_MAX))
 }
 
 /// How many steps after a missed rule are missed rules of the same chain.

@@ -10,6 +10,10 @@ use super::word_splitting::{self, Word};
 use crate::diagnostic::{Diagnostic, DiagnosticSeverity, ParseResult, refuse_byte_order_mark};
 use crate::intern::Interner;
 
+/// The most words of a line: `MAX_ARGC` of iptables' xshared.h. `iptables-restore` counts a few of its
+/// own with them.
+const LINE_WORDS_MAX: usize = 255;
+
 /// Reads a whole text; with the ruleset come notes on lines that have no effect.
 pub(super) fn read_iptables_save(
     text: &str,
@@ -194,6 +198,12 @@ impl<'a> IptablesSaveReader<'a, '_> {
         }
         if words.is_empty() {
             return Diagnostic::new("counters without a rule", span).into_err();
+        }
+        if words.len() > LINE_WORDS_MAX {
+            let message = format!("line of {} words", words.len());
+            return Diagnostic::new(message, words[LINE_WORDS_MAX].span)
+                .with_help(format!("iptables-restore takes at most {LINE_WORDS_MAX} in a line"))
+                .into_err();
         }
         let parsed = {
             let is_chain = |name: &str| draft.has_chain(name);
