@@ -134,7 +134,7 @@ fn reads_transport_header(test: &Test) -> bool {
 }
 
 /// Whether evaluating the test on a later fragment changes nothing and drops nothing. Matching a
-/// set may count in its elements.
+/// set may count in its elements. Tables with matches that write a field are not compared so.
 fn is_without_effect_on_later_fragment(test: &Test) -> bool {
     match test {
         Test::Field { .. } | Test::EitherPort { .. } | Test::Never => true,

@@ -185,32 +185,6 @@ impl<'n> ChainGraph<'n> {
         closing
     }
 
-    /// By chain, how many chains a packet that matches every rule enters from it; saturating. A chain
-    /// counts each time that it is entered.
-    ///
-    /// ```
-    /// use weir_model::ChainGraph;
-    /// // `a` jumps to `b` twice, and `b` to `c` three times.
-    /// let calls: [&[(usize, &str)]; 3] =
-    ///     [&[(0, "b"), (1, "b")], &[(0, "c"), (1, "c"), (2, "c")], &[]];
-    /// let calls = |chain: usize| calls[chain].to_vec();
-    /// let graph = ChainGraph::from_names_and_jumps(["a", "b", "c"], calls);
-    /// assert_eq!(graph.chains_entered_if_all_rules_match(), [8, 3, 0]);
-    /// ```
-    ///
-    /// # Panics
-    /// If chains are in a loop.
-    pub fn chains_entered_if_all_rules_match(&self) -> Vec<u64> {
-        assert!(!self.has_loop(), "a packet enters the chains of a loop without end");
-        let mut entered = vec![0_u64; self.len()];
-        for chain in self.all_callees_first() {
-            let of_jump = |jump: &ChainJump| entered[jump.to].saturating_add(1);
-            entered[chain] =
-                self.jumps_from(chain).iter().map(of_jump).fold(0, u64::saturating_add);
-        }
-        entered
-    }
-
     /// Whether some chain reaches itself: the kernel refuses to load such a table.
     pub fn has_loop(&self) -> bool {
         !self.back_edges().is_empty()

@@ -78,7 +78,9 @@ pub fn verdict_words(verdict: Verdict) -> String {
         Verdict::Drop => "drop".to_owned(),
         Verdict::Reject(with) => format!("reject ({with})"),
         Verdict::Divert(module) => format!("handed over ({module})"),
-        Verdict::Unknown => "unknown (a target that weir does not know)".to_owned(),
+        Verdict::Unknown => "unknown (a target that weir does not know, or more chains than it \
+                             follows a packet into)"
+            .to_owned(),
         Verdict::Expired => "expired (TTL reached zero at routing)".to_owned(),
         Verdict::HeldForReassembly => {
             "held for reassembly (the other fragments of its datagram are missing)".to_owned()

@@ -15,6 +15,7 @@
 
 pub mod connmark;
 mod effects;
+mod entered_chains_limit;
 pub mod interpreter;
 pub mod ipset_definition_digests;
 mod journey_kind;

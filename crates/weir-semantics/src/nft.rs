@@ -21,6 +21,7 @@ use weir_model::{Effect, Hook, NatTarget, Packet, Policy, TableName};
 use self::candidate_rules::{NamedNftObjects, NftCandidateIndex};
 use self::loaded_value::load_expression_value;
 use crate::effects;
+use crate::entered_chains_limit::max_entered_chains;
 
 /// What a walk of one base chain does in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum NftWalkEnd {
     Reject(&'static str),
     /// Translated.
     Translated,
+    /// Not known: the packet entered more chains than it is followed into.
+    Unknown,
 }
 
 /// The result of a walk.
@@ -71,6 +74,8 @@ struct NftTableIndex<'n> {
     maps: HashMap<&'n str, NftMapIndex<'n>>,
     /// By chain; only long chains have one.
     candidate_indexes: Vec<Option<NftCandidateIndex>>,
+    /// Chains that a packet is followed into.
+    entered_chains_max: usize,
 }
 
 #[derive(Debug)]
@@ -97,8 +102,7 @@ impl<'n> NftEvaluator<'n> {
     /// [`Statement::OpaqueTest`]; it returns whether the original match is true.
     ///
     /// # Panics
-    /// If a verdict names a chain or a lookup names a map that is not there, or chains call
-    /// each other in a circle.
+    /// If a verdict names a chain or a lookup names a map that is not there.
     pub fn walk_base_chain(
         &self,
         table: TableName,
@@ -141,6 +145,9 @@ impl<'n> NftTableIndex<'n> {
             base_chains: table.chains.iter().enumerate().filter_map(hook).collect(),
             maps,
             candidate_indexes,
+            entered_chains_max: max_entered_chains(
+                table.chains.iter().map(|c| c.rules.len()).sum(),
+            ),
         }
     }
 }
@@ -198,11 +205,10 @@ impl<'n> NftWalker<'n, '_> {
         };
         // Where to continue: chain, next rule.
         let mut stack: Vec<(usize, usize)> = vec![(base, 0)];
-        let mut rules_tried = 0_u32;
+        let mut chains_left = self.indexed_table.entered_chains_max;
         while let Some((chain, at)) = stack.pop() {
             let at = self.skip_to_candidate(chain, at);
             let Some(rule) = table.chains[chain].rules.get(at) else { continue };
-            rules_tried += 1;
             let verdict = match self.run_rule(&rule.statements) {
                 NftRuleEnd::NextRule => Verdict::Continue,
                 NftRuleEnd::Verdict(v) => v,
@@ -219,13 +225,20 @@ impl<'n> NftWalker<'n, '_> {
                 }
                 Verdict::Continue => stack.push((chain, at + 1)),
                 Verdict::Return => {}
+                Verdict::Jump(_) | Verdict::Goto(_) if chains_left == 0 => {
+                    self.result.end = NftWalkEnd::Unknown;
+                    return;
+                }
                 Verdict::Jump(to) => {
+                    chains_left -= 1;
                     stack.push((chain, at + 1));
                     stack.push((self.chain_index(&to), 0));
                 }
-                Verdict::Goto(to) => stack.push((self.chain_index(&to), 0)),
+                Verdict::Goto(to) => {
+                    chains_left -= 1;
+                    stack.push((self.chain_index(&to), 0));
+                }
             }
-            assert!(stack.len() < 1000 && rules_tried < 100_000_000, "chains in a circle");
         }
         if policy == Policy::Drop {
             self.result.end = NftWalkEnd::Drop;

@@ -191,6 +191,32 @@ fn a_loop_ends_in_a_drop() {
     }
 }
 
+/// Chains that each jump to the next twice; the last accepts datagrams to port 2.
+fn doubling_chains(levels: usize) -> Firewall {
+    let declared: String = (0..=levels).map(|level| format!(":c{level} - [0:0]\n")).collect();
+    let jumps: String =
+        (0..levels).map(|level| format!("-A c{level} -j c{}\n", level + 1).repeat(2)).collect();
+    filter(&format!(
+        ":FORWARD DROP [0:0]\n{declared}-A FORWARD -j c0\n{jumps}\
+         -A c{levels} -p udp -m udp --dport 2 -j ACCEPT\n"
+    ))
+}
+
+#[test]
+fn the_verdict_of_a_packet_that_enters_chains_without_end_is_unknown() {
+    let verdict = |firewall: &Firewall, words: &str| {
+        let interpreter = Interpreter::new(firewall);
+        let packet = packet(words);
+        interpreter.evaluate_journey(&packet, JourneyKind::Forward, &mut AlwaysFalseOracle).verdict
+    };
+    let few = doubling_chains(10);
+    assert_eq!(verdict(&few, "udp dport 1"), Verdict::Drop);
+    assert_eq!(verdict(&few, "udp dport 2"), Verdict::Accept);
+    let many = doubling_chains(40);
+    assert_eq!(verdict(&many, "udp dport 1"), Verdict::Unknown);
+    assert_eq!(verdict(&many, "udp dport 2"), Verdict::Accept);
+}
+
 #[test]
 fn one_table_or_one_chain_can_be_walked_separately() {
     let f = filter(":a - [0:0]\n-A FORWARD -p tcp -j a\n-A a -p tcp -m tcp --dport 22 -j DROP\n");

@@ -8,7 +8,7 @@ use weir_model::nft::{
 };
 use weir_model::{Addr, Family, Hook, OriginalRuleIndex, Packet, Policy, TableName};
 use weir_packet::Transport;
-use weir_semantics::nft::NftEvaluator;
+use weir_semantics::nft::{NftEvaluator, NftWalkEnd};
 use weir_testkit::random_ruleset::TestRng;
 
 const RULES: usize = 300;
@@ -183,4 +183,40 @@ fn skipped_rules_could_not_have_matched() {
         }
     }
     assert!(with_matches > packets / 2, "{with_matches} of {packets} match something");
+}
+
+#[test]
+fn a_packet_that_enters_nft_chains_without_end_is_not_followed() {
+    let jump = |to: usize| Rule {
+        statements: vec![Statement::Verdict(Verdict::Jump(format!("c{to}")))],
+        comment: None,
+    };
+    let walk = |levels: usize| {
+        let chain = |level: usize| Chain {
+            name: format!("c{level}"),
+            base: (level == 0).then_some(BaseChain {
+                hook: Hook::Forward,
+                kind: ChainKind::Filter,
+                priority: 0,
+                policy: Policy::Drop,
+            }),
+            iptables_name_comment: None,
+            rules: if level < levels { vec![jump(level + 1), jump(level + 1)] } else { vec![] },
+        };
+        let table = Table {
+            family: Family::V4,
+            name: "weir_filter".to_owned(),
+            iptables_table: TableName::Filter,
+            maps: Vec::new(),
+            chains: (0..=levels).map(chain).collect(),
+        };
+        let ruleset = Ruleset { tables: vec![table] };
+        let mut packet = Packet::new(Family::V4, Addr(1), Addr(2), 17);
+        NftEvaluator::new(&ruleset)
+            .walk_base_chain(TableName::Filter, Hook::Forward, &mut packet, &mut |_, _| false)
+            .expect("there is a base chain")
+            .end
+    };
+    assert_eq!(walk(10), NftWalkEnd::Drop);
+    assert_eq!(walk(40), NftWalkEnd::Unknown);
 }

@@ -88,7 +88,7 @@ pub struct Subject {
     #[serde(default)]
     #[serde(rename = "many_cores")]
     pub runs_on_several_cores: bool,
-    /// Its rules drop everything that a study of loopback sends.
+    /// Its rules drop everything that the traffic of the study sends.
     #[serde(default)]
     pub drops_all: bool,
     /// Packets per second that a limit accepts of those that must be dropped; 0: none.

@@ -1,5 +1,7 @@
 //! The original rules of a ruleset, with their content and the places of their counters.
 
+use std::collections::HashMap;
+
 use weir_artefact::Manifest;
 use weir_model::{CounterLocation, Family, RuleId, Ruleset, Table, compute_rule_content_keys};
 use weir_syntax::iptables::{self, ParserSettings, print_rule};
@@ -30,14 +32,13 @@ impl OriginalRules {
     /// The rules of texts that were compiled, with the counters listed in the manifest. Tables of
     /// which it lists none were excluded (`--table`): they are not part of the generation.
     pub fn of_sources(sources: &[(Family, String)], manifest: &Manifest) -> OriginalRules {
+        let sums = manifest.summed.iter();
+        let sum_by_first_rule: HashMap<&String, &Vec<CounterLocation>> =
+            sums.filter_map(|sum| Some((sum.rules.first()?, &sum.counters))).collect();
         let locations = |id: &RuleId| {
             let name = id.to_string();
-            let of_sum = || {
-                let mut sums = manifest.summed.iter();
-                let sum = sums.find(|sum| sum.rules.first() == Some(&name));
-                sum.map(|sum| sum.counters.clone())
-            };
-            manifest.counters.0.get(&name).cloned().or_else(of_sum).unwrap_or_default()
+            let listed = manifest.counters.0.get(&name);
+            listed.or_else(|| sum_by_first_rule.get(&name).copied()).cloned().unwrap_or_default()
         };
         OriginalRules::of_texts(sources, locations)
     }

@@ -113,6 +113,7 @@ impl IptablesOrNftHookOutcome {
             NftWalkEnd::Drop => "dropped".to_owned(),
             NftWalkEnd::Reject(with) => format!("rejected with {with}"),
             NftWalkEnd::Translated => "translated".to_owned(),
+            NftWalkEnd::Unknown => "not followed to its end".to_owned(),
         };
         let rules: Vec<String> = self
             .credited_originals
@@ -163,6 +164,10 @@ impl HookComparer<'_> {
             (self.seed, &at_hook).hash(&mut salt);
             let before = self.walk_iptables_table(table, hook, &at_hook, salt.finish());
             let after = self.walk_nft_base_chain(table, hook, &at_hook, salt.finish());
+            let is_unknown = |of: &IptablesOrNftHookOutcome| of.end_verdict == NftWalkEnd::Unknown;
+            if is_unknown(&before) || is_unknown(&after) {
+                continue;
+            }
             if before != after {
                 return Some(Counterexample {
                     packet: at_hook,
@@ -191,6 +196,7 @@ impl HookComparer<'_> {
             _ if translated => NftWalkEnd::Translated,
             Verdict::Drop => NftWalkEnd::Drop,
             Verdict::Reject(word) => NftWalkEnd::Reject(word),
+            Verdict::Unknown => NftWalkEnd::Unknown,
             _ => NftWalkEnd::Accept,
         };
         let packet = (!translated).then_some(packet);

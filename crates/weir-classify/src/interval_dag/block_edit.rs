@@ -179,16 +179,7 @@ impl ClassifierBlock {
         let rank = filter[self.rows.counts.rank_row()];
         let ranks = (first..first + count).flat_map(|index| self.bucket_block_ranks(index));
         let place = ranks.take_while(|of| **of < rank).count();
-        let mut bucket = self.bucket_rows_mut(first, count);
-        for block in (place / LANES..=used / LANES).rev() {
-            let from = place.saturating_sub(block * LANES);
-            let to = (used - block * LANES).min(LANES - 1);
-            bucket.move_lanes_in_block(block, from..to, from + 1);
-            if block * LANES > place {
-                bucket.copy_lane(block * LANES - 1, block * LANES);
-            }
-        }
-        bucket.write_lane(place, filter);
+        self.bucket_rows_mut(first, count).insert_lane(place, used, filter);
     }
 
     /// Removes a filter from a bucket. Whether it was there.
@@ -196,16 +187,7 @@ impl ClassifierBlock {
         let Some(place) = self.find_lane(leaf, filter) else { return false };
         let (first, count) = decode_bucket_leaf(leaf);
         let used = self.count_used_lanes(leaf);
-        let mut bucket = self.bucket_rows_mut(first, count);
-        for block in place / LANES..=(used - 1) / LANES {
-            let to = place.saturating_sub(block * LANES);
-            let end = (used - block * LANES).min(LANES);
-            bucket.move_lanes_in_block(block, to + 1..end, to);
-            if (block + 1) * LANES < used {
-                bucket.copy_lane((block + 1) * LANES, (block + 1) * LANES - 1);
-            }
-        }
-        bucket.write_lane(used - 1, empty);
+        self.bucket_rows_mut(first, count).remove_lane(place, used, empty);
         true
     }
 
@@ -239,11 +221,37 @@ struct BucketRows<'b> {
 }
 
 impl BucketRows<'_> {
+    /// Inserts a lane before that of index `place`, where the first `used` lanes are in use.
+    fn insert_lane(&mut self, place: usize, used: usize, values: &[u32]) {
+        for block in (place / LANES..=used / LANES).rev() {
+            let from = place.saturating_sub(block * LANES);
+            let to = (used - block * LANES).min(LANES - 1);
+            self.move_lanes_in_block(block, from..to, from + 1);
+            if block * LANES > place {
+                self.copy_lane(block * LANES - 1, block * LANES);
+            }
+        }
+        self.write_lane(place, values);
+    }
+
+    /// Removes a lane of the first `used`, of which the last becomes `empty`.
+    fn remove_lane(&mut self, place: usize, used: usize, empty: &[u32]) {
+        for block in place / LANES..=(used - 1) / LANES {
+            let to = place.saturating_sub(block * LANES);
+            let end = (used - block * LANES).min(LANES);
+            self.move_lanes_in_block(block, to + 1..end, to);
+            if (block + 1) * LANES < used {
+                self.copy_lane((block + 1) * LANES, (block + 1) * LANES - 1);
+            }
+        }
+        self.write_lane(used - 1, empty);
+    }
+
     fn block(&mut self, block: usize) -> &mut [[u32; LANES]] {
         &mut self.rows[block * self.rows_per_block..][..self.rows_per_block]
     }
 
-    /// Moves lanes of a block, of which the numbers begin at its first one.
+    /// Moves lanes of a block, numbered from its first lane.
     fn move_lanes_in_block(&mut self, block: usize, lanes: std::ops::Range<usize>, to: usize) {
         if !lanes.is_empty() {
             self.block(block).iter_mut().for_each(|row| row.copy_within(lanes.clone(), to));
@@ -268,5 +276,45 @@ fn interval_of_test(test: WordTest) -> (u32, u32) {
     match test {
         WordTest::Within { lo, hi } => (lo, hi),
         WordTest::Masked { .. } => (0, u32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCKS: usize = 3;
+    const ROWS_PER_BLOCK: usize = 4;
+    const EMPTY: u32 = u32::MAX;
+
+    /// Rows of a bucket with lanes of these values, each the same in all rows but for the row.
+    fn rows_of_lanes(values: &[u32]) -> Vec<[u32; LANES]> {
+        let mut rows = vec![[EMPTY; LANES]; BLOCKS * ROWS_PER_BLOCK];
+        for (lane, value) in values.iter().enumerate() {
+            for row in 0..ROWS_PER_BLOCK {
+                rows[lane / LANES * ROWS_PER_BLOCK + row][lane % LANES] = value + row as u32;
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn lanes_are_inserted_and_removed_as_in_a_list() {
+        let lane = |value: u32| (0..ROWS_PER_BLOCK as u32).map(|row| value + row).collect();
+        for used in 0..BLOCKS * LANES {
+            let values: Vec<u32> = (0..used as u32).map(|n| 100 * n).collect();
+            for place in 0..=used {
+                let mut rows = rows_of_lanes(&values);
+                let mut bucket = BucketRows { rows: &mut rows, rows_per_block: ROWS_PER_BLOCK };
+                let new: Vec<u32> = lane(7);
+                bucket.insert_lane(place, used, &new);
+                let mut expected = values.clone();
+                expected.insert(place, 7);
+                assert_eq!(rows, rows_of_lanes(&expected), "inserted at {place} of {used}");
+                let mut bucket = BucketRows { rows: &mut rows, rows_per_block: ROWS_PER_BLOCK };
+                bucket.remove_lane(place, used + 1, &[EMPTY; ROWS_PER_BLOCK]);
+                assert_eq!(rows, rows_of_lanes(&values), "removed at {place} of {used}");
+            }
+        }
     }
 }

@@ -16,7 +16,9 @@ use weir_model::{
 use super::packet_view::{
     MULTIPORT_DPORT_SLOT, MULTIPORT_SPORT_SLOT, find_wide_value_index, is_field_at_most_32_bits,
 };
+use crate::entered_chains_limit::max_entered_chains;
 use crate::ipset_definition_digests::IpsetDefinitionDigests;
+use crate::outcome::Verdict;
 use crate::question_digest::digest_debug_text;
 
 /// One test. `slot` is a field's place in the view, `at` a place in a pool.
@@ -188,6 +190,20 @@ pub(crate) struct LoweredTable<'f> {
 }
 
 impl<'f> LoweredTable<'f> {
+    /// Chains that a packet is followed into.
+    pub fn max_entered_chains(&self) -> usize {
+        match self.has_jump_loop {
+            // The kernel refuses to load a loop; without this the walk would not end.
+            true => self.rules.len(),
+            false => max_entered_chains(self.rules.len()),
+        }
+    }
+
+    /// The verdict for a packet that enters more.
+    pub fn verdict_beyond_max_entered_chains(&self) -> Verdict {
+        if self.has_jump_loop { Verdict::Drop } else { Verdict::Unknown }
+    }
+
     /// Indexes a table.
     ///
     /// # Panics

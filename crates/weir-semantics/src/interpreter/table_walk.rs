@@ -71,7 +71,7 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
         let mut stack: Vec<WalkPosition> = Vec::new();
         let mut at = self.enter_chain(table, start, 0);
         let mut failures_in_row = 0;
-        let mut jumps_left = if table.has_jump_loop { table.rules.len() } else { usize::MAX };
+        let mut chains_left = table.max_entered_chains();
         loop {
             let chain = &table.chains[at.chain as usize];
             if at.rule == chain.end_rule {
@@ -116,10 +116,9 @@ impl<'f, O: WalkObserver<'f>> TableWalk<'_, 'f, O> {
                     None => return self.apply_policy(table, start),
                 },
                 RuleAction::Jump(to) | RuleAction::Goto(to) => {
-                    // The kernel refuses to load a loop; without this the walk would not end.
-                    jumps_left -= 1;
-                    if jumps_left == 0 {
-                        return self.leave_table_by_rule(Verdict::Drop);
+                    chains_left -= 1;
+                    if chains_left == 0 {
+                        return self.leave_table_by_rule(table.verdict_beyond_max_entered_chains());
                     }
                     if matches!(compact.action, RuleAction::Jump(_)) {
                         stack.push(next);

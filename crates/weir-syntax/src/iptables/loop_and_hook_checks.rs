@@ -18,13 +18,6 @@ pub(super) struct HookRestriction {
     pub extension_name: &'static str,
 }
 
-/// How many chains a packet may enter in a table in which all rules match, or as often as there are
-/// rules by [`CHAIN_ENTRIES_PER_RULE_MAX`]. With 30 chains that each jump to the next twice it would
-/// be a thousand million, and a kernel would be busy with one packet for seconds.
-const CHAIN_ENTRIES_MAX: u64 = 10_000_000;
-/// See [`CHAIN_ENTRIES_MAX`].
-const CHAIN_ENTRIES_PER_RULE_MAX: u64 = 20;
-
 /// A table, and which hooks lead to its chains.
 struct JumpAndHookChecker<'t> {
     chains: &'t [Chain],
@@ -50,9 +43,6 @@ pub(super) fn check_jumps_and_hooks(
         errors: Vec::new(),
     };
     walk.refuse_loops();
-    if walk.errors.is_empty() {
-        walk.refuse_endless_repetition_of_chains();
-    }
     walk.refuse_targets_named_like_chains();
     if walk.errors.is_empty() && narrowings.iter().flatten().any(|n| n.allowed_hooks != u8::MAX) {
         for hook in table.hooks() {
@@ -72,24 +62,6 @@ impl JumpAndHookChecker<'_> {
             let span = rule.match_and_target_spans.last().copied().unwrap_or(rule.span);
             let help = "the kernel refuses loops of chains";
             self.errors.push(Diagnostic::new(message, span).with_help(help));
-        }
-    }
-
-    /// Chains that each jump to the next several times: what one packet enters doubles with each.
-    fn refuse_endless_repetition_of_chains(&mut self) {
-        let rules: usize = self.chains.iter().map(|chain| chain.rules.len()).sum();
-        let max = CHAIN_ENTRIES_MAX.max(CHAIN_ENTRIES_PER_RULE_MAX * rules as u64);
-        let entered = self.chain_graph.chains_entered_if_all_rules_match();
-        for (chain, entered) in self.chains.iter().zip(entered) {
-            if chain.policy.is_some() && entered > max {
-                let message = format!(
-                    "a packet that matches all rules enters more than {max} chains from {}",
-                    chain.name
-                );
-                let help = "the kernel would be busy with such a packet for seconds: jump to each \
-                            chain from fewer rules";
-                self.errors.push(Diagnostic::new(message, chain.span).with_help(help));
-            }
         }
     }
 

@@ -10,9 +10,11 @@ use super::word_splitting::{self, Word};
 use crate::diagnostic::{Diagnostic, DiagnosticSeverity, ParseResult, refuse_byte_order_mark};
 use crate::intern::Interner;
 
-/// The most words of a line: `MAX_ARGC` of iptables' xshared.h. `iptables-restore` counts a few of its
-/// own with them.
-const LINE_WORDS_MAX: usize = 255;
+/// The most words of a line that `iptables-restore` 1.8.9 takes: it keeps 255 (`MAX_ARGC` of
+/// xshared.h), four of which are not from the line.
+const LINE_WORDS_MAX: usize = 251;
+/// Counters before a rule become three words.
+const COUNTER_WORDS: usize = 3;
 
 /// Reads a whole text; with the ruleset come notes on lines that have no effect.
 pub(super) fn read_iptables_save(
@@ -199,10 +201,10 @@ impl<'a> IptablesSaveReader<'a, '_> {
         if words.is_empty() {
             return Diagnostic::new("counters without a rule", span).into_err();
         }
-        if words.len() > LINE_WORDS_MAX {
-            let message = format!("line of {} words", words.len());
-            return Diagnostic::new(message, words[LINE_WORDS_MAX].span)
-                .with_help(format!("iptables-restore takes at most {LINE_WORDS_MAX} in a line"))
+        let words_max = LINE_WORDS_MAX - if prefix.is_some() { COUNTER_WORDS } else { 0 };
+        if let Some(first_beyond) = words.get(words_max) {
+            return Diagnostic::new(format!("line of {} words", words.len()), first_beyond.span)
+                .with_help(format!("iptables-restore takes at most {words_max} in such a line"))
                 .into_err();
         }
         let parsed = {
