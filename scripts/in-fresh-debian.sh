@@ -18,7 +18,7 @@ refuse() { printf 'in-fresh-debian: %s\n' "$*" >&2; exit 2; }
 
 [ $# -gt 0 ] || refuse 'which command? For example: make test'
 [ "$(id -u)" -eq 0 ] || refuse 'needs root: it changes its root folder'
-command -v debootstrap >/dev/null 2>&1 || refuse 'needs debootstrap'
+command -v debootstrap >/dev/null 2>&1 || refuse 'needs debootstrap: apt-get install debootstrap'
 [ -d "$cargo_home/bin" ] || refuse "no cargo in $cargo_home/bin"
 
 if [ ! -e "$root/.made" ]; then
