@@ -61,10 +61,14 @@ pub fn compare_nft_form_at_hooks(
                 if !both.is_comparable(&packet, family) {
                     continue;
                 }
-                checked.packets += 1;
-                if let Some(example) = both.find_difference(&packet, entry, &moved) {
-                    let example = Box::new(example);
-                    return Err(CompileError::NotEquivalent { form: CompiledForm::Nft, example });
+                match both.compare_at_hooks(&packet, entry, &moved) {
+                    Ok(is_followed_to_its_end) => {
+                        checked.packets += u64::from(is_followed_to_its_end);
+                    }
+                    Err(example) => {
+                        let form = CompiledForm::Nft;
+                        return Err(CompileError::NotEquivalent { form, example });
+                    }
                 }
             }
         }
@@ -145,12 +149,17 @@ impl HookComparer<'_> {
         !self.deviations.iter().any(|d| d.is_triggered_by_packet_alone(packet) && is_met(d))
     }
 
-    fn find_difference(
+    /// Whether the rules follow the packet to its end at every hook, where the form does the same.
+    ///
+    /// # Errors
+    /// The packet, if the form does something else.
+    fn compare_at_hooks(
         &self,
         packet: &Packet,
         journey_kind: JourneyKind,
         moved: &[(TableName, Hook)],
-    ) -> Option<Counterexample> {
+    ) -> Result<bool, Box<Counterexample>> {
+        let mut is_followed_to_its_end = true;
         for &(table, hook) in moved.iter().filter(|(_, h)| journey_kind.hooks().contains(h)) {
             let mut at_hook = packet.clone();
             if !matches!(hook, Hook::Forward | Hook::Output | Hook::Postrouting) {
@@ -164,21 +173,19 @@ impl HookComparer<'_> {
             (self.seed, &at_hook).hash(&mut salt);
             let before = self.walk_iptables_table(table, hook, &at_hook, salt.finish());
             let after = self.walk_nft_base_chain(table, hook, &at_hook, salt.finish());
-            let is_unknown = |of: &IptablesOrNftHookOutcome| of.end_verdict == NftWalkEnd::Unknown;
-            if is_unknown(&before) || is_unknown(&after) {
-                continue;
-            }
-            if before != after {
-                return Some(Counterexample {
+            if before.end_verdict == NftWalkEnd::Unknown {
+                is_followed_to_its_end = false;
+            } else if before != after {
+                return Err(Box::new(Counterexample {
                     packet: at_hook,
                     journey_kind,
                     difference: format!("{table} at {hook:?}"),
                     outcome_before: before.describe_outcome(),
                     outcome_after: after.describe_outcome(),
-                });
+                }));
             }
         }
-        None
+        Ok(is_followed_to_its_end)
     }
 
     fn walk_iptables_table(
@@ -330,5 +337,54 @@ mod tests {
         for rule in [plain, tracked] {
             assert_eq!(comparable(rule, &packets, false), [true; 4], "{rule}");
         }
+    }
+
+    #[test]
+    fn a_packet_that_only_the_form_does_not_follow_to_its_end_is_a_difference() {
+        const LEVELS: usize = 40;
+        let firewall = |rules: &str| {
+            let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n");
+            let settings = ParserSettings { family: Some(Family::V4), ..ParserSettings::default() };
+            let v4 = parse(&text, &settings).expect("good rules");
+            Firewall { v4: Some(v4), ..Firewall::default() }
+        };
+        let few = firewall("-A FORWARD -p udp -j DROP\n");
+        let declared: String = (0..=LEVELS).map(|level| format!(":c{level} - [0:0]\n")).collect();
+        let jumps: String =
+            (0..LEVELS).map(|at| format!("-A c{at} -j c{}\n", at + 1).repeat(2)).collect();
+        let doubling = firewall(&format!("{declared}-A FORWARD -j c0\n{jumps}"));
+        let options = CompileOptions::default();
+        let form = compile_nft_form_without_passes(&few, &options, &mut |_, _| {});
+        let form = form.expect("it is equal");
+        let mut doubling_nft = form.nft_ruleset.clone();
+        let table = &mut doubling_nft.tables[0];
+        let jump = |to: usize| weir_model::nft::Rule {
+            statements: vec![weir_model::nft::Statement::Verdict(weir_model::nft::Verdict::Jump(
+                format!("c{to}"),
+            ))],
+            comment: None,
+        };
+        let base = table.chains.iter_mut().find(|chain| chain.name == "FORWARD");
+        base.expect("it went to nft").rules.insert(0, jump(0));
+        table.chains.extend((0..=LEVELS).map(|at| weir_model::nft::Chain {
+            name: format!("c{at}"),
+            base: None,
+            iptables_name_comment: None,
+            rules: if at < LEVELS { vec![jump(at + 1), jump(at + 1)] } else { vec![] },
+        }));
+        let packet = parse_packet("tcp dport 22").expect("a packet");
+        let compare = |firewall: &Firewall, nft: &weir_model::nft::Ruleset| {
+            let comparer = HookComparer {
+                interpreter: &Interpreter::new(firewall),
+                evaluator: &NftEvaluator::new(nft),
+                deviations: &[],
+                seed: options.seed,
+            };
+            let moved = [(TableName::Filter, Hook::Forward)];
+            comparer.compare_at_hooks(&packet, JourneyKind::Forward, &moved).ok()
+        };
+        assert_eq!(compare(&few, &form.nft_ruleset), Some(true));
+        assert_eq!(compare(&few, &doubling_nft), None, "the form differs");
+        assert_eq!(compare(&doubling, &doubling_nft), Some(false), "not counted");
     }
 }
