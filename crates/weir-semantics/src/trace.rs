@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use weir_model::{Hook, Packet, Rule, SharedName, TableName, lower_to_tests_with_match_index};
+use weir_model::{
+    Hook, Match, Packet, Rule, SharedName, TableName, lower_to_tests_with_match_index,
+    match_effects,
+};
 
 use crate::interpreter::{FailedOrHotdropTest, Interpreter, WalkObserver};
 use crate::journey_kind::JourneyKind;
@@ -112,12 +115,16 @@ struct TraceRecorder<'f> {
     position: Option<TracePosition<'f>>,
     /// The packet when it entered a table or reached a rule that did not match, most recently.
     packet: Option<Arc<Packet>>,
+    /// A rule may have changed the packet since: to compare it for each rule takes longer than the
+    /// walk.
+    may_packet_differ: bool,
 }
 
 impl TraceRecorder<'_> {
     fn reuse_or_store_packet(&mut self, packet: &Packet) -> Arc<Packet> {
+        let may_differ = std::mem::replace(&mut self.may_packet_differ, false);
         match &self.packet {
-            Some(last) if **last == *packet => Arc::clone(last),
+            Some(last) if !may_differ || **last == *packet => Arc::clone(last),
             _ => Arc::clone(self.packet.insert(Arc::new(packet.clone()))),
         }
     }
@@ -125,6 +132,8 @@ impl TraceRecorder<'_> {
 
 impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
     fn on_table_entered(&mut self, hook: Hook, table: TableName, packet: &Packet) {
+        // Conntrack and routing change it between tables.
+        self.may_packet_differ = true;
         let packet = self.reuse_or_store_packet(packet);
         self.steps.push(TraceStep::EnterTable { hook, table, packet });
         self.position = Some(TracePosition { table, chain: None, depth: 0 });
@@ -148,7 +157,10 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
         };
         let failed = failed.map(|f| {
             let (in_match, _) = lower_to_tests_with_match_index(rule, packet.family)[f.test_index];
-            let packet = self.reuse_or_store_packet(packet);
+            let (family, packet) = (packet.family, self.reuse_or_store_packet(packet));
+            let passed_matches = &rule.matches[..in_match.unwrap_or(0)];
+            let writes = |m: &Match| !match_effects(m, family).writes.is_empty();
+            self.may_packet_differ = passed_matches.iter().any(writes);
             FailedTest {
                 test_index: f.test_index,
                 match_index: in_match,
@@ -156,6 +168,7 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
                 packet,
             }
         });
+        self.may_packet_differ |= failed.is_none();
         self.steps.push(TraceStep::TryRule { table, chain, depth, number, rule, failed });
     }
 

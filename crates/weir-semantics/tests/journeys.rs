@@ -290,3 +290,32 @@ fn a_policy_after_goto_is_that_of_the_built_in_chain() {
         .collect();
     assert_eq!(policies, ["FORWARD"]);
 }
+
+/// A target writes the mark, and so does a match of a rule that fails behind it.
+#[test]
+fn a_trace_has_the_packet_as_each_failing_rule_saw_it() {
+    let firewall = firewall(
+        "*mangle\n:PREROUTING ACCEPT [0:0]\n\
+         -A PREROUTING -m mark --mark 0x1 -j DROP\n\
+         -A PREROUTING -j MARK --set-xmark 0x2/0xffffffff\n\
+         -A PREROUTING -m mark --mark 0x1 -j DROP\n\
+         -A PREROUTING -m socket --restore-skmark -m mark --mark 0x1 -j DROP\n\
+         -A PREROUTING -m mark --mark 0x1 -j DROP\nCOMMIT\n",
+    );
+    let interpreter = Interpreter::new(&firewall);
+    let packet = packet("ip saddr 198.51.100.7 ip daddr 203.0.113.9 tcp dport 80");
+    let mut marks_written_by_socket = 0;
+    for seed in 0..8 {
+        let mut answers = SeededOracle(seed);
+        let trace = trace_journey(&interpreter, &packet, JourneyKind::Forward, &mut answers);
+        let failed = trace.steps.iter().filter_map(|step| match step {
+            TraceStep::TryRule { failed, .. } => failed.as_ref(),
+            _ => None,
+        });
+        let seen: Vec<u32> = failed.map(|failed| failed.packet.mark).collect();
+        let last = trace.outcome.packet.mark;
+        assert_eq!((&seen[..2], seen[seen.len() - 1]), (&[0, 2][..], last), "seed {seed}");
+        marks_written_by_socket += usize::from(last != 2);
+    }
+    assert!(marks_written_by_socket > 1, "the socket match wrote no mark");
+}

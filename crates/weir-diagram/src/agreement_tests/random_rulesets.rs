@@ -67,6 +67,7 @@ const RANDOM_TARGETS_BY_TABLE: [&[&str]; 4] = [
         "-j CONNMARK --save-mark",
         "-j CONNMARK --restore-mark --nfmask 0xf --ctmask 0xf",
         "-j DSCP --set-dscp 0x02",
+        "-j CLASSIFY --set-class 1:2",
         "-j SET --map-set s src --map-mark",
         "-p tcp -j ECN --ecn-tcp-remove",
         "-j ACCEPT",

@@ -86,6 +86,7 @@ fn count_rules(ruleset: &Ruleset) -> usize {
 #[derive(Debug, Default)]
 struct AgreementCounts {
     compared: usize,
+    not_equal: usize,
     smaller: usize,
     differing: usize,
     differing_and_smaller: usize,
@@ -155,6 +156,7 @@ fn assert_slices_agree_on_all_journeys(
         assert_eq!(of_slices, of_whole, "{path:?}, {}", describe());
         let differs = matches!(of_whole, FoundDifference::Differs { .. });
         counts.compared += 1;
+        counts.not_equal += usize::from(of_whole != FoundDifference::Equal);
         counts.smaller += usize::from(is_smaller);
         counts.differing += usize::from(differs);
         counts.differing_and_smaller += usize::from(differs && is_smaller);
@@ -167,4 +169,47 @@ fn slices_have_the_same_difference_as_whole_rulesets() {
     assert!(counts.compared > 400, "{counts:?}");
     assert!(counts.smaller * 2 > counts.compared, "{counts:?}");
     assert!(counts.differing_and_smaller > 50, "{counts:?}");
+}
+
+/// What random rulesets rarely have: rules before and after a change that matter only because of
+/// what they ask.
+#[test]
+fn slices_keep_what_changes_the_answers_of_opaque_and_stateful_tests() {
+    let mangle = |rules: &[&str]| {
+        let rules = rules.iter().map(|rule| format!("-A FORWARD {rule}\n")).collect::<String>();
+        format!("*mangle\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n")
+    };
+    let opaque = |target: &str| format!("-m u32 --u32 0x0=0x1 {target}");
+    let budget = |target: &str| format!("-m limit --limit 5/sec {target}");
+    let classify = "-j CLASSIFY --set-class 1:2";
+    let pairs = [
+        // The class may change what the second test reads.
+        (
+            CompareLevel::Effects,
+            mangle(&[&opaque("-j ACCEPT"), classify, &opaque("-j DROP")]),
+            mangle(&[&opaque("-j ACCEPT"), classify]),
+        ),
+        // Two budgets: if only one is left, a rule below them decides on the other side.
+        (
+            CompareLevel::Verdict,
+            mangle(&[&budget("-j ACCEPT"), "-j DROP"]),
+            mangle(&[&budget("-j DROP"), "-j DROP"]),
+        ),
+    ];
+    for (level, one, other) in &pairs {
+        let [Some(before), Some(after)] = &[one, other].map(|text| parse_firewall_if_valid(text))
+        else {
+            panic!("the rulesets are valid");
+        };
+        let mut counts = AgreementCounts::default();
+        let options = CompareOptions {
+            level: *level,
+            stateful_pairing: StatefulTestPairing::ByRuleText,
+            ..CompareOptions::default()
+        };
+        assert_slices_agree_on_all_journeys([before, after], &options, &mut counts, &|| {
+            format!("{one}\n{other}")
+        });
+        assert_eq!((counts.compared, counts.not_equal), (3, 1), "{one}\n{other}");
+    }
 }

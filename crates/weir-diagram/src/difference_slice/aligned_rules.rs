@@ -24,6 +24,35 @@ pub(crate) fn find_changed_rules<R>(
     Some(changed)
 }
 
+/// The changed elements that one of the other list replaces, alone between the same two common
+/// elements, and that are alike in this sense.
+pub(crate) fn find_replaced_elements<R>(
+    lists: [&[R]; 2],
+    changed: &[Vec<usize>; 2],
+    is_alike: &dyn Fn(&R, &R) -> bool,
+) -> [Vec<usize>; 2] {
+    // Before the n-th changed element, at index i, are i - n common ones.
+    let with_common_before = changed.each_ref().map(|indexes| {
+        let indexes = indexes.iter().enumerate();
+        indexes.map(|(number, index)| (index - number, *index)).collect::<Vec<_>>()
+    });
+    let mut replaced = [Vec::new(), Vec::new()];
+    for (common, index) in &with_common_before[0] {
+        let here = |side: usize| {
+            let elements = with_common_before[side].iter();
+            elements.filter(|(before, _)| before == common).map(|(_, index)| *index)
+        };
+        let mut there = here(1);
+        if let (1, Some(other), None) = (here(0).count(), there.next(), there.next())
+            && is_alike(&lists[0][*index], &lists[1][other])
+        {
+            replaced[0].push(*index);
+            replaced[1].push(other);
+        }
+    }
+    replaced
+}
+
 /// The elements to delete from the first and to insert from the second list.
 fn find_shortest_edit<R>(
     [a, b]: [&[R]; 2],
@@ -111,6 +140,20 @@ mod tests {
         assert_eq!(changed("abcdef", "uvwxyz", 11), None);
         assert!(changed("abcdef", "uvwxyz", 12).is_some());
         assert_eq!(changed("", "abcdef", 5), None);
+    }
+
+    #[test]
+    fn only_elements_that_replace_each_other_alone_are_found() {
+        let replaced = |a: &str, b: &str| {
+            let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+            let changed = find_changed_rules([&a, &b], 12, &|a, b| a == b).expect("few edits");
+            find_replaced_elements([&a, &b], &changed, &|a, b| a.eq_ignore_ascii_case(b))
+        };
+        assert_eq!(replaced("abcd", "aBcD"), [vec![1, 3], vec![1, 3]]);
+        assert_eq!(replaced("xabc", "aBc"), [vec![2], vec![1]]);
+        assert_eq!(replaced("abc", "aXc"), [vec![], vec![]]);
+        assert_eq!(replaced("abc", "ac"), [vec![], vec![]]);
+        assert_eq!(replaced("abc", "aBxc"), [vec![], vec![]]);
     }
 
     /// What is left of both without the changed elements is the same, and no shorter script exists
