@@ -6,9 +6,10 @@
 //! ```
 //!
 //! `weir` runs as a program; processor time is that of all its threads. Of the runs (2 if not given)
-//! the one with the least processor time counts: on a virtual machine, memory that the host has to
-//! provide first makes a run up to three times slower, and so do other programs. A test of the crate
-//! runs the same with small sizes (`tests/scale_growth.rs`).
+//! the one with the least processor time counts. The growth of one doubling is printed for the
+//! program's own time (`user`), too: on a virtual machine, memory that the host has to provide first
+//! adds up to a second of the kernel's time to one run and little to the next. A test of the
+//! crate runs the same with small sizes (`tests/scale_growth.rs`).
 
 #[path = "scale/commands.rs"]
 mod commands;
@@ -18,6 +19,7 @@ mod process_usage;
 mod shapes;
 
 use std::path::Path;
+use std::time::Duration;
 
 use weir_testkit::TempFolder;
 
@@ -52,7 +54,10 @@ fn main() {
     if commands.is_empty() {
         commands.extend(ScaleCommand::ALL);
     }
-    println!("{:17} {:13} {:>8} {:>8} {:>8} {:>6}", "", "", "size", "cpu s", "wall s", "MiB");
+    println!(
+        "{:17} {:13} {:>8} {:>8} {:>8} {:>8} {:>6}",
+        "", "", "size", "user s", "system s", "wall s", "MiB"
+    );
     for shape in shapes {
         for command in &commands {
             measure_doubled_sizes(shape, *command, doublings, runs);
@@ -67,12 +72,14 @@ fn measure_doubled_sizes(shape: ScaleShape, command: ScaleCommand, doublings: u3
         let size = shape.largest_size() >> doubling;
         write_ruleset_files(shape, size, folder.path());
         let run = |_| command.run(Path::new(env!("CARGO_BIN_EXE_weir")), folder.path());
-        let usage = (0..runs.max(1)).map(run).min_by_key(|u| u.cpu).expect("at least one run");
+        let usage =
+            (0..runs.max(1)).map(run).min_by_key(ProcessUsage::cpu).expect("at least one run");
         println!(
-            "{:17} {:13} {size:8} {:8.2} {:8.2} {:6}{}",
+            "{:17} {:13} {size:8} {:8.2} {:8.2} {:8.2} {:6}{}",
             format!("{shape:?}"),
             command.name(),
-            usage.cpu.as_secs_f64(),
+            usage.user.as_secs_f64(),
+            usage.system.as_secs_f64(),
             usage.wall.as_secs_f64(),
             usage.memory_kib >> 10,
             if usage.exit_status == Some(2) { " undecided" } else { "" },
@@ -80,17 +87,26 @@ fn measure_doubled_sizes(shape: ScaleShape, command: ScaleCommand, doublings: u3
         measured.push((size, usage));
     }
     let [first, .., last] = &measured[..] else { return };
-    let time = |usage: &ProcessUsage| usage.cpu.as_secs_f64().max(0.01);
+    let seconds = |time: Duration| time.as_secs_f64().max(0.01);
+    for (name, with_system) in [("processor time", true), ("user time", false)] {
+        let time = |usage: &ProcessUsage| if with_system { usage.cpu() } else { usage.user };
+        let growth = |from: &(usize, ProcessUsage), to: &(usize, ProcessUsage)| {
+            seconds(time(&to.1)) / seconds(time(&from.1))
+        };
+        let ratios = measured.windows(2).map(|pair| growth(&pair[0], &pair[1]));
+        println!(
+            "{:17} {:13} {name}: exponent {:.2}, of one doubling at most {:.2} times",
+            "",
+            "",
+            growth_exponent([first.0, last.0], [1.0, growth(first, last)]),
+            ratios.fold(f64::MIN, f64::max),
+        );
+    }
     let memory = |usage: &ProcessUsage| usage.memory_kib.max(1) as f64;
-    let exponent = |from: &(usize, ProcessUsage), to: &(usize, ProcessUsage)| {
-        growth_exponent([from.0, to.0], [time(&from.1), time(&to.1)])
-    };
     println!(
-        "{:17} {:13} exponents: {:.2} of time (of one doubling at most {:.2}), {:.2} of memory",
+        "{:17} {:13} memory: exponent {:.2}",
         "",
         "",
-        exponent(first, last),
-        measured.windows(2).map(|pair| exponent(&pair[0], &pair[1])).fold(f64::MIN, f64::max),
         growth_exponent([first.0, last.0], [memory(&first.1), memory(&last.1)]),
     );
 }

@@ -57,7 +57,7 @@ fn cost_of_commands_grows_at_most_with_the_stated_exponent() {
             for _ in 0..RUNS {
                 for (fastest, folder) in fastest.iter_mut().zip(&folders) {
                     let usage = command.run(weir, folder.path());
-                    *fastest = fastest.min(usage.cpu.as_secs_f64());
+                    *fastest = fastest.min(usage.cpu().as_secs_f64());
                 }
                 let [small, large] = fastest.map(|seconds| seconds.max(MEASURABLE_SECONDS));
                 if growth_exponent(sizes, [small, large]) <= EXPONENT_MAX {

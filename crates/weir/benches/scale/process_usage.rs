@@ -13,12 +13,21 @@ const USER_HZ: u64 = 100;
 pub struct ProcessUsage {
     /// Time that it took.
     pub wall: Duration,
-    /// Processor time, of user and kernel.
-    pub cpu: Duration,
+    /// Processor time of the program's own code.
+    pub user: Duration,
+    /// Processor time of the kernel for the program: most of it is for memory.
+    pub system: Duration,
     /// The most memory that was seen, in KiB: it is read while the program runs.
     pub memory_kib: u64,
     /// Its exit status, if it ended by itself.
     pub exit_status: Option<i32>,
+}
+
+impl ProcessUsage {
+    /// Processor time.
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
 }
 
 /// Runs a program to its end. Its output is discarded.
@@ -41,9 +50,9 @@ pub fn run_and_read_usage(command: &mut Command) -> ProcessUsage {
         std::thread::park_timeout(Duration::from_millis(2));
     }
     let wall = start.elapsed();
-    let cpu = parse_cpu_time(&read("stat")).unwrap_or_default();
+    let (user, system) = parse_cpu_times(&read("stat")).unwrap_or_default();
     let status = child.wait().expect("it has ended");
-    ProcessUsage { wall, cpu, memory_kib, exit_status: status.code() }
+    ProcessUsage { wall, user, system, memory_kib, exit_status: status.code() }
 }
 
 fn parse_peak_memory_kib(status: &str) -> Option<u64> {
@@ -52,9 +61,12 @@ fn parse_peak_memory_kib(status: &str) -> Option<u64> {
 }
 
 /// `utime` and `stime`: the fourteenth and fifteenth field. The second is a name in parentheses.
-fn parse_cpu_time(stat: &str) -> Option<Duration> {
+fn parse_cpu_times(stat: &str) -> Option<(Duration, Duration)> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);
-    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 1000 / USER_HZ))
+    let mut time = || {
+        let ticks: u64 = fields.next()?.parse().ok()?;
+        Some(Duration::from_millis(ticks * 1000 / USER_HZ))
+    };
+    Some((time()?, time()?))
 }
