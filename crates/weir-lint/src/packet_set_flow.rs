@@ -44,6 +44,8 @@ const MAX_DECIDED_BOXES_PER_CHAIN: usize = 8;
 const MAX_JUMP_DEPTH: usize = 12;
 /// Jumps to a chain that are distinguished.
 const MAX_CALLERS_FOLLOWED: usize = 16;
+/// Tests without an axis, such as masks with holes, that take as long to compare as a box.
+const AXISLESS_TESTS_PER_EXAMINED_BOX: usize = 8;
 
 /// Cuts a box out of others; whether any of them had packets of it. Those that had none are not
 /// moved: a box has hundreds of bytes.
@@ -205,6 +207,13 @@ impl<'a> PacketSetFlow<'a> {
         self.is_over_budget()
     }
 
+    /// The same for boxes that were compared with all of their tests: rules with masks with holes
+    /// leave one more test in a box each.
+    fn is_over_budget_counting_tests_of_boxes(&self, cells: &[HyperRect]) -> bool {
+        let tests = cells.iter().map(|cell| cell.axisless_tests().len()).sum::<usize>();
+        self.is_over_budget_counting_boxes(cells.len() + tests / AXISLESS_TESTS_PER_EXAMINED_BOX)
+    }
+
     /// Whether the table is so large that some shadowed, redundant or overlapping rules may not be
     /// found.
     pub fn is_incompletely_searched(&self) -> bool {
@@ -293,7 +302,7 @@ impl<'a> PacketSetFlow<'a> {
         let boxes = self.rule_boxes(at);
         let both = cells.iter().flat_map(|c| boxes.boxes_maybe_matched().filter_map(|r| r.and(c)));
         let both: Vec<HyperRect> = both.collect();
-        (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_counting_boxes(both.len()))
+        (both.len() <= MAX_BOXES_PER_SET && !self.is_over_budget_counting_tests_of_boxes(&both))
             .then_some(both)
     }
 
@@ -339,7 +348,8 @@ impl<'a> PacketSetFlow<'a> {
             if left.is_empty() {
                 return left;
             }
-            if left.len() > MAX_BOXES_PER_SET || self.is_over_budget_counting_boxes(left.len()) {
+            if left.len() > MAX_BOXES_PER_SET || self.is_over_budget_counting_tests_of_boxes(&left)
+            {
                 break;
             }
         }

@@ -225,7 +225,8 @@ impl PacketSetFlow<'_> {
                 cells.extend(back);
             }
             if cells.len() + returned.len() > MAX_BOXES_PER_SET
-                || self.is_over_budget_counting_boxes(1 + cells.len())
+                || self.is_over_budget_counting_boxes(1)
+                || self.is_over_budget_counting_tests_of_boxes(&cells)
             {
                 return None;
             }

@@ -117,6 +117,21 @@ fn boxes_that_many_rules_share_are_searched_once() {
     assert!(more < some + 200, "{some}, then {more}");
 }
 
+/// Each rule leaves one more test in a box, so that the tests grow with the third power of the
+/// rules: they are counted, so the work ends at its limit.
+#[test]
+fn tests_of_masks_with_holes_are_counted_as_work() {
+    let rules = |count: u32| {
+        let rule = |i: u32| format!("-s {}/255.0.255.255 -j DROP", std::net::Ipv4Addr::from(i));
+        (0..count).map(rule).collect::<Vec<String>>()
+    };
+    let [some, twice_as_many] =
+        [150, 300].map(|count| count_examined_boxes_and_findings(&rules(count), None).0);
+    let boxes_alone = 2 * 300 * 300 / 2;
+    assert!(twice_as_many > 4 * boxes_alone, "{twice_as_many}");
+    assert!(twice_as_many > 6 * some, "{some}, then {twice_as_many}");
+}
+
 #[test]
 fn reporting_stops_at_the_work_limit() {
     let rules: Vec<String> = distinct_source_address_rules(50)
