@@ -9,6 +9,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub fn start_change_supervisor(state: &Path) -> Result<PidWithStartTime, ApplyOp
     let error = || ApplyOperationError::file("start the supervisor", program);
     let owner = PidWithStartTime::of_this_process();
     let mut child = Command::new(program)
+        .arg0("weir")
         .arg("supervise")
         .arg("--state")
         .arg(state)

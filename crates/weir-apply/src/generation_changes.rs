@@ -50,13 +50,22 @@ pub use self::rollback::RestoredGeneration;
 /// Starts a process that recovers a change if the process that makes it is killed, and returns it.
 pub type StartSupervisor<'f> = &'f dyn Fn() -> Result<PidWithStartTime, ApplyOperationError>;
 
+/// An interrupted or overdue change of which nothing is pending any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredChange {
+    /// What was done, in a sentence.
+    pub sentence: String,
+    /// The generation that is not in force, and the one that is.
+    pub rolled_back: [u32; 2],
+}
+
 /// The generations of the current network namespace, with their lock.
 #[derive(Debug)]
 pub struct LockedGenerations {
     pub(crate) store: StateStore,
     pub(crate) lock: StateLock,
-    /// How an interrupted change was recovered, in sentences.
-    pub recovered: Vec<String>,
+    /// Interrupted and overdue changes that were recovered when the generations were locked.
+    pub recovered: Vec<RecoveredChange>,
 }
 
 impl LockedGenerations {

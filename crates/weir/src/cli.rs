@@ -63,7 +63,7 @@ pub use verify::VerifyArgs;
     propagate_version = true,
     max_term_width = 100,
     after_help = "\
-Start with the ruleset in force; only load.sh changes it:
+Start with the ruleset in force; of these commands, only load.sh changes it:
   sudo iptables-save | weir check -
   sudo weir compile --live --to nft -o office-nft
   sudo weir verify --live office-nft

@@ -7,7 +7,8 @@
 
 use super::foreign_changes::find_foreign_table_changes;
 use super::{
-    LockedGenerations, read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
+    LockedGenerations, RecoveredChange, read_ruleset_completed_from_baseline,
+    read_tables_and_sets_in_force,
 };
 use crate::ApplyOperationError;
 use crate::state_store::{
@@ -29,11 +30,14 @@ impl LockedGenerations {
                 self.record_boot_generation(journal.to)?;
                 return self.store.remove_journal();
             }
-            self.recovered.push(format!(
-                "generation {} was not confirmed before the machine was rebooted, and is not in \
-                 force",
-                journal.to
-            ));
+            self.recovered.push(RecoveredChange {
+                sentence: format!(
+                    "generation {} was not confirmed before the machine was rebooted, and is not \
+                     in force",
+                    journal.to
+                ),
+                rolled_back: [journal.to, journal.from],
+            });
             self.record_outcome(journal.to, &rolled_back_outcome("the machine was rebooted"))?;
             return self.store.remove_journal();
         }
@@ -56,11 +60,14 @@ impl LockedGenerations {
             (JournalStage::Changing, JournalOperation::Apply) => {
                 let in_force =
                     self.restore_after_interruption(&journal, journal.from, journal.to)?;
-                self.recovered.push(format!(
-                    "the interrupted apply of generation {} was undone: generation {in_force} is in \
-                     force",
-                    journal.to
-                ));
+                self.recovered.push(RecoveredChange {
+                    sentence: format!(
+                        "the interrupted apply of generation {} was undone: generation {in_force} \
+                         is in force",
+                        journal.to
+                    ),
+                    rolled_back: [journal.to, in_force],
+                });
                 self.record_outcome(journal.to, &rolled_back_outcome("its apply was interrupted"))?;
                 self.store.write_current(in_force, journal.baseline)?;
                 self.store.remove_journal()
@@ -68,11 +75,14 @@ impl LockedGenerations {
             (JournalStage::Changing, JournalOperation::Rollback) => {
                 let in_force =
                     self.restore_after_interruption(&journal, journal.to, journal.from)?;
-                self.recovered.push(format!(
-                    "the interrupted rollback to generation {} was completed: generation {in_force} \
-                     is in force",
-                    journal.to
-                ));
+                self.recovered.push(RecoveredChange {
+                    sentence: format!(
+                        "the interrupted rollback to generation {} was completed: generation \
+                         {in_force} is in force",
+                        journal.to
+                    ),
+                    rolled_back: [journal.from, in_force],
+                });
                 self.record_rolled_back([journal.from, journal.to], &journal.reason)?;
                 self.store.write_current(in_force, journal.baseline)?;
                 self.record_restored(in_force)?;

@@ -7,7 +7,7 @@
 use super::foreign_changes::add_foreign_sets;
 use super::interrupted::rolled_back_outcome;
 use super::{
-    LockedGenerations, check_unchanged_by_others, read_original_rules,
+    LockedGenerations, RecoveredChange, check_unchanged_by_others, read_original_rules,
     read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
 };
 use crate::ApplyOperationError;
@@ -50,10 +50,13 @@ impl LockedGenerations {
         self.store.write_current(previous, pending.baseline)?;
         self.record_outcome(unconfirmed, &rolled_back_outcome(&reason))?;
         self.store.remove_journal()?;
-        self.recovered.push(format!(
-            "generation {unconfirmed} was rolled back because {reason}: generation {previous} is in \
-             force"
-        ));
+        self.recovered.push(RecoveredChange {
+            sentence: format!(
+                "generation {unconfirmed} was rolled back because {reason}: generation {previous} \
+                 is in force"
+            ),
+            rolled_back: [unconfirmed, previous],
+        });
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use super::foreign_changes::add_foreign_sets;
 use super::{
-    LockedGenerations, StartSupervisor, check_unchanged_by_others, read_original_rules,
-    read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
+    LockedGenerations, RecoveredChange, StartSupervisor, check_unchanged_by_others,
+    read_original_rules, read_ruleset_completed_from_baseline, read_tables_and_sets_in_force,
     require_generation_and_baseline,
 };
 use crate::ApplyOperationError;
@@ -27,7 +27,8 @@ pub struct RestoredGeneration {
 }
 
 impl LockedGenerations {
-    /// Restores a generation, by default the one before the current one.
+    /// Restores a generation, by default the one before the current one. Without a number, a
+    /// rollback that recovered an interrupted or overdue change is what was asked for.
     ///
     /// # Errors
     /// If there is none, or another program changed the current one and `ignores_foreign_changes`
@@ -43,10 +44,10 @@ impl LockedGenerations {
         let to = match generation {
             Some(generation) => generation,
             None => {
-                if let Some(done) = self.recovered.last() {
-                    return Err(ApplyOperationError::Refused(format!(
-                        "{done}; to go back further, give the generation: weir rollback NUMBER"
-                    )));
+                // This command has just done it: see `LockedGenerations::recovered`.
+                if let Some(RecoveredChange { rolled_back: [from, to], .. }) = self.recovered.last()
+                {
+                    return Ok(RestoredGeneration { from: *from, to: *to });
                 }
                 self.refuse_rollback_after_automatic_rollback(current)?;
                 self.store.read_generation_record(current)?.previous.ok_or_else(|| {
@@ -54,18 +55,26 @@ impl LockedGenerations {
                 })?
             }
         };
-        if to == current {
+        if to == current && self.is_recorded_ruleset_in_force(current)? {
             return Err(ApplyOperationError::Refused(format!(
                 "generation {to} is already in force"
             )));
         }
-        self.restore_generation(
+        let from = self.restore_generation(
             to,
             REQUESTED_ROLLBACK_REASON,
             ignores_foreign_changes,
             start_supervisor,
         )?;
-        Ok(RestoredGeneration { from: current, to })
+        Ok(RestoredGeneration { from, to })
+    }
+
+    /// Whether the tables and sets of the current generation are as it recorded them, but for
+    /// counters.
+    fn is_recorded_ruleset_in_force(&self, current: u32) -> Result<bool, ApplyOperationError> {
+        let recorded = self.store.read_ruleset(current)?;
+        let present = read_tables_and_sets_in_force(&recorded.tables(), &[&recorded])?.ruleset;
+        Ok(check_unchanged_by_others(&recorded, &present, current).is_ok())
     }
 
     /// Refuses a rollback without a number after an automatic rollback: the generation that the
@@ -98,14 +107,15 @@ impl LockedGenerations {
         )))
     }
 
-    /// Puts an earlier generation in force.
+    /// Puts a generation in force again. Returns the one that was in force: if it was changed by
+    /// another program, the one that its changed ruleset was saved as.
     pub(super) fn restore_generation(
         &mut self,
         to: u32,
         reason: &str,
         ignores_foreign_changes: bool,
         start_supervisor: StartSupervisor<'_>,
-    ) -> Result<(), ApplyOperationError> {
+    ) -> Result<u32, ApplyOperationError> {
         let (current, baseline) =
             require_generation_and_baseline(&self.store.read_current_of_this_boot()?)?;
         let target = self.store.read_generation_record(to)?;
@@ -161,7 +171,8 @@ impl LockedGenerations {
         self.record_rolled_back([from, to], reason)?;
         self.record_restored(to)?;
         self.store.remove_journal()?;
-        self.check_restored_legacy_tables(&wanted)
+        self.check_restored_legacy_tables(&wanted)?;
+        Ok(from)
     }
 
     /// Compares the ruleset in force with the restored one.

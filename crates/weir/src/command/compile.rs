@@ -271,7 +271,7 @@ fn render_warnings_about_input_and_form(loaded: &LoadedFirewall, manifest: &Mani
         ));
     }
     if manifest.form == CompiledForm::Nft
-        && manifest.share.hook_entered_rules > 0
+        && manifest.share.in_form > 0
         && manifest.compiled.is_empty()
     {
         out.push_str(

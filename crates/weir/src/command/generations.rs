@@ -133,7 +133,7 @@ struct ApplyJson<'a> {
     confirm_seconds: Option<u64>,
     dropped_counter_rules: usize,
     steps: &'a [ApplyStep],
-    recovered: &'a [String],
+    recovered: Vec<&'a str>,
 }
 
 /// Puts a ruleset in force as a new generation.
@@ -171,7 +171,7 @@ pub fn apply_ruleset(args: &ApplyArgs, color: bool) -> Result<YesNoExitStatus> {
         confirm_seconds: applied.confirm_seconds,
         dropped_counter_rules: applied.dropped_counter_rules,
         steps: &applied.steps,
-        recovered: &recovered,
+        recovered: recovered.iter().map(|recovered| &*recovered.sentence).collect(),
     };
     let printed = print_change_ignoring_output_errors(
         "apply",
@@ -300,8 +300,8 @@ pub fn supervise_unconfirmed_generation(args: &SuperviseArgs) -> Result<YesNoExi
 }
 
 pub(super) fn print_recovery_messages(generations: &LockedGenerations) {
-    for sentence in &generations.recovered {
-        terminal::print_escaped_to_stderr(&format!("weir: {sentence}\n"));
+    for recovered in &generations.recovered {
+        terminal::print_escaped_to_stderr(&format!("weir: {}\n", recovered.sentence));
     }
 }
 

@@ -145,6 +145,30 @@ fn after_a_kill_of_the_supervisor_the_next_command_rolls_back() {
     assert!(host.is_delivered(ALWAYS_DROPPED_PORT));
 }
 
+/// It does what was asked for, and no more.
+#[test]
+fn a_rollback_that_finds_the_deadline_missed_is_done_with_it() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("missed");
+    host.load_legacy(&rules_dropping_udp_ports(&[5001]));
+    let rules = rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]);
+    let folders = ["a", "b"].map(|name| host.compile(name, &rules, "tree"));
+    host.run_weir(&["apply", "--artefact", &folders[0]]);
+    host.run_weir(&["apply", "--artefact", &folders[1], "--confirm", "5s"]);
+    let supervisor = find_supervisor(&host).expect("it runs");
+    supervisor.kill_and_wait(WAIT_LIMIT).expect("it is killed");
+    let seconds_left = || {
+        let listing = host.weir_json(&["history", "--json"]);
+        listing["pending"]["seconds_left"].as_u64()
+    };
+    wait_until("the deadline", || seconds_left() == Some(0));
+    let said = host.run_weir(&["rollback"]);
+    assert_eq!(said, "generation 1 is in force and replaces generation 2\n");
+    assert_eq!(host.generation_in_force(), 1);
+}
+
 #[test]
 fn a_confirmation_at_the_console_keeps_the_ruleset_and_ends_the_supervisor() {
     if skip_without_root() {

@@ -151,3 +151,27 @@ fn the_lock_of_iptables_that_another_program_holds_is_named_with_the_cure() {
     host.run_weir(&["apply", "--artefact", &folder]);
     assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
 }
+
+#[test]
+fn the_generation_in_force_can_be_restored_after_another_program_changed_it() {
+    if skip_without_root() {
+        return;
+    }
+    let host = FilteringHost::new("restore-current");
+    let folder = host.compile("a", &rules_dropping_udp_ports(&[ALWAYS_DROPPED_PORT]), "tree");
+    host.run_weir(&["apply", "--artefact", &folder]);
+    let said = host.run_refused_weir(&["rollback", "1"]);
+    assert!(said.contains("generation 1 is already in force"), "{said}");
+    let rule = "iptables-legacy -I INPUT 1 -p udp --dport 5003 -j DROP";
+    host.tool(&rule.split(' ').collect::<Vec<_>>(), "");
+    let said = host.run_refused_weir(&["rollback", "1"]);
+    assert!(said.contains("was changed by another program"), "{said}");
+    assert!(!host.is_delivered(5003), "nothing was changed");
+    let said = host.run_weir(&["rollback", "1", "--force"]);
+    assert!(said.contains("generation 1 is in force and replaces generation 2"), "{said}");
+    assert!(host.is_delivered(5003), "the rule of the other program is gone");
+    assert!(!host.is_delivered(ALWAYS_DROPPED_PORT));
+    // What the other program had made is a generation.
+    host.run_weir(&["rollback", "2"]);
+    assert!(!host.is_delivered(5003));
+}
