@@ -17,7 +17,8 @@ pub enum Verdict {
     Reject(&'static str),
     /// It is handed to user space or a local socket by the module named; what follows is theirs.
     Divert(&'static str),
-    /// An unknown target ended the walk; whether it accepts or drops is not known.
+    /// An unknown target ended the walk, or the packet entered so many chains that it is not followed
+    /// to its end: whether it is accepted or dropped is not known.
     Unknown,
     /// Its time to live ran out at routing: the host answers, and no later chain sees it.
     Expired,

@@ -267,7 +267,9 @@ pub(crate) fn incomparable_outcome_cause(
     }
     match outcome.verdict {
         Verdict::Divert(_) => Some("handed over to a program on the host"),
-        Verdict::Unknown => Some("decided by a target that weir does not know"),
+        Verdict::Unknown => Some(
+            "decided by a target that weir does not know, or by chains that it enters too often",
+        ),
         _ if outcome.effects.iter().any(|e| target_effects(e.target).sends_copy) => {
             Some("copied by a target of its rules")
         }
