@@ -67,6 +67,7 @@ mod instruction_dispatch;
 mod interval_sweep;
 mod lane_comparisons;
 mod match_sinks;
+mod retired_copies;
 mod root_table;
 mod search_node;
 mod structure_choice;

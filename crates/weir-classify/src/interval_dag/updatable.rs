@@ -3,8 +3,12 @@
 //! **Two copies.** Readers look up in the published copy, which never changes, and the writer
 //! changes another one in place ([`block_edit`](super::block_edit)). Publishing exchanges the two;
 //! the writer then repeats its last changes on the copy that it got back. Readers have exactly the
-//! structure that they would have without updates. A reader that keeps a snapshot costs the writer
-//! a copy, and nothing else.
+//! structure that they would have without updates.
+//!
+//! **Retired copies.** A reader that is interrupted during a look-up keeps an old copy until it
+//! runs again, which on a busy processor takes longer than many updates. The writer does not wait
+//! for it: it makes another copy once, and repeats its changes on whichever of the retired copies
+//! is free ([`retired_copies`](super::retired_copies)).
 //!
 //! **Rebuild.** What is inserted in place makes buckets longer, and filters that would be in very
 //! many buckets are in one that every key tests. When the room for either is half used, a thread
@@ -19,6 +23,7 @@ use super::IntervalDagClassifier;
 use super::block_edit::{NoRoomInBlock, RankedFilter};
 use super::filter_columns::{RULE_NUMBER_MAX, rank_of_rule};
 use super::filter_partition::FilterPartition;
+use super::retired_copies::RetiredCopies;
 use super::word_hasher::BuildWordHasher;
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{
@@ -29,9 +34,6 @@ use crate::key::{KeySchema, KeyTable};
 
 /// The bucket that every key tests is rebuilt into searches above so many blocks.
 const OVERFLOW_BUCKET_BLOCKS_MAX: usize = 6;
-
-/// How often the writer gives way to readers that still look up in the copy that it needs.
-const READER_WAIT_YIELDS_MAX: usize = 5_000;
 
 /// The rules after a number of updates. Does not change.
 #[derive(Clone, Debug)]
@@ -82,13 +84,12 @@ pub struct UpdatableIntervalDag {
     update_count: u64,
     reader: IntervalDagReader,
     published: Arc<IntervalDagSnapshot>,
-    /// The copy that is changed.
-    working_copy: Arc<IntervalDagSnapshot>,
-    /// What `working_copy` lacks of `published`, while nothing has changed since; `None` if it must
-    /// be copied.
-    edits_missing_in_working: Option<Vec<RuleInsertionOrRemoval>>,
-    /// What `published` lacks of `working_copy`; `None` if it must be copied.
-    unpublished_edits: Option<Vec<RuleInsertionOrRemoval>>,
+    /// The copy that is changed, with all updates; `None` if all are published.
+    working_copy: Option<IntervalDagSnapshot>,
+    /// Copies that were published before, of the structure of `working_copy`.
+    retired_copies: RetiredCopies<IntervalDagSnapshot, RuleInsertionOrRemoval>,
+    /// Whether `published` is to be such a copy; not if `working_copy` was built since.
+    can_retire_published: bool,
     running_build: Option<RunningBuild>,
     /// No build begins in the background before this generation.
     background_build_min_update_count: u64,
@@ -189,10 +190,10 @@ impl UpdatableIntervalDag {
             rules: rules.collect(),
             update_count: 0,
             reader: IntervalDagReader { published: Arc::new(Mutex::new(published.clone())) },
-            working_copy: published.clone(),
             published,
-            edits_missing_in_working: None,
-            unpublished_edits: Some(vec![]),
+            working_copy: None,
+            retired_copies: RetiredCopies::default(),
+            can_retire_published: true,
             running_build: None,
             background_build_min_update_count: 0,
         })
@@ -205,22 +206,19 @@ impl UpdatableIntervalDag {
 
     /// Lets readers see all updates so far.
     pub fn publish(&mut self) {
-        if self.has_published_all_edits() {
-            return;
+        let Some(working_copy) = self.working_copy.take() else { return };
+        let before = std::mem::replace(&mut self.published, Arc::new(working_copy));
+        {
+            let mut slot = self.reader.published.lock().unwrap_or_else(PoisonError::into_inner);
+            *slot = self.published.clone();
         }
-        let before = std::mem::replace(&mut self.published, self.working_copy.clone());
-        self.working_copy = before;
-        self.edits_missing_in_working = self.unpublished_edits.replace(vec![]);
-        let mut slot = self.reader.published.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = self.published.clone();
-    }
-
-    fn has_published_all_edits(&self) -> bool {
-        self.unpublished_edits.as_ref().is_some_and(Vec::is_empty)
+        if std::mem::replace(&mut self.can_retire_published, true) {
+            self.retired_copies.retire(before);
+        }
     }
 
     fn newest_snapshot(&self) -> &IntervalDagSnapshot {
-        if self.has_published_all_edits() { &self.published } else { &self.working_copy }
+        self.working_copy.as_ref().unwrap_or(&self.published)
     }
 
     fn apply_insertion_or_removal(
@@ -229,21 +227,18 @@ impl UpdatableIntervalDag {
     ) -> Result<(), ClassifierBuildError> {
         self.update_count += 1;
         self.adopt_finished_build();
-        if self
-            .bring_working_copy_up_to_date()
-            .is_none_or(|working_copy| working_copy.apply_insertion_or_removal(&edit).is_err())
-        {
+        if self.take_working_copy().apply_insertion_or_removal(&edit).is_err() {
             return self.rebuild_now();
         }
         if let Some(running_build) = &mut self.running_build {
             running_build.edits_since_start.push(edit.clone());
         }
-        if let Some(unpublished_edits) = &mut self.unpublished_edits {
-            unpublished_edits.push(edit);
+        if self.can_retire_published {
+            self.retired_copies.push_edit(edit);
         }
         let may_build = self.running_build.is_none()
             && self.update_count >= self.background_build_min_update_count;
-        if may_build && self.working_copy.needs_rebuild() {
+        if may_build && self.newest_snapshot().needs_rebuild() {
             let (schema, rules) = (self.schema.clone(), self.rules.clone());
             let (limits, generation) = (self.limits, self.update_count);
             let build = move || {
@@ -259,27 +254,14 @@ impl UpdatableIntervalDag {
         Ok(())
     }
 
-    /// The copy that is changed, with all updates; `None` if they do not fit.
-    fn bring_working_copy_up_to_date(&mut self) -> Option<&mut IntervalDagSnapshot> {
-        if self.has_published_all_edits() {
-            // A reader that does not give back the old copy keeps it; the writer takes another.
-            let edits_missing_in_working = self
-                .edits_missing_in_working
-                .take()
-                .filter(|_| wait_for_readers(&mut self.working_copy));
-            match edits_missing_in_working {
-                Some(edits) => {
-                    let working_copy = Arc::get_mut(&mut self.working_copy)?;
-                    edits
-                        .iter()
-                        .try_for_each(|edit| working_copy.apply_insertion_or_removal(edit))
-                        .ok()?;
-                }
-                None => self.working_copy = Arc::new(IntervalDagSnapshot::clone(&self.published)),
-            }
-            self.edits_missing_in_working = Some(vec![]);
-        }
-        Arc::get_mut(&mut self.working_copy)
+    /// The copy that is changed, with all updates.
+    fn take_working_copy(&mut self) -> &mut IntervalDagSnapshot {
+        let (published, retired_copies) = (&self.published, &mut self.retired_copies);
+        self.working_copy.get_or_insert_with(|| {
+            retired_copies
+                .take_free_copy(|copy, edit| copy.apply_insertion_or_removal(edit).is_ok())
+                .unwrap_or_else(|| IntervalDagSnapshot::clone(published))
+        })
     }
 
     fn adopt_finished_build(&mut self) {
@@ -307,8 +289,9 @@ impl UpdatableIntervalDag {
     }
 
     fn replace_working(&mut self, snapshot: IntervalDagSnapshot) {
-        self.working_copy = Arc::new(snapshot);
-        (self.edits_missing_in_working, self.unpublished_edits) = (Some(vec![]), None);
+        self.working_copy = Some(snapshot);
+        self.retired_copies = RetiredCopies::default();
+        self.can_retire_published = false;
     }
 
     /// Builds the structure from the rules.
@@ -326,11 +309,13 @@ impl UpdatableIntervalDag {
     /// Takes back an insertion for which there is no room.
     fn undo_insertion(&mut self, removal: RuleInsertionOrRemoval) {
         self.update_count -= 1;
-        if let Some(working_copy) = Arc::get_mut(&mut self.working_copy) {
+        if let Some(working_copy) = &mut self.working_copy {
             working_copy.apply_insertion_or_removal(&removal).expect("removals need no room");
             working_copy.update_count = self.update_count;
         }
-        self.unpublished_edits = None;
+        // The copy may have room that others lack.
+        self.retired_copies = RetiredCopies::default();
+        self.can_retire_published = false;
     }
 
     /// The tests of a rule as a filter set has them.
@@ -350,18 +335,6 @@ fn build_filter_set_of_rules(schema: &KeySchema, rules: &RulesByNumber) -> Filte
         of_rule.for_each(|tests| filters.push_filter_of_last_rule(tests));
     }
     filters
-}
-
-/// Waits until readers have given back a copy, about as long as it would take to make another.
-/// Whether they did.
-fn wait_for_readers(copy: &mut Arc<IntervalDagSnapshot>) -> bool {
-    (0..READER_WAIT_YIELDS_MAX).any(|_| {
-        let is_free = Arc::get_mut(copy).is_some();
-        if !is_free {
-            std::thread::yield_now();
-        }
-        is_free
-    })
 }
 
 impl UpdatableClassifier for UpdatableIntervalDag {
