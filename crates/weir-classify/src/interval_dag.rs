@@ -34,8 +34,9 @@
 //! and is checked when it is read ([`block_parser`]). A node is two lines, a bucket four for
 //! the five-tuple.
 //!
-//! **Updates.** Filters are inserted into buckets and removed from them in place ([`block_edit`]),
-//! in a copy that no reader sees before it is published ([`updatable`]).
+//! **Updates.** Filters are inserted into buckets ([`block_edit`]) and bit vectors
+//! ([`bit_vector_edit`]) and removed from them in place, in a copy that no reader sees before it is
+//! published ([`updatable`]).
 //!
 //! **Instructions.** A line is compared with AVX-512, half a line with AVX2, or lane by lane
 //! ([`instruction_dispatch`]). Blocks are in huge pages if the system has them
@@ -49,6 +50,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod batch_walk;
+mod bit_vector_edit;
 mod bit_vectors;
 mod block;
 mod block_edit;
@@ -141,6 +143,7 @@ impl IntervalDagClassifier {
                 columns: &columns,
                 bucket_block_bytes: bucket_block_bytes_of_schema(filters),
                 bucket_filters_max: LANES,
+                has_spare_bits: false,
                 budget,
                 meter: BuildMeter::new(limits),
                 is_parallel: true,
@@ -174,6 +177,7 @@ impl IntervalDagClassifier {
             columns: &columns,
             bucket_block_bytes: bucket_block_bytes_of_schema(filters),
             bucket_filters_max: UPDATABLE_BUCKET_FILTERS_MAX,
+            has_spare_bits: true,
             budget: SearchMemoryBudget::default(),
             meter: BuildMeter::new(limits),
             is_parallel: false,

@@ -170,8 +170,7 @@ impl ClassifierBlock {
         let lines = group.summary_lines_per_bitmap + group.bit_lines_per_bitmap;
         let first = group.words[word].first_bitmap_line + bitmap * lines;
         let words = CacheLine::as_words_mut(&mut self.lines[first..first + lines]);
-        let (summary, bits) =
-            words.split_at_mut(group.summary_lines_per_bitmap * CACHE_LINE_WORDS);
+        let (summary, bits) = words.split_at_mut(group.summary_lines_per_bitmap * CACHE_LINE_WORDS);
         edit(bits);
         if summary.is_empty() {
             return;
@@ -262,11 +261,11 @@ mod tests {
         ] {
             assert_eq!(choose_bit(ranks, rank), expected, "{rank} into {ranks:?}");
         }
-        let mut full: Vec<u32> = (0..=MOVED_BITS_MAX as u32).collect();
-        full.push(SPARE);
-        assert_eq!(choose_bit(&full[1..], 0), Some(InsertionOfBit::MovesUp { from: 0, spare: MOVED_BITS_MAX }));
-        full.insert(0, 0);
-        assert_eq!(choose_bit(&full[1..], 0).is_some(), false, "too many bits would move");
+        let ascending_before_spare_bit =
+            |filters: usize| (1..=filters as u32).chain([SPARE]).collect::<Vec<u32>>();
+        let most = InsertionOfBit::MovesUp { from: 0, spare: MOVED_BITS_MAX };
+        assert_eq!(choose_bit(&ascending_before_spare_bit(MOVED_BITS_MAX), 0), Some(most));
+        assert_eq!(choose_bit(&ascending_before_spare_bit(MOVED_BITS_MAX + 1), 0), None);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub(super) const CACHE_LINE_BITS: usize = 512;
 /// Words of a cache line.
 pub(super) const CACHE_LINE_WORDS: usize = 16;
 /// The most filters of one group of bit vectors. A word has at most twice as many bitmaps as there
-/// are filters, so this bounds the memory: 1,152 bytes for each filter and word, and the searches.
+/// are filters, so this bounds the memory: 1,152 bytes for each filter and word, and the searches;
+/// with spare bits, a third more.
 pub(super) const BIT_VECTOR_FILTERS_MAX: usize = 4096;
 /// Bitmaps of more lines have a summary in front: a bit for each line that is not all zero.
 pub(super) const LINES_WITHOUT_SUMMARY_MAX: usize = 4;
@@ -29,8 +30,8 @@ pub(super) const LINES_WITHOUT_SUMMARY_MAX: usize = 4;
 #[derive(Debug)]
 pub(super) struct BitVectors {
     pub(super) nodes: NodeTable,
-    /// Filters in the order of bits: ascending ranks.
-    pub(super) filters: Vec<u32>,
+    /// Filters in the order of bits: ascending ranks. `None` is a spare bit.
+    pub(super) filters_of_bits: Vec<Option<u32>>,
     pub(super) words: Vec<WordBitmaps>,
     /// Whether a filter tests more than the words have bitmaps for.
     pub(super) needs_verification: bool,
@@ -58,10 +59,15 @@ pub(super) fn count_bitmap_and_summary_lines(filter_count: usize) -> (usize, usi
 pub(super) fn build_bit_vectors(
     columns: &FilterColumns,
     list: &[u32],
+    has_spare_bits: bool,
     meter: &BuildMeter,
 ) -> Result<BitVectors, ClassifierBuildError> {
     let mut filters = list.to_vec();
     filters.sort_unstable_by_key(|filter| columns.ranks[*filter as usize]);
+    let filters_of_bits = match has_spare_bits {
+        true => spread_over_spare_bits(&filters),
+        false => filters.iter().copied().map(Some).collect(),
+    };
     let mut nodes = NodeTable::default();
     let mut words = Vec::new();
     for (word, column) in columns.words.iter().enumerate() {
@@ -72,13 +78,24 @@ pub(super) fn build_bit_vectors(
         if filters.iter().all(is_any) {
             continue;
         }
-        let (pieces, bitmaps) = collect_bitmaps(column, &filters, meter)?;
+        let (pieces, bitmaps) = collect_bitmaps(column, &filters_of_bits, meter)?;
         let mut root = RootTable::of_pieces(&mut nodes, word, bits, pieces);
         root.word = word;
         words.push(WordBitmaps { root, bitmaps });
     }
-    let needs_verification = columns.words.iter().any(|column| column.is_masked);
-    Ok(BitVectors { nodes, filters, words, needs_verification })
+    // A filter that is inserted may end within an interval of a bitmap.
+    let needs_verification = has_spare_bits || columns.words.iter().any(|column| column.is_masked);
+    Ok(BitVectors { nodes, filters_of_bits, words, needs_verification })
+}
+
+/// Gives filters bits in whole cache lines of which a fifth or more are spare, evenly between them.
+pub(super) fn spread_over_spare_bits(filters: &[u32]) -> Vec<Option<u32>> {
+    let bit_count = (filters.len() * 5).div_ceil(4).next_multiple_of(CACHE_LINE_BITS);
+    let mut bits = vec![None; bit_count];
+    for (index, filter) in filters.iter().enumerate() {
+        bits[index * bit_count / filters.len()] = Some(*filter);
+    }
+    bits
 }
 
 /// Pieces of a word, each with the index of its bitmap, and the bitmaps.
@@ -88,18 +105,19 @@ type BitmapPieces = (Vec<(u32, NodeRef)>, Vec<Vec<u32>>);
 /// they end.
 fn collect_bitmaps(
     column: &IntervalColumn,
-    filters: &[u32],
+    filters_of_bits: &[Option<u32>],
     meter: &BuildMeter,
 ) -> Result<BitmapPieces, ClassifierBuildError> {
     let sort = |ends: &[u32]| {
-        let ends = filters.iter().zip(0_usize..).map(|(filter, bit)| (ends[*filter as usize], bit));
+        let filters = filters_of_bits.iter().zip(0_usize..);
+        let ends = filters.filter_map(|(filter, bit)| Some((ends[(*filter)? as usize], bit)));
         let mut sorted: Vec<(u32, usize)> = ends.collect();
         sorted.sort_unstable();
         sorted
     };
     let (starts, ends) = (sort(&column.lo), sort(&column.hi));
     let (mut started, mut ended) = (starts.iter().peekable(), ends.iter().peekable());
-    let mut set = vec![0; filters.len().div_ceil(CACHE_LINE_BITS) * CACHE_LINE_WORDS];
+    let mut set = vec![0; filters_of_bits.len().div_ceil(CACHE_LINE_BITS) * CACHE_LINE_WORDS];
     let mut index_of: HashMap<Vec<u32>, u32, BuildWordHasher> = HashMap::default();
     let (mut pieces, mut bitmaps) = (vec![], vec![]);
     let mut at = 0;

@@ -6,12 +6,12 @@
 //! block more, from the spare blocks of the block; the children that lead keys of the filter to
 //! the old bucket then lead to the new one, others stay.
 //!
-//! What is not possible in place (no spare blocks, too many buckets, a group of bit vectors) is
-//! refused without a change.
+//! What is not possible in place (no spare blocks, too many buckets) is refused without a change.
+//! Groups of bit vectors are changed in [`bit_vector_edit`](super::bit_vector_edit).
 
 use std::collections::HashSet;
 
-use super::block::ClassifierBlock;
+use super::block::{ClassifierBlock, SearchRoot};
 use super::cache_line::{CacheLine, LANES};
 use super::dag_construction::{BLOCKS_PER_BUCKET_MAX, decode_bucket_leaf, encode_bucket_leaf};
 use super::search_node::{FANOUT, LEAF_FLAG};
@@ -42,8 +42,9 @@ impl ClassifierBlock {
         search: usize,
         filter: RankedFilter<'_>,
     ) -> Result<(), NoRoomInBlock> {
+        let root = self.groups.searches[search].root;
         let children =
-            self.find_leaf_children(search, filter.tests, LEAF_CHILDREN_PER_FILTER_MAX)?;
+            self.find_leaf_children(&root, filter.tests, LEAF_CHILDREN_PER_FILTER_MAX)?;
         let leaves = self.distinct_leaves(&children);
         let mut new_blocks = 0;
         for leaf in &leaves {
@@ -78,7 +79,8 @@ impl ClassifierBlock {
 
     /// Removes a filter from a search. Whether it was there.
     pub(super) fn remove_filter(&mut self, search: usize, filter: RankedFilter<'_>) -> bool {
-        let children = self.find_leaf_children(search, filter.tests, usize::MAX);
+        let root = self.groups.searches[search].root;
+        let children = self.find_leaf_children(&root, filter.tests, usize::MAX);
         let lane = self.rows.lane_of_filter(filter.tests, filter.rank);
         let empty = self.rows.empty_lane();
         let mut was_there = false;
@@ -88,26 +90,15 @@ impl ClassifierBlock {
         was_there
     }
 
-    /// Removes all filters of a rank from the groups of bit vectors.
-    pub(super) fn remove_rank_from_bit_vectors(&mut self, rank: u32) {
-        for group in &self.groups.bit_vectors {
-            let words = CacheLine::as_words_mut(&mut self.lines[group.first_rank_line..]);
-            for of_bit in words[..group.filter_count].iter_mut().filter(|of_bit| **of_bit == rank) {
-                *of_bit = NO_RULE;
-            }
-        }
-    }
-
     /// The children, by the index of their word in the block, that lead keys of a filter to
-    /// buckets.
-    fn find_leaf_children(
+    /// buckets, or to bitmaps.
+    pub(super) fn find_leaf_children(
         &self,
-        search: usize,
+        root: &SearchRoot,
         tests: &[WordTest],
         count_max: usize,
     ) -> Result<Vec<usize>, NoRoomInBlock> {
         let words = CacheLine::as_words(&self.lines);
-        let root = &self.groups.searches[search].root;
         let (lo, hi) = interval_of_test(tests[root.word]);
         let cell_mask = (1 << root.cell_bits) - 1;
         let cells =
@@ -206,7 +197,7 @@ impl ClassifierBlock {
         })
     }
 
-    fn bucket_rows_mut(&mut self, first: usize, count: usize) -> BucketRows<'_> {
+    pub(super) fn bucket_rows_mut(&mut self, first: usize, count: usize) -> BucketRows<'_> {
         let lines = self.rows.bucket_block_lines();
         let line = self.first_bucket_block_line + first * lines;
         let rows = CacheLine::as_rows_mut(&mut self.lines[line..line + count * lines]);
@@ -215,14 +206,14 @@ impl ClassifierBlock {
 }
 
 /// The rows of all blocks of a bucket. Lanes are numbered through the blocks.
-struct BucketRows<'b> {
+pub(super) struct BucketRows<'b> {
     rows: &'b mut [[u32; LANES]],
     rows_per_block: usize,
 }
 
 impl BucketRows<'_> {
     /// Inserts a lane before that of index `place`, where the first `used` lanes are in use.
-    fn insert_lane(&mut self, place: usize, used: usize, values: &[u32]) {
+    pub(super) fn insert_lane(&mut self, place: usize, used: usize, values: &[u32]) {
         for block in (place / LANES..=used / LANES).rev() {
             let from = place.saturating_sub(block * LANES);
             let to = (used - block * LANES).min(LANES - 1);
@@ -235,7 +226,7 @@ impl BucketRows<'_> {
     }
 
     /// Removes a lane of the first `used`, of which the last becomes `empty`.
-    fn remove_lane(&mut self, place: usize, used: usize, empty: &[u32]) {
+    pub(super) fn remove_lane(&mut self, place: usize, used: usize, empty: &[u32]) {
         for block in place / LANES..=(used - 1) / LANES {
             let to = place.saturating_sub(block * LANES);
             let end = (used - block * LANES).min(LANES);
@@ -265,14 +256,14 @@ impl BucketRows<'_> {
         }
     }
 
-    fn write_lane(&mut self, lane: usize, values: &[u32]) {
+    pub(super) fn write_lane(&mut self, lane: usize, values: &[u32]) {
         let rows = self.block(lane / LANES);
         rows.iter_mut().zip(values).for_each(|(row, value)| row[lane % LANES] = *value);
     }
 }
 
 /// The values of a word that a key of a filter may have.
-fn interval_of_test(test: WordTest) -> (u32, u32) {
+pub(super) fn interval_of_test(test: WordTest) -> (u32, u32) {
     match test {
         WordTest::Within { lo, hi } => (lo, hi),
         WordTest::Masked { .. } => (0, u32::MAX),

@@ -279,7 +279,7 @@ fn parse_bit_vector_group(
     require_undamaged(end <= block.lines.len(), "ranks of bit vectors")?;
     let mut ranks = (0..group.filter_count).map(|bit| block.word(group.first_rank_line, bit));
     require_undamaged(
-        ranks.all(|rank| is_rank_at_most_last_rule(block, rank)),
+        ranks.all(|rank| rank == NO_RULE || is_rank_at_most_last_rule(block, rank)),
         "rules of bit vectors",
     )?;
     if let Some(first) = group.first_verification_block {

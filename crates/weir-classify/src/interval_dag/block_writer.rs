@@ -13,7 +13,7 @@ use super::filter_columns::FilterColumns;
 use super::huge_page_lines::HugePageLines;
 use super::root_table::RootTable;
 use super::search_node::{FANOUT, LEAF_FLAG, NodeContent};
-use crate::filter_set::FilterSet;
+use crate::filter_set::{FilterSet, NO_RULE};
 use crate::key::KeyWordTestMethod;
 
 /// The structure of one group.
@@ -65,7 +65,7 @@ pub(super) fn write_classifier_block(
     let first_bucket_block_line = first_node_line + 2 * node_count;
     let first_bitmap_line = first_bucket_block_line + all_blocks * writer.rows.bucket_block_lines();
     writer.append_groups(groups, first_bitmap_line);
-    (0..spare_bucket_blocks).for_each(|_| writer.append_bucket_block(&[]));
+    (0..spare_bucket_blocks).for_each(|_| writer.append_bucket_block([]));
     let numbers = pack_words_into_lines(filters.rules().iter().map(|rule| rule.0));
     let first_rule_number_line = first_bitmap_line + writer.bitmap_lines.len();
     let deciding = filters.rules().chunks(32).map(|rules| {
@@ -138,7 +138,7 @@ pub(super) fn count_bucket_blocks(group: &GroupStructure) -> usize {
     match group {
         GroupStructure::Search(dag) => dag.bucket_blocks.len(),
         GroupStructure::BitVectors(vectors) if vectors.needs_verification => {
-            vectors.filters.len().div_ceil(LANES)
+            vectors.filters_of_bits.len().div_ceil(LANES)
         }
         GroupStructure::BitVectors(_) => 0,
     }
@@ -192,7 +192,7 @@ impl BlockWriter<'_> {
             |child: u32| child + if child & LEAF_FLAG == 0 { node_base } else { block_base };
         self.add_nodes(&dag.nodes.nodes, rebase);
         for filters in &dag.bucket_blocks {
-            self.append_bucket_block(filters);
+            self.append_bucket_block(filters.iter().copied().map(Some));
         }
         let all = dag.bucket_blocks.iter().flatten();
         let least_rank = all.map(|filter| self.columns.ranks[*filter as usize]).min();
@@ -226,14 +226,17 @@ impl BlockWriter<'_> {
             NO_VERIFICATION_BLOCK
         };
         if vectors.needs_verification {
-            for filters in vectors.filters.chunks(LANES) {
-                self.append_bucket_block(filters);
+            for filters in vectors.filters_of_bits.chunks(LANES) {
+                self.append_bucket_block(filters.iter().copied());
             }
         }
         let next_line = |lines: &[CacheLine]| (first_bitmap_line + lines.len()) as u32;
-        let ranks = vectors.filters.iter().map(|filter| self.columns.ranks[*filter as usize]);
+        let ranks = vectors
+            .filters_of_bits
+            .iter()
+            .map(|filter| filter.map_or(NO_RULE, |filter| self.columns.ranks[filter as usize]));
         let (lines_per_bitmap, summary_lines_per_bitmap) =
-            count_bitmap_and_summary_lines(vectors.filters.len());
+            count_bitmap_and_summary_lines(vectors.filters_of_bits.len());
         let mut line = CacheLine::ZERO;
         line.0[..4].copy_from_slice(&[
             BIT_VECTOR_GROUP_KIND,
@@ -242,7 +245,7 @@ impl BlockWriter<'_> {
             self.nodes.len() as u32,
         ]);
         line.0[4..10].copy_from_slice(&[
-            vectors.filters.len() as u32,
+            vectors.filters_of_bits.len() as u32,
             lines_per_bitmap as u32,
             summary_lines_per_bitmap as u32,
             next_line(&self.bitmap_lines),
@@ -271,10 +274,12 @@ impl BlockWriter<'_> {
         }));
     }
 
-    fn append_bucket_block(&mut self, filters: &[u32]) {
+    /// Appends a block with a lane for each filter; `None` leaves it empty.
+    fn append_bucket_block(&mut self, filters: impl IntoIterator<Item = Option<u32>>) {
         let mut block = self.rows.empty_bucket_block();
-        for (lane, filter) in filters.iter().enumerate() {
-            let filter = *filter as usize;
+        for (lane, filter) in filters.into_iter().enumerate() {
+            let Some(filter) = filter else { continue };
+            let filter = filter as usize;
             let tests = self.filters.filter(filter).tests;
             self.rows.write_lane(&mut block, lane, tests, self.columns.ranks[filter]);
         }

@@ -29,6 +29,8 @@ pub(super) struct GroupBuilder<'a> {
     pub(super) columns: &'a FilterColumns,
     pub(super) bucket_block_bytes: usize,
     pub(super) bucket_filters_max: usize,
+    /// Whether bit vectors have bits for filters that are inserted.
+    pub(super) has_spare_bits: bool,
     pub(super) budget: SearchMemoryBudget,
     pub(super) meter: BuildMeter,
     /// Whether threads may be used.
@@ -71,7 +73,7 @@ impl GroupBuilder<'_> {
             return Ok(vec![search]);
         }
         let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
-        let build = |list| build_bit_vectors(self.columns, list, &self.meter);
+        let build = |list| build_bit_vectors(self.columns, list, self.has_spare_bits, &self.meter);
         chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
     }
 

@@ -64,8 +64,8 @@ impl<Copy, Edit> RetiredCopies<Copy, Edit> {
         self.forget_edits_that_all_copies_have();
     }
 
-    /// The free copy that lacks the fewest edits, after `repeat` has repeated these on it; `None` if
-    /// readers have all copies, or an edit cannot be repeated. Call it when all edits are
+    /// The free copy that lacks the fewest edits, after `repeat` has repeated these on it; `None`
+    /// if readers have all copies, or an edit cannot be repeated. Call it when all edits are
     /// published.
     pub(super) fn take_free_copy(
         &mut self,

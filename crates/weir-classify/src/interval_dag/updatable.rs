@@ -15,6 +15,9 @@
 //! builds the structure from the rules, while updates go on in the old one and are repeated on the
 //! new. If room ends before that, the update waits for a build.
 
+#[cfg(test)]
+mod bit_vector_update_tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -139,7 +142,8 @@ impl IntervalDagSnapshot {
             let common = self.partition.overflow_search;
             if *is_insertion {
                 let inserted = own.map(|search| block.insert_filter(search, filter));
-                if inserted != Some(Ok(())) {
+                if inserted != Some(Ok(())) && block.insert_filter_into_bit_vectors(filter).is_err()
+                {
                     block.insert_filter(common, filter)?;
                 }
             } else {
