@@ -9,19 +9,20 @@
 //! The rules of two chains of the same name are aligned ([`aligned_rules`](crate::difference_slice::aligned_rules));
 //! what is left over is *changed*. A changed rule together with the jumps that lead to it gives a
 //! *region*: the tests that a packet passes to match it. A packet outside of all regions of a table
-//! traverses the same rules on both sides. So a rule is kept if it may match a packet of a region.
+//! traverses the same rules on both sides. So a rule is selected if it may match a packet of a
+//! region that may come to its chain.
 //!
-//! **Why comparing the slices is comparing the rulesets.** A region belongs to a table at a hook,
-//! its *stage*. Seen from another stage, it has only the tests of fields that no rule in between
-//! writes ([`RelevantRuleSelector::region_without_tests_of_fields_written_between`]). As long as a packet is in a region as seen from
-//! each stage that it reaches, it reaches all rules that it matches, since those are kept. Once it is
-//! in none, it is in no region when it reaches a stage with changed rules, because no rule writes
-//! the fields that exclude it. Both rulesets then treat it alike, and so do both slices, which keep
-//! the same common rules. What conntrack and routing do between the tables is decided by the whole
-//! rulesets.
+//! **Why comparing the selected rules is comparing the rulesets.** A region belongs to a table at a
+//! hook, its *stage*. Seen from another stage, it has only the tests of fields that no rule in
+//! between writes ([`RelevantRuleSelector::region_without_tests_of_fields_written_between`]). As long as a packet is in a region as seen from
+//! each stage that it reaches, all rules that it matches are selected. Once it is in none, it is in
+//! no region when it reaches a stage with changed rules, because no rule writes the fields that
+//! exclude it. Both rulesets then treat it alike, and so do the selected rules, of which common
+//! ones are selected on both sides. What conntrack and routing do between the tables is decided by
+//! the whole rulesets.
 //!
-//! Of the rules that are kept, those that no packet traverses after a changed rule are simplified
-//! ([`place_among_changes`](crate::difference_slice::place_among_changes)).
+//! **Why the selected rules may be simplified** if no packet traverses them after a changed rule is
+//! in [`place_among_changes`](crate::difference_slice::place_among_changes).
 
 pub(crate) mod aligned_rules;
 pub(crate) mod altered_packets;

@@ -74,7 +74,8 @@ pub struct FailedTest {
     pub match_index: Option<usize>,
     /// The packet was dropped immediately.
     pub hotdrop: bool,
-    /// The packet when it reached the rule; steps between two changes share it.
+    /// The packet when the test was evaluated, after what earlier matches of the rule wrote; steps
+    /// between two changes share it.
     pub packet: Arc<Packet>,
 }
 
@@ -157,10 +158,10 @@ impl<'f> WalkObserver<'f> for TraceRecorder<'f> {
         };
         let failed = failed.map(|f| {
             let (in_match, _) = lower_to_tests_with_match_index(rule, packet.family)[f.test_index];
-            let (family, packet) = (packet.family, self.reuse_or_store_packet(packet));
             let passed_matches = &rule.matches[..in_match.unwrap_or(0)];
-            let writes = |m: &Match| !match_effects(m, family).writes.is_empty();
-            self.may_packet_differ = passed_matches.iter().any(writes);
+            let writes = |m: &Match| !match_effects(m, packet.family).writes.is_empty();
+            self.may_packet_differ |= passed_matches.iter().any(writes);
+            let packet = self.reuse_or_store_packet(packet);
             FailedTest {
                 test_index: f.test_index,
                 match_index: in_match,

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use weir_model::{Family, Firewall, Ruleset};
+use weir_model::{Family, Firewall, Hook, Ruleset};
 use weir_semantics::{JourneyKind, Verdict};
 use weir_testkit::random_ruleset::TestRng;
 
@@ -42,6 +42,25 @@ pub(crate) fn add_random_base_tests(text: &str, rng: &mut TestRng) -> String {
         }
     });
     lines.collect()
+}
+
+/// Translations of sources, in a chain that random rulesets do not have.
+const POSTROUTING_NAT_RULES: [&str; 4] = [
+    "-s 10.0.0.0/8 -j SNAT --to-source 192.0.2.1",
+    "-p udp -j MASQUERADE",
+    "-p tcp -m tcp --dport 80 -j SNAT --to-source 192.0.2.0-192.0.2.3:1000-1010",
+    "-m mark --mark 0x1/0x3 -j ACCEPT",
+];
+
+fn add_random_postrouting_nat(text: &str, rng: &mut TestRng) -> String {
+    let rules = (0..rng.number_below(3))
+        .map(|_| format!("-A POSTROUTING {}\n", rng.pick(&POSTROUTING_NAT_RULES)))
+        .collect::<String>();
+    let chain = "*nat\n:POSTROUTING ACCEPT [0:0]\n";
+    // Nat is the last table.
+    let text = text.replace("*nat\n", chain);
+    let end = text.rfind("COMMIT").unwrap_or(text.len());
+    format!("{}{rules}{}", &text[..end], &text[end..])
 }
 
 /// What is the same for slices and whole rulesets; `None` if a limit was reached.
@@ -97,6 +116,7 @@ fn compare_slices_with_whole_rulesets(seeds: std::ops::Range<u64>) -> AgreementC
     for seed in seeds {
         let mut rng = TestRng::new(seed ^ 0x51_1ce);
         let one = add_random_base_tests(&generate_random_ruleset(seed), &mut rng);
+        let one = add_random_postrouting_nat(&one, &mut rng);
         let mut other = one.clone();
         for _ in 0..1 + rng.number_below(2) {
             other = edit_ruleset(&other, &mut rng).1;
@@ -108,25 +128,29 @@ fn compare_slices_with_whole_rulesets(seeds: std::ops::Range<u64>) -> AgreementC
             stateful_pairing: rng
                 .pick(&[StatefulTestPairing::ByRuleText, StatefulTestPairing::ByCredit]),
             steps_max: 1_000_000,
+            conntrack_in_use: rng.number_below(2) == 0,
             ..CompareOptions::default()
         };
-        assert_slices_agree_on_all_journeys([before, after], &options, &mut counts, &|| {
+        let journeys = JourneyKind::ALL.map(ComparedPath::WholeJourney);
+        let hook = ComparedPath::Hook(rng.pick(&Hook::ALL));
+        let paths = if rng.number_below(4) == 0 { &[hook][..] } else { &journeys };
+        assert_slices_agree_on_paths([before, after], paths, &options, &mut counts, &|| {
             format!("seed {seed}\n{one}\n{other}")
         });
     }
     counts
 }
 
-fn assert_slices_agree_on_all_journeys(
+fn assert_slices_agree_on_paths(
     [before, after]: [&Firewall; 2],
+    paths: &[ComparedPath],
     options: &CompareOptions,
     counts: &mut AgreementCounts,
     describe: &dyn Fn() -> String,
 ) {
     let family = Family::V4;
-    let paths = JourneyKind::ALL.map(ComparedPath::WholeJourney);
     let whole = make_compared_rulesets([before, after], family, options);
-    let Some(slice) = slice_to_difference(&whole, &paths, (family, true)) else { return };
+    let Some(slice) = slice_to_difference(&whole, paths, (family, true)) else { return };
     let mut sliced = make_compared_rulesets([before, after], family, options);
     for (side, slice) in sliced.iter_mut().zip(&slice.rulesets) {
         side.replace_rules_by_slice(slice);
@@ -137,7 +161,7 @@ fn assert_slices_agree_on_all_journeys(
     let is_smaller = size(&sliced) < size(&whole);
     let space_basis = PacketSpaceBasis::of_firewalls(family, &[before, after]);
     let interpreters = OnceCell::new();
-    for path in paths {
+    for &path in paths {
         let [of_slices, of_whole] = [&sliced, &whole].map(|sides| {
             find_difference(&ComparedPair {
                 before,
@@ -207,7 +231,8 @@ fn slices_keep_what_changes_the_answers_of_opaque_and_stateful_tests() {
             stateful_pairing: StatefulTestPairing::ByRuleText,
             ..CompareOptions::default()
         };
-        assert_slices_agree_on_all_journeys([before, after], &options, &mut counts, &|| {
+        let paths = JourneyKind::ALL.map(ComparedPath::WholeJourney);
+        assert_slices_agree_on_paths([before, after], &paths, &options, &mut counts, &|| {
             format!("{one}\n{other}")
         });
         assert_eq!((counts.compared, counts.not_equal), (3, 1), "{one}\n{other}");

@@ -3,12 +3,13 @@
 //! Both rulesets treat a packet alike until it matches a changed rule. So of a rule that no packet
 //! traverses after one, only what the changed rules see of it matters to the difference: whether
 //! the packet continues, and what is written. Its effects are the same on both sides, and a packet
-//! that it ends is not in the difference ([`Simplifier`]). A rule after which no changed rule
-//! follows either is not kept at all.
+//! that it ends is not in the difference ([`Simplifier`]). A rule that neither precedes nor follows
+//! a changed rule is left out.
 //!
 //! The order is that of the text: a rule follows another if it is below it in the chain, in a chain
 //! that is entered below it, or below a jump to the chain of the other, or in a later table of the
-//! journey. A chain that is entered from several places counts for all of them.
+//! journey. A goto counts as a jump, and a chain that is entered from several places counts for all
+//! of them: more rules than necessary are taken for reachable, never fewer.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use weir_model::{
 };
 
 use crate::difference_slice::table_side::{TableSide, find_base_chain, list_base_tests};
+use crate::stateful_test_id::can_rule_depend_on_state;
 
 /// The other tables of the journeys through a table at a hook.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +31,7 @@ pub(super) struct ChangesOfOtherStages {
     pub has_later: bool,
 }
 
-/// Of a rule.
+/// Where a rule is, seen from the changed rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlaceAmongChanges {
     /// A packet that matched a changed rule may reach it.
@@ -51,8 +53,8 @@ impl PlaceAmongChanges {
         }
     }
 
-    /// Whether it may matter to a difference.
-    pub fn matters(self) -> bool {
+    /// Whether the rule may matter to a difference.
+    pub fn precedes_or_follows_change(self) -> bool {
         self.follows_change || self.precedes_change
     }
 }
@@ -85,6 +87,7 @@ impl TableSide<'_> {
             .iter()
             .map(|chain| vec![PlaceAmongChanges::default(); chain.rules.len()])
             .collect();
+        // Callers first: what leads to a chain is known when it is its turn.
         for at in self.graph.all_callees_first().into_iter().rev() {
             let entry = entries[at];
             let mut precedes_change = entry.precedes_change_after_return;
@@ -130,12 +133,17 @@ pub(super) struct Simplifier {
 }
 
 impl Simplifier {
-    /// The rule as the changed rules see it; `None` if they see nothing of it.
+    /// A common rule of a slice: as it is if it follows a changed rule, else as the changed rules
+    /// see it; `None` if they see nothing of it. Verdicts become `DROP`, so that diagrams do not
+    /// distinguish them.
     pub fn simplify(&self, rule: &Rule, place: PlaceAmongChanges) -> Option<Rule> {
-        let with_target = |target| Some(Rule { target, ..rule.clone() });
-        if place.follows_change {
-            return with_target(rule.target.clone());
+        // The text of a rule without credit, with its target, identifies its stateful tests.
+        let is_identified_by_target =
+            rule.credited_originals.is_empty() && can_rule_depend_on_state(rule, self.family);
+        if place.follows_change || is_identified_by_target {
+            return Some(rule.clone());
         }
+        let with_target = |target| Some(Rule { target, ..rule.clone() });
         let mut row = target_effects(&rule.target);
         match &rule.target {
             Target::Reject(_) => return with_target(Target::Drop),
@@ -143,12 +151,13 @@ impl Simplifier {
                 return with_target(Target::Drop);
             }
             Target::None | Target::Effect(_) => {}
-            _ => return with_target(rule.target.clone()),
+            _ => return Some(rule.clone()),
         }
         row.changes_unmodelled_state &= self.is_unmodelled_state_read;
         if !row.has_no_effect_on_later_rules() {
-            return with_target(rule.target.clone());
+            return Some(rule.clone());
         }
+        // The base tests are among all tests. Others may drop the packet or ask something.
         let has_base_tests_only =
             lower_to_tests(rule, self.family).len() == list_base_tests(rule, self.family).len();
         if has_base_tests_only { None } else { with_target(Target::None) }
@@ -163,8 +172,10 @@ pub(super) fn may_rule_read_unmodelled_state(rule: &Rule, family: Family) -> boo
         || row.may_drop
         || row.termination == TargetTermination::Perhaps
         || !row.unknown_value_writes.is_empty();
-    // A translation is chosen once at a hook.
-    may_target_read && !matches!(rule.target, Target::Nat(_))
+    // A translation is chosen once at a hook, so its choice is never compared with an earlier one.
+    // What changed before is a list in order, which begins alike on both sides.
+    let is_translation = matches!(rule.target, Target::Nat(_));
+    (may_target_read && !is_translation)
         || rule.matches.iter().any(|m| {
             let row = match_effects(m, family);
             matches!(m, Match::Set(_)) || row.reads == FieldSet::ALL || !row.writes.is_empty()

@@ -71,6 +71,7 @@ impl<'f> TablePair<'f> {
             let changed =
                 find_changed_rules(rules, CHANGED_RULES_PER_TABLE_PAIR_MAX, &is_same_rule)?;
             changed_count += changed[0].len() + changed[1].len();
+            // With a budget, one side may match where the other does not: see `retargeted_rules`.
             let retargeted = find_replaced_elements(rules, &changed, &|a, b| {
                 let with_other_target = Rule { target: a.target.clone(), ..b.clone() };
                 [a, b].iter().all(|rule| {
@@ -148,22 +149,22 @@ impl<'f> TablePair<'f> {
     /// either side.
     pub fn find_rules_to_keep(&self, simplifier: &Simplifier) -> [Vec<Vec<KeptRule>>; 2] {
         let family = simplifier.family;
-        let mut matter = [0, 1].map(|side| self.find_rules_that_matter(side, family));
+        let mut of_regions = [0, 1].map(|side| self.find_rules_of_regions(side, family));
         let mut places = self.sides.each_ref().map(|side| {
             side.as_ref().map_or_else(Vec::new, |s| s.find_places_among_changes(&self.other_stages))
         });
         if let [Some(a), Some(b)] = &self.sides {
             for (at, chain) in a.table.chains.iter().enumerate() {
                 let Some(other_at) = b.graph.chain_index(&chain.name) else { continue };
-                let [matter_a, matter_b] = &mut matter;
-                let (matter_a, matter_b) = (&mut matter_a[at], &mut matter_b[other_at]);
-                if matter_a.is_empty() && matter_b.is_empty() {
+                let [rules_a, rules_b] = &mut of_regions;
+                let (rules_a, rules_b) = (&mut rules_a[at], &mut rules_b[other_at]);
+                if rules_a.is_empty() && rules_b.is_empty() {
                     continue;
                 }
                 for (rule, other) in a.common_rules(at).zip(b.common_rules(other_at)) {
-                    if matter_a.contains(&rule) || matter_b.contains(&other) {
-                        matter_a.insert(rule);
-                        matter_b.insert(other);
+                    if rules_a.contains(&rule) || rules_b.contains(&other) {
+                        rules_a.insert(rule);
+                        rules_b.insert(other);
                     }
                     let place = places[0][at][rule].or(places[1][other_at][other]);
                     places[0][at][rule] = place;
@@ -175,14 +176,14 @@ impl<'f> TablePair<'f> {
             let original = &side.table.chains[at].rules[rule];
             let kept = match side.changed_rules[at].contains(&rule) {
                 true => Some(original.clone()),
-                false if place.matters() => simplifier.simplify(original, place),
+                false if place.precedes_or_follows_change() => simplifier.simplify(original, place),
                 false => None,
             };
             kept.map(|kept| KeptRule { original_index: rule, rule: kept })
         };
         [0, 1].map(|number| {
             let Some(side) = &self.sides[number] else { return Vec::new() };
-            let chains = matter[number].iter().enumerate();
+            let chains = of_regions[number].iter().enumerate();
             let rules = |(at, rules): (usize, &BTreeSet<usize>)| {
                 let places = &places[number][at];
                 rules.iter().filter_map(|rule| keep(side, at, *rule, places[*rule])).collect()
@@ -191,43 +192,41 @@ impl<'f> TablePair<'f> {
         })
     }
 
-    /// The rules of each chain of a side that may match a packet that matters, of a region from
-    /// which a packet may come to the chain. Regions are bits of a number.
-    fn find_rules_that_matter(&self, side: usize, family: Family) -> Vec<BTreeSet<usize>> {
+    /// The rules of each chain of a side that may match a packet of a region from which packets may
+    /// come to the chain. Regions are bits of a number.
+    fn find_rules_of_regions(&self, side: usize, family: Family) -> Vec<BTreeSet<usize>> {
         let Some(TableSide { table, graph, .. }) = &self.sides[side] else { return Vec::new() };
         let algebra = TestAlgebra::for_table(table, family);
-        let mut kept = vec![BTreeSet::new(); table.chains.len()];
+        let mut found = vec![BTreeSet::new(); table.chains.len()];
         for (hook, regions) in &self.regions {
+            let Some(base) = find_base_chain(table, *hook) else { continue };
             let regions: &[RegionTests] = match regions {
                 VisibleRegions::Everything => &[Vec::new()],
                 VisibleRegions::Some(regions) => regions,
             };
-            let all = (0..regions.len()).fold(0, |all, number| all | 1 << number);
             let mut entered_from = vec![0_u128; table.chains.len()];
-            let base = find_base_chain(table, *hook);
-            let mut open: Vec<(usize, u128)> = base.map(|base| (base, all)).into_iter().collect();
-            while let Some((at, from)) = open.pop() {
-                let from = from & !entered_from[at];
-                if from == 0 {
-                    continue;
-                }
-                entered_from[at] |= from;
-                for (number, rule) in table.chains[at].rules.iter().enumerate() {
+            entered_from[base] = (0..regions.len()).fold(0, |all, region| all | 1 << region);
+            // Callers first: all regions that lead to a chain are known when it is its turn.
+            for at in graph.all_callees_first().into_iter().rev() {
+                let from = entered_from[at];
+                let rules = table.chains[at].rules.iter().enumerate();
+                for (number, rule) in rules.filter(|_| from != 0) {
                     let tests = list_base_tests(rule, family);
-                    let matching = regions.iter().enumerate().fold(0, |matching, (bit, region)| {
-                        let may_match =
-                            from >> bit & 1 == 1 && !algebra.is_disjoint(region, &tests);
-                        matching | u128::from(may_match) << bit
-                    });
+                    let may_match = |region: &usize| {
+                        from >> *region & 1 == 1 && !algebra.is_disjoint(&regions[*region], &tests)
+                    };
+                    let matching = (0..regions.len()).filter(may_match);
+                    let matching = matching.fold(0, |matching, region| matching | 1_u128 << region);
                     if matching != 0 {
-                        kept[at].insert(number);
-                        let entered = graph.chain_entered_by_rule(at, number);
-                        open.extend(entered.map(|to| (to, matching)));
+                        found[at].insert(number);
+                        if let Some(to) = graph.chain_entered_by_rule(at, number) {
+                            entered_from[to] |= matching;
+                        }
                     }
                 }
             }
         }
-        kept
+        found
     }
 }
 

@@ -4,6 +4,7 @@ use weir_model::{ChainGraph, Family, Field, Hook, Rule, Table, Test, lower_base_
 
 /// Regions of a table at a hook, which are bits of a number: with more, all of its rules are kept.
 pub(super) const REGIONS_PER_TABLE_AT_HOOK_MAX: usize = 128;
+const _: () = assert!(REGIONS_PER_TABLE_AT_HOOK_MAX <= u128::BITS as usize);
 /// Jumps to a changed rule: with more, all rules are kept.
 const JUMP_DEPTH_MAX: usize = 128;
 
@@ -16,11 +17,14 @@ pub(super) struct TableSide<'f> {
     pub graph: ChainGraph<'f>,
     /// The indexes of the changed rules of each chain.
     pub changed_rules: Vec<Vec<usize>>,
-    /// Those of them that the other side has with another target, where both end the table.
+    /// Those of them that the other side has in the same place with the same tests and another
+    /// target, where both targets end the table and no test depends on state: a packet matches both
+    /// or none, so no packet continues in the table after it matched one of them.
     pub retargeted_rules: Vec<Vec<usize>>,
     /// Whether a changed rule is in the chain or in one that it leads to.
     pub leads_to_change: Vec<bool>,
-    /// The same for changed rules that are not among `retargeted_rules`.
+    /// Whether a packet may match a changed rule in the chain, or in one that it leads to, and then
+    /// continue in the table on either side: one that is not among `retargeted_rules`.
     pub continues_after_change: Vec<bool>,
 }
 
