@@ -7,7 +7,7 @@
 //! bitmaps of intervals that it overlaps, even in part: its verification block tests all words, so
 //! that a bit too many is slower, never wrong.
 //!
-//! A change visits every bitmap of the group, so groups with very many refuse it.
+//! A change that moves bits visits every bitmap of the group, so groups with very many refuse it.
 
 use std::ops::Range;
 
@@ -58,13 +58,15 @@ impl ClassifierBlock {
 
     /// Removes all filters of a rank from the groups of bit vectors.
     pub(super) fn remove_rank_from_bit_vectors(&mut self, rank: u32) {
-        let groups = std::mem::take(&mut self.groups.bit_vectors);
-        for group in &groups {
+        let mut groups = std::mem::take(&mut self.groups.bit_vectors);
+        for group in &mut groups {
             for bit in 0..group.filter_count {
                 if self.ranks_of_bits(group)[bit] == rank {
                     self.remove_bit(group, bit);
                 }
             }
+            // Spare bits have the highest.
+            group.least_rank = self.ranks_of_bits(group).iter().copied().min().unwrap_or(NO_RULE);
         }
         self.groups.bit_vectors = groups;
     }
@@ -136,9 +138,9 @@ impl ClassifierBlock {
                 continue;
             }
             let children = self.find_leaf_children(&word.root, tests, usize::MAX);
-            for child in children.unwrap_or_default() {
-                let bitmap = CacheLine::as_words(&self.lines)[child] & !LEAF_FLAG;
-                self.edit_bitmap(group, index, bitmap as usize, bit..bit + 1, set);
+            // Many children may lead to one bitmap.
+            for leaf in self.distinct_leaves(&children.unwrap_or_default()) {
+                self.edit_bitmap(group, index, (leaf & !LEAF_FLAG) as usize, bit..bit + 1, set);
             }
         }
     }

@@ -130,7 +130,7 @@ impl ClassifierBlock {
         Ok(leaf_children)
     }
 
-    fn distinct_leaves(&self, children: &[usize]) -> Vec<u32> {
+    pub(super) fn distinct_leaves(&self, children: &[usize]) -> Vec<u32> {
         let words = CacheLine::as_words(&self.lines);
         let mut leaves: Vec<u32> = children.iter().map(|child| words[*child]).collect();
         leaves.sort_unstable();

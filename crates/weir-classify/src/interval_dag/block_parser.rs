@@ -109,7 +109,7 @@ impl ClassifierBlock {
             at(HeaderWord::NodeCount),
             at(HeaderWord::BucketBlockCount),
         )?;
-        check_bucket_ranks(&block, at(HeaderWord::BucketBlockCount))?;
+        check_bucket_lanes(&block, at(HeaderWord::BucketBlockCount))?;
         let counts = BlockPartCounts {
             groups: at(HeaderWord::GroupCount),
             nodes: at(HeaderWord::NodeCount),
@@ -166,13 +166,20 @@ fn check_parts_and_rule_numbers(
     require_undamaged(ascends && last <= RULE_NUMBER_MAX, "numbers of rules")
 }
 
-/// Lanes have the rank of a rule, or none.
-fn check_bucket_ranks(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
-    let mut ranks = (0..block_count).flat_map(|index| block.bucket_block_ranks(index));
-    require_undamaged(
-        ranks.all(|rank| *rank == NO_RULE || is_rank_at_most_last_rule(block, *rank)),
-        "rules of a bucket",
-    )
+/// Lanes have the rank of a rule, or are empty: no key passes the tests of an empty lane.
+fn check_bucket_lanes(block: &ClassifierBlock, block_count: usize) -> Result<(), BlockError> {
+    let empty = block.rows.empty_lane();
+    for index in 0..block_count {
+        let rows = CacheLine::as_rows(block.bucket_block(index, block.rows.counts));
+        for (lane, rank) in block.bucket_block_ranks(index).iter().enumerate() {
+            let is_sound = match *rank {
+                NO_RULE => rows.iter().zip(&empty).all(|(row, value)| row[lane] == *value),
+                rank => is_rank_at_most_last_rule(block, rank),
+            };
+            require_undamaged(is_sound, "rules of a bucket")?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a rank is at most that of the last rule.
@@ -287,14 +294,16 @@ fn parse_bit_vector_group(
         require_undamaged(end <= counts.blocks, "buckets of bit vectors")?;
     }
     require_undamaged(group.words.len() <= block.word_test_methods.len(), "words of bit vectors")?;
-    let mut bitmap_count_of = [0; KeySchema::WORDS_MAX];
+    let mut bitmap_count_of = [None; KeySchema::WORDS_MAX];
     for word in &group.words {
         let end = word.first_bitmap_line + word.bitmap_count * (lines.0 + lines.1);
         require_undamaged(end <= block.lines.len(), "bitmaps")?;
-        require_undamaged(bitmap_count_of[word.root.word] == 0, "two bitmaps of a word")?;
-        bitmap_count_of[word.root.word] = word.bitmap_count;
+        let other = bitmap_count_of[word.root.word].replace(word.bitmap_count);
+        require_undamaged(other.is_none(), "two bitmaps of a word")?;
     }
-    let is_leaf = |word: usize, leaf: u32| ((leaf & !LEAF_FLAG) as usize) < bitmap_count_of[word];
+    let is_leaf = |word: usize, leaf: u32| {
+        bitmap_count_of[word].is_some_and(|count| ((leaf & !LEAF_FLAG) as usize) < count)
+    };
     for BitVectorWord { root, .. } in &group.words {
         let is_cell = |child: u32| {
             is_leaf_or_node_in_range(child, nodes.clone(), |leaf| is_leaf(root.word, leaf))

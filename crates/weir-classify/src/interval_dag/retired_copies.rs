@@ -54,6 +54,7 @@ impl<Copy, Edit> RetiredCopies<Copy, Edit> {
         let edit_count =
             std::mem::replace(&mut self.published_edits, self.first_edit + self.edits.len() as u64);
         self.copies.push_back(RetiredCopy { copy, edit_count });
+        self.keep_one_free_copy();
         let all_edits = self.published_edits;
         while self.copies.len() > RETIRED_COPIES_MAX
             || self.copies.len() > 1
@@ -83,6 +84,16 @@ impl<Copy, Edit> RetiredCopies<Copy, Edit> {
             }
         }
         None
+    }
+
+    /// Drops copies that readers have returned, but for the newest of them.
+    fn keep_one_free_copy(&mut self) {
+        let newest_free = self.copies.iter().rposition(|c| Arc::strong_count(&c.copy) == 1);
+        let mut index = 0;
+        self.copies.retain(|c| {
+            index += 1;
+            Some(index - 1) == newest_free || Arc::strong_count(&c.copy) > 1
+        });
     }
 
     fn forget_edits_that_all_copies_have(&mut self) {
@@ -163,6 +174,23 @@ mod tests {
         (0..100).for_each(|_| writer.edit_and_publish(EDITS_REPEATED_MAX / 8));
         assert_eq!(writer.retired.copies.len(), 1);
         assert!(writer.retired.edits.len() <= EDITS_REPEATED_MAX);
+    }
+
+    #[test]
+    fn copies_that_readers_return_are_dropped_but_for_one() {
+        let mut writer = ListWriter::default();
+        let mut kept = Vec::new();
+        for _ in 0..5 {
+            writer.edit_and_publish(1);
+            kept.push(writer.published.clone());
+        }
+        assert!(writer.retired.copies.len() > 2);
+        let whole_copies = writer.whole_copies;
+        kept.clear();
+        (0..2).for_each(|_| writer.edit_and_publish(1));
+        assert_eq!(writer.retired.copies.len(), 1);
+        writer.edit_and_publish(1);
+        assert_eq!(writer.whole_copies, whole_copies, "the one that is left is used again");
     }
 
     #[test]

@@ -10,9 +10,10 @@
 //! for it: it makes another copy once, and repeats its changes on whichever of the retired copies
 //! is free ([`retired_copies`](super::retired_copies)).
 //!
-//! **Rebuild.** What is inserted in place makes buckets longer, and filters that would be in very
-//! many buckets are in one that every key tests. When the room for either is half used, a thread
-//! builds the structure from the rules, while updates go on in the old one and are repeated on the
+//! **Rebuild.** What is inserted in place makes buckets longer, filters that would be in very many
+//! buckets are in one that every key tests, and an insertion into bit vectors sets bits for more
+//! keys than it matches. When the room for the first two is half used, or as many filters were
+//! inserted into bit vectors as these have bits, a thread builds the structure from the rules, while updates go on in the old one and are repeated on the
 //! new. If room ends before that, the update waits for a build.
 
 #[cfg(test)]
@@ -46,6 +47,8 @@ pub struct IntervalDagSnapshot {
     partition: FilterPartition,
     is_deciding: HashMap<u32, bool, BuildWordHasher>,
     spare_blocks_at_build: usize,
+    /// Filters that were inserted into bit vectors since.
+    bit_vector_insertions: usize,
 }
 
 /// A rule, and what became of it.
@@ -121,6 +124,7 @@ impl IntervalDagSnapshot {
         Ok(IntervalDagSnapshot {
             update_count: generation,
             spare_blocks_at_build: classifier.block.spare_bucket_blocks.len(),
+            bit_vector_insertions: 0,
             classifier,
             partition,
             is_deciding: filters.rules().iter().copied().collect(),
@@ -142,8 +146,12 @@ impl IntervalDagSnapshot {
             let common = self.partition.overflow_search;
             if *is_insertion {
                 let inserted = own.map(|search| block.insert_filter(search, filter));
-                if inserted != Some(Ok(())) && block.insert_filter_into_bit_vectors(filter).is_err()
-                {
+                if inserted == Some(Ok(())) {
+                    continue;
+                }
+                if block.insert_filter_into_bit_vectors(filter).is_ok() {
+                    self.bit_vector_insertions += 1;
+                } else {
                     block.insert_filter(common, filter)?;
                 }
             } else {
@@ -164,7 +172,9 @@ impl IntervalDagSnapshot {
 
     fn needs_rebuild(&self) -> bool {
         let block = &self.classifier.block;
+        let bits: usize = block.groups.bit_vectors.iter().map(|group| group.filter_count).sum();
         block.spare_bucket_blocks.len() < self.spare_blocks_at_build / 2
+            || self.bit_vector_insertions > bits
             || block.root_bucket_block_count_or_zero(self.partition.overflow_search)
                 > OVERFLOW_BUCKET_BLOCKS_MAX
     }
@@ -317,7 +327,7 @@ impl UpdatableIntervalDag {
             working_copy.apply_insertion_or_removal(&removal).expect("removals need no room");
             working_copy.update_count = self.update_count;
         }
-        // The copy may have room that others lack.
+        // Their edits contain the insertion.
         self.retired_copies = RetiredCopies::default();
         self.can_retire_published = false;
     }

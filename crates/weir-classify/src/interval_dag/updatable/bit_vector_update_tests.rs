@@ -100,3 +100,25 @@ fn rules_that_no_search_fits_are_changed_in_bit_vectors_without_a_build() {
 fn rules_are_changed_in_bit_vectors_with_summaries() {
     toggle_rules_without_build(2_200, true);
 }
+
+/// Each insertion sets bits of keys that the filter does not match, and removals free the bits: the
+/// room never ends, but look-ups become slower.
+#[test]
+fn many_insertions_into_bit_vectors_lead_to_a_build() {
+    let all = overlapping_filters(500);
+    let mut dag = UpdatableIntervalDag::build(&all, &BuildLimits::default())
+        .expect("built within the limits");
+    let vectors = &dag.published.classifier.block.groups.bit_vectors;
+    let bits: usize = vectors.iter().map(|group| group.filter_count).sum();
+    assert!(bits > 0);
+    let mut insertions = 0;
+    while dag.running_build.is_none() && dag.can_retire_published {
+        let rule = insertions as u32 % 500;
+        dag.remove(rule).expect("it is there");
+        let (tests_by_word, is_deciding) = (all.filter(rule as usize).tests, true);
+        dag.insert(SingleFilterRule { rule, is_deciding, tests_by_word }).expect("room");
+        insertions += 1;
+        assert!(insertions <= bits + 1, "no build begins");
+    }
+    assert!(insertions > bits / 2, "it begins too early: {insertions} of {bits}");
+}
