@@ -1,5 +1,7 @@
 //! Comparisons of whole rulesets: equal if the meaning is, and otherwise with a packet.
 
+use std::ops::Range;
+
 use weir_diagram::{
     CompareLevel, CompareOptions, CompareScope, ComparedPath, Comparison, ComparisonVerdict,
     RulesetDifference, StatefulTestIdResolver, StatefulTestPairing, compare_firewalls,
@@ -471,21 +473,24 @@ fn a_mark_written_by_a_match_is_part_of_the_packet() {
 
 #[test]
 fn an_example_packet_shows_a_difference_too_large_to_describe() {
-    let log = |count: u32| {
+    let log = |numbers: Range<u32>| {
         let rule = |n| format!("-A FORWARD -m limit --limit 5/min -j LOG --log-prefix n{n}\n");
-        filter(&(0..count).map(rule).collect::<String>())
+        filter(&numbers.map(rule).collect::<String>())
     };
     let options = CompareOptions { steps_max: 4_000_000, ..by_text() };
-    let comparison = compared(&log(200), &log(199), &options);
+    // The first rule is changed: packets of the difference are logged by any of those below it.
+    let comparison = compared(&log(0..200), &log(1..200), &options);
     let ComparisonVerdict::DiffersOnPacket { example, why } = &comparison.parts[0].verdict else {
         panic!("{:?}", comparison.parts[0].verdict)
     };
     assert_eq!(example.difference, OutcomeDifference::Effects);
     assert!(why.contains("not proven within"), "{why}");
     assert!(!comparison.is_equal());
-    // Control: the same rules are equal, and a smaller difference is described.
-    assert!(compared(&log(200), &log(200), &options).is_equal());
-    assert_eq!(compared(&log(6), &log(5), &options).differences().count(), 1);
+    // Control: the same rules are equal, and a smaller difference is described, also one that only
+    // has many rules above it.
+    assert!(compared(&log(0..200), &log(0..200), &options).is_equal());
+    assert_eq!(compared(&log(0..6), &log(1..6), &options).differences().count(), 1);
+    assert_eq!(compared(&log(0..200), &log(0..199), &options).differences().count(), 1);
 }
 
 #[test]
