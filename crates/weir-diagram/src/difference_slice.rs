@@ -38,7 +38,7 @@ use weir_model::{Chain, Family, Field, FieldSet, Hook, Ruleset, Table, TableName
 use crate::compared_ruleset::{ComparedRuleset, TableAtHook, list_journey_stages};
 use crate::comparison_types::ComparedPath;
 use crate::difference_slice::changed_rule_witness::ChangedRuleOnPath;
-use crate::difference_slice::place_among_changes::{Simplifier, may_rule_read_unmodelled_state};
+use crate::difference_slice::place_among_changes::Simplifier;
 use crate::difference_slice::table_pair::{KeptRule, TablePair, retain_unwritten_fields};
 use crate::difference_slice::table_side::{ReachedChangedRule, RegionTests};
 use crate::packet_sets::hook_context::HookContext;
@@ -190,10 +190,7 @@ impl<'f> RelevantRuleSelector<'_, 'f> {
             ruleset: Ruleset::new(self.family),
             original_indexes: Vec::new(),
         });
-        let rules = || rulesets.iter().flat_map(|r| r.rules_with_table_and_chain());
-        let may_read = |rule| may_rule_read_unmodelled_state(rule, self.family);
-        let is_unmodelled_state_read = rules().any(|(_, _, rule)| may_read(rule));
-        let simplifier = Simplifier { family: self.family, is_unmodelled_state_read };
+        let simplifier = Simplifier::new(self.family, rulesets);
         let mut kept_by_table: Vec<(TableName, [Vec<Vec<KeptRule>>; 2])> = self
             .tables
             .iter()

@@ -11,11 +11,12 @@
 //! journey. A goto counts as a jump, and a chain that is entered from several places counts for all
 //! of them: more rules than necessary are taken for reachable, never fewer.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use weir_model::effect::IpsetWrites;
 use weir_model::{
-    Family, FieldSet, Hook, Match, Rule, Target, TargetTermination, Test, lower_to_tests,
+    Family, FieldSet, Hook, Match, Rule, Ruleset, Target, TargetTermination, Test, lower_to_tests,
     match_effects, target_effects,
 };
 
@@ -126,13 +127,25 @@ impl TableSide<'_> {
 }
 
 /// Simplifies rules that no packet traverses after a changed rule.
-pub(super) struct Simplifier {
+pub(super) struct Simplifier<'r> {
     pub family: Family,
-    /// Some rule asks what no field models: targets that change it are kept.
-    pub is_unmodelled_state_read: bool,
+    rulesets: [&'r Ruleset; 2],
+    is_unmodelled_state_read: OnceCell<bool>,
 }
 
-impl Simplifier {
+impl<'r> Simplifier<'r> {
+    pub fn new(family: Family, rulesets: [&'r Ruleset; 2]) -> Simplifier<'r> {
+        Simplifier { family, rulesets, is_unmodelled_state_read: OnceCell::new() }
+    }
+
+    /// Whether some rule asks what no field models: targets that change it are kept.
+    fn is_unmodelled_state_read(&self) -> bool {
+        *self.is_unmodelled_state_read.get_or_init(|| {
+            let mut rules = self.rulesets.iter().flat_map(|r| r.rules_with_table_and_chain());
+            rules.any(|(_, _, rule)| may_rule_read_unmodelled_state(rule, self.family))
+        })
+    }
+
     /// A common rule of a slice: as it is if it follows a changed rule, else as the changed rules
     /// see it; `None` if they see nothing of it. Verdicts become `DROP`, so that diagrams do not
     /// distinguish them.
@@ -153,7 +166,8 @@ impl Simplifier {
             Target::None | Target::Effect(_) => {}
             _ => return Some(rule.clone()),
         }
-        row.changes_unmodelled_state &= self.is_unmodelled_state_read;
+        row.changes_unmodelled_state =
+            row.changes_unmodelled_state && self.is_unmodelled_state_read();
         if !row.has_no_effect_on_later_rules() {
             return Some(rule.clone());
         }
@@ -165,7 +179,7 @@ impl Simplifier {
 }
 
 /// Whether what the rule does may depend on what no field models.
-pub(super) fn may_rule_read_unmodelled_state(rule: &Rule, family: Family) -> bool {
+fn may_rule_read_unmodelled_state(rule: &Rule, family: Family) -> bool {
     let row = target_effects(&rule.target);
     let may_target_read = row.stateful
         || row.ipset_writes != IpsetWrites::None

@@ -147,7 +147,14 @@ impl<'f> TablePair<'f> {
 
     /// What is kept of the rules of each chain: those that may match a packet that matters, on
     /// either side.
-    pub fn find_rules_to_keep(&self, simplifier: &Simplifier) -> [Vec<Vec<KeptRule>>; 2] {
+    pub fn find_rules_to_keep(&self, simplifier: &Simplifier<'_>) -> [Vec<Vec<KeptRule>>; 2] {
+        if self.regions.is_empty() {
+            let none = |side: &Option<TableSide<'_>>| {
+                let chains = side.as_ref().map_or(0, |side| side.table.chains.len());
+                (0..chains).map(|_| Vec::new()).collect()
+            };
+            return self.sides.each_ref().map(none);
+        }
         let family = simplifier.family;
         let mut of_regions = [0, 1].map(|side| self.find_rules_of_regions(side, family));
         let mut places = self.sides.each_ref().map(|side| {
