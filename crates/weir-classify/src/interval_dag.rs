@@ -11,19 +11,23 @@
 //! millions at 10,000 filters.
 //!
 //! **Buckets.** The search stops at lists of eight filters, and neighbouring intervals become one
-//! while their filters together are eight. Eight filters are compared at once with vector
-//! instructions ([`bucket_rows`], [`lane_comparisons`]). A bucket tests all words again, so a
-//! search that separates nothing is slow, never wrong; words of bits are tested there alone.
+//! while their filters together are eight; up to 32 filters remain one list if the next word would
+//! copy them more than three times. Eight filters are compared at once with vector instructions
+//! ([`bucket_rows`], [`lane_comparisons`]). A bucket tests all words again, so a search that
+//! separates nothing is slow, never wrong; words of bits are tested there alone.
 //!
 //! **Groups.** A filter that is wide on the searched word is copied into many intervals. Filters
-//! are therefore divided by whether they are narrow on each of two address words
-//! ([`filter_partition`]), and each group has its own search. A key is looked up in all groups.
-//! With the least rank found so far, groups are skipped whose rules all come later.
+//! are therefore divided into groups, each with its own search: by whether they are narrow on each
+//! of two address words ([`filter_partition`]), and further wherever a search would exceed its
+//! budget, at the word and width of the filters that it copies most ([`filter_copies`],
+//! [`group_division`]). A key is looked up in all groups, 31 at most. With the least rank found so
+//! far, groups are skipped whose rules all come later.
 //!
-//! **Bit vectors.** A group whose search exceeds its budget, because its filters overlap widely,
-//! becomes bitmaps of filters for the intervals of each word ([`bit_vectors`]). Their size is
-//! bounded, so that of the whole is: [`SearchMemoryBudget`] for searches, and about 1,200 bytes
-//! for each filter and word in bit vectors.
+//! **Bit vectors.** A group that cannot be divided and whose search exceeds eight times its budget,
+//! because its filters overlap widely, becomes bitmaps of filters for the intervals of each word
+//! ([`bit_vectors`]). Their size is bounded, so that of the whole is: 256 KiB for each group, and
+//! for each filter 1,024 bytes in searches ([`SearchMemoryBudget`]) or about 1,200 bytes for each
+//! word in bit vectors.
 //!
 //! **Small sets.** Up to 16,384 filters, the division into groups that takes the fewest steps on
 //! sample keys is chosen among four, one of which is a single group. Searches for the first match
@@ -61,9 +65,11 @@ mod build_meter;
 mod cache_line;
 mod dag_construction;
 mod filter_columns;
+mod filter_copies;
 mod filter_partition;
 mod fuzz;
 mod group_builder;
+mod group_division;
 mod huge_page_lines;
 mod instruction_dispatch;
 mod interval_sweep;
@@ -184,7 +190,7 @@ impl IntervalDagClassifier {
         };
         let GroupChoice { partition, mut groups, .. } =
             GroupChooser::new(&builder).choose_groups()?;
-        groups.extend(builder.build_group(&[])?);
+        groups.push(builder.build_empty_search()?);
         let used_blocks: usize = groups.iter().map(count_bucket_blocks).sum();
         let spare_bucket_blocks = SPARE_BUCKET_BLOCKS_MIN.max(used_blocks / 4);
         // What is inserted or removed would change which filters are behind others.

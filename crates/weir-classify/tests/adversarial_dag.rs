@@ -9,9 +9,9 @@ use weir_classify::{
 };
 use weir_random::Rng;
 
-/// What the module states: 128 bytes for each filter and 256 KiB for each of four groups in
-/// searches, twice for small sets; 1,200 bytes for each filter and word in bit vectors; and the
-/// numbers of the rules.
+/// What the module states: 256 KiB for each of 31 groups; for each filter 1,024 bytes in searches
+/// or 1,200 bytes for each word in bit vectors; for small sets four more searches; and the numbers
+/// of the rules.
 fn stated_bound_bytes(filters: &FilterSet) -> usize {
     let words = filters.schema().word_count();
     let first_match = if filters.filter_count() <= 16_384 {
@@ -19,7 +19,8 @@ fn stated_bound_bytes(filters: &FilterSet) -> usize {
     } else {
         0
     };
-    first_match + 4 * (256 << 10) + filters.filter_count() * (128 + 1200 * words + 5) + 4096
+    let bytes_per_filter = usize::max(1024, 1200 * words) + 5;
+    first_match + 31 * (256 << 10) + filters.filter_count() * bytes_per_filter + 4096
 }
 
 fn look_up(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleListsByKey) {

@@ -5,8 +5,10 @@
 //! prefix lengths, and of how addresses branch below a prefix, which determines how filters nest.
 //! The [profiles](profile) hold such distributions for its seeds acl1, fw1 and ipc1. A filter is
 //! drawn from them; a filter that exists already is drawn again. More specific filters come
-//! earlier, with exceptions, as in its sets. Not reproduced are the dependence of ports on
-//! addresses and the exact size of each prefix's subtree.
+//! earlier, with exceptions, as in its sets. Sets of up to 10,000 filters have few addresses, which
+//! nest; in those of 100,000 or more, nearly every filter has another one; between them, a share of
+//! the filters is of either kind. Not reproduced are the dependence of ports on addresses and the
+//! exact size of each prefix's subtree.
 //!
 //! # Source
 //! D. E. Taylor, J. S. Turner: ClassBench: A Packet Classification Benchmark, IEEE/ACM
@@ -21,9 +23,11 @@ use std::collections::HashSet;
 
 use weir_random::Rng;
 
-use self::address_trie::AddressTrie;
+use self::address_trie::{AddressBranching, AddressTrie};
 use self::five_tuple_filter::{ANY_PORT, FiveTupleFilter, Ipv4Prefix, PortRange};
-use self::profile::{ACL_PROFILE, FIREWALL_PROFILE, FilterSetProfile, IP_CHAIN_PROFILE, PortClass};
+use self::profile::{
+    ACL_PROFILE, AddressProfile, FIREWALL_PROFILE, FilterSetProfile, IP_CHAIN_PROFILE, PortClass,
+};
 
 /// What a generated filter set is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +57,10 @@ pub struct FilterSetOptions {
 
 /// Most filters of a generated set.
 pub const FILTER_SET_RULES_MAX: usize = 1_000_000;
+
+/// Up to how many filters a set has the addresses of small ones; ten times as many have those of
+/// large ones.
+const SMALL_SET_RULES: usize = 10_000;
 
 /// Tries to draw a filter that does not exist yet before its host bits become uniform.
 const DRAWS_BEFORE_UNIFORM_HOST_BITS: usize = 50;
@@ -94,15 +102,18 @@ fn draw_profile_filters(
     options: &FilterSetOptions,
 ) -> Vec<FiveTupleFilter> {
     let mut random = Rng::for_purpose(options.seed, "filter set");
-    let growth = (options.rule_count / 1000).checked_ilog2().unwrap_or(0);
-    let trie = |purpose, percents| AddressTrie::new(options.seed, purpose, percents, growth);
-    let sources = trie("sources", profile.source_branch_percents);
-    let destinations = trie("destinations", profile.destination_branch_percents);
+    let small = SetAddresses::of_small_set(profile, options);
+    let large = SetAddresses::of_large_set(profile, options);
+    let large_set_thousandths = large_set_thousandths(options.rule_count);
     let mut seen = HashSet::with_capacity(options.rule_count);
     let mut keyed = Vec::with_capacity(options.rule_count);
     while keyed.len() < options.rule_count {
         for draw in 0.. {
-            let (mut source_len, mut destination_len) = profile.draw_prefix_lengths(&mut random);
+            let is_of_large_set =
+                large_set_thousandths > 0 && random.below(1000) < large_set_thousandths;
+            let SetAddresses { addresses, sources, destinations } =
+                if is_of_large_set { &large } else { &small };
+            let (mut source_len, mut destination_len) = addresses.draw_prefix_lengths(&mut random);
             let is_uniform = draw >= DRAWS_BEFORE_UNIFORM_HOST_BITS;
             if is_uniform {
                 // Not enough combinations are left: hosts of one of the two sides make more.
@@ -118,9 +129,9 @@ fn draw_profile_filters(
                 let host_bits = if is_uniform { random.next_u64() as u32 & 0xffff } else { 0 };
                 Ipv4Prefix::new(address ^ host_bits, len)
             };
-            let saddr = draw_prefix(&sources, source_len);
-            let mut daddr = draw_prefix(&destinations, destination_len);
-            if saddr.len >= 16 && random.chance_percent(profile.same_network_percent) {
+            let saddr = draw_prefix(sources, source_len);
+            let mut daddr = draw_prefix(destinations, destination_len);
+            if saddr.len >= 16 && random.chance_percent(addresses.same_network_percent) {
                 let network = saddr.address & 0xffff_0000;
                 daddr = Ipv4Prefix::new(network | daddr.address & 0xffff, destination_len);
             }
@@ -143,6 +154,50 @@ fn draw_profile_filters(
     keyed.into_iter().map(|(_, filter)| filter).collect()
 }
 
+/// The addresses of a set.
+struct SetAddresses<'a> {
+    addresses: &'a AddressProfile,
+    sources: AddressTrie,
+    destinations: AddressTrie,
+}
+
+impl SetAddresses<'_> {
+    fn of_small_set<'a>(
+        profile: &'a FilterSetProfile,
+        options: &FilterSetOptions,
+    ) -> SetAddresses<'a> {
+        // Larger sets need more addresses.
+        let doublings = (options.rule_count / 1000).checked_ilog2().unwrap_or(0);
+        let more_percent = 2 * u64::from(doublings);
+        SetAddresses::new(&profile.small_set_addresses, options.seed, more_percent)
+    }
+
+    fn of_large_set<'a>(
+        profile: &'a FilterSetProfile,
+        options: &FilterSetOptions,
+    ) -> SetAddresses<'a> {
+        SetAddresses::new(&profile.large_set_addresses, options.seed, 0)
+    }
+
+    fn new(addresses: &AddressProfile, seed: u64, more_percent: u64) -> SetAddresses<'_> {
+        let trie = |purpose, branching: AddressBranching| {
+            AddressTrie::new(seed, purpose, branching.with_more_branches(more_percent))
+        };
+        SetAddresses {
+            addresses,
+            sources: trie("sources", addresses.source_branching),
+            destinations: trie("destinations", addresses.destination_branching),
+        }
+    }
+}
+
+/// Which share of filters has addresses as in large sets: none in sets of up to 10,000 filters, all
+/// in those of 100,000 or more.
+fn large_set_thousandths(rule_count: usize) -> usize {
+    let decades = (rule_count as f64 / SMALL_SET_RULES as f64).log10();
+    (1000.0 * decades.clamp(0.0, 1.0)) as usize
+}
+
 fn draw_ports(
     random: &mut Rng,
     class: PortClass,
@@ -161,10 +216,13 @@ fn draw_ports(
     }
 }
 
+const BLOCK_LIST_BRANCHING: AddressBranching =
+    AddressBranching { two_child_percent_of_octet: [95, 60, 70, 85], is_skewed: true };
+
 /// Distinct addresses, many of them in networks with others.
 fn draw_blocked_source_addresses(options: &FilterSetOptions) -> Vec<FiveTupleFilter> {
     let mut random = Rng::for_purpose(options.seed, "block list");
-    let trie = AddressTrie::new(options.seed, "block list", [95, 60, 70, 85], 0);
+    let trie = AddressTrie::new(options.seed, "block list", BLOCK_LIST_BRANCHING);
     let mut seen = HashSet::with_capacity(options.rule_count);
     let mut filters = Vec::with_capacity(options.rule_count);
     while filters.len() < options.rule_count {

@@ -20,7 +20,7 @@ use crate::filter_set::NO_RULE;
 use crate::key::{KeySchema, KeyWordTestMethod};
 
 /// The most groups with a search.
-pub(super) const SEARCH_GROUPS_MAX: usize = 8;
+pub(super) const SEARCH_GROUPS_MAX: usize = 32;
 
 /// Why bytes are no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

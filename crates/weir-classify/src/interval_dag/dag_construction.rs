@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::build_meter::BuildMeter;
 use super::cache_line::LANES;
 use super::filter_columns::FilterColumns;
+use super::filter_copies::FilterCopies;
 use super::interval_sweep::{
     PieceWithCandidates, cut_into_first_match_pieces, cut_into_pieces, sum_n_log_n_over_intervals,
 };
@@ -32,6 +33,11 @@ pub(super) fn decode_bucket_leaf(leaf: NodeRef) -> (usize, usize) {
     (first_block as usize, (leaf >> BLOCK_INDEX_BITS) as usize & BLOCKS_PER_BUCKET_MAX)
 }
 
+/// The most filters that become a bucket if the search on a word would copy them often.
+const COPIED_BUCKET_FILTERS_MAX: usize = 4 * LANES;
+/// How often, on average, that search may list each of them.
+const BUCKET_FILTER_LISTINGS_MAX: usize = 3;
+
 /// From how many filters on a search is built in two threads.
 const TWO_THREAD_SEARCH_FILTERS_MIN: usize = 8_192;
 
@@ -47,7 +53,7 @@ const WORD_CHOICE_BY_TRIAL_CUT_FILTERS_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(super) enum NoSearchReason {
     /// It would be larger than its budget.
-    OverBudget,
+    OverBudget(Box<FilterCopies>),
     /// The construction of the whole exceeds its limits.
     BuildLimitExceeded(ClassifierBuildError),
 }
@@ -125,23 +131,22 @@ pub(super) fn build_interval_dag(
     meter: &BuildMeter,
 ) -> Result<IntervalDag, NoSearchReason> {
     let mut builder = DagBuilder::new(columns, first_match, limits, meter);
-    let words = columns.interval_words_bitmask();
-    let root = match builder.choose_word(list, words) {
-        Some(word) if list.len() > limits.bucket_filters_max => {
-            let pieces = builder.cut_within_limits(list, words, word)?;
-            let words_below = words & !(1 << word);
-            let pieces = if limits.is_parallel && list.len() >= TWO_THREAD_SEARCH_FILTERS_MIN {
-                builder.add_pieces_in_halves(pieces, words_below)?
-            } else {
-                builder.add_pieces(pieces, words_below)?
-            };
-            let bits = columns.words[word].bits.expect("a word that is searched");
-            RootTable::of_pieces(&mut builder.nodes, word, bits, pieces)
+    match builder.build_root(list) {
+        Ok(root) => {
+            Ok(IntervalDag { nodes: builder.nodes, bucket_blocks: builder.bucket_blocks, root })
         }
-        _ => RootTable::with_single_cell(builder.find_or_add_bucket(list)?),
-    };
-    builder.check_budget_with_root_cells(root.cells.len())?;
-    Ok(IntervalDag { nodes: builder.nodes, bucket_blocks: builder.bucket_blocks, root })
+        Err(SearchRefusal::OverBudget) => Err(NoSearchReason::OverBudget(Box::new(builder.copies))),
+        Err(SearchRefusal::BuildLimitExceeded(error)) => {
+            Err(NoSearchReason::BuildLimitExceeded(error))
+        }
+    }
+}
+
+/// Why the construction of a search ends.
+#[derive(Debug)]
+enum SearchRefusal {
+    OverBudget,
+    BuildLimitExceeded(ClassifierBuildError),
 }
 
 struct DagBuilder<'a> {
@@ -158,6 +163,8 @@ struct DagBuilder<'a> {
     listed_filter_count: usize,
     /// Filters that cuts for the first match may still visit.
     visits_left: usize,
+    /// What cuts have copied.
+    copies: FilterCopies,
 }
 
 impl<'a> DagBuilder<'a> {
@@ -179,12 +186,35 @@ impl<'a> DagBuilder<'a> {
             active_index_of_filter: vec![0; columns.ranks.len()],
             listed_filter_count: 0,
             visits_left: FIRST_MATCH_VISITS_PER_LISTED_FILTER * limits.listed_filters_max,
+            copies: FilterCopies::new(columns.words.len()),
         }
+    }
+
+    /// The root of the search for the filters of `list`.
+    fn build_root(&mut self, list: &[u32]) -> Result<RootTable, SearchRefusal> {
+        let words = self.columns.interval_words_bitmask();
+        let root = match self.choose_word(list, words) {
+            Some(word) if list.len() > self.limits.bucket_filters_max => {
+                let pieces = self.cut_within_limits(list, words, word)?;
+                let words_below = words & !(1 << word);
+                let pieces =
+                    if self.limits.is_parallel && list.len() >= TWO_THREAD_SEARCH_FILTERS_MIN {
+                        self.add_pieces_in_halves(pieces, words_below)?
+                    } else {
+                        self.add_pieces(pieces, words_below)?
+                    };
+                let bits = self.columns.words[word].bits.expect("a word that is searched");
+                RootTable::of_pieces(&mut self.nodes, word, bits, pieces)
+            }
+            _ => RootTable::with_single_cell(self.find_or_add_bucket(list)?),
+        };
+        self.check_budget_with_root_cells(root.cells.len())?;
+        Ok(root)
     }
 
     /// The search for the filters of `list` on the words of the set `words`. A bucket has every
     /// filter of it that may match.
-    fn find_or_add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, NoSearchReason> {
+    fn find_or_add_search(&mut self, list: &[u32], words: u32) -> Result<NodeRef, SearchRefusal> {
         if list.len() <= self.limits.bucket_filters_max {
             return self.find_or_add_bucket(list);
         }
@@ -196,8 +226,12 @@ impl<'a> DagBuilder<'a> {
             None => self.find_or_add_bucket(list)?,
             Some(word) => {
                 let pieces = self.cut_within_limits(list, words, word)?;
-                let pieces = self.add_pieces(pieces, words & !(1 << word))?;
-                self.nodes.add_search_levels(word, pieces)
+                if is_bucket_preferred(list, &pieces) {
+                    self.find_or_add_bucket(list)?
+                } else {
+                    let pieces = self.add_pieces(pieces, words & !(1 << word))?;
+                    self.nodes.add_search_levels(word, pieces)
+                }
             }
         };
         self.search_by_words_and_list.insert(key, search);
@@ -210,11 +244,16 @@ impl<'a> DagBuilder<'a> {
         list: &[u32],
         words: u32,
         word: usize,
-    ) -> Result<Vec<PieceWithCandidates>, NoSearchReason> {
-        let pieces = self.cut(list, words, word).ok_or(NoSearchReason::OverBudget)?;
+    ) -> Result<Vec<PieceWithCandidates>, SearchRefusal> {
+        let Some(pieces) = self.cut(list, words, word) else {
+            self.copies.count_refused_cut(self.columns, word, list);
+            return Err(SearchRefusal::OverBudget);
+        };
+        let candidates = pieces.iter().map(|piece| &piece.candidates);
+        self.copies.count_cut(self.columns, word, list, candidates);
         let listed = count_listed_filters(&pieces);
         self.listed_filter_count += listed;
-        self.meter.take_steps(listed).map_err(NoSearchReason::BuildLimitExceeded)?;
+        self.meter.take_steps(listed).map_err(SearchRefusal::BuildLimitExceeded)?;
         self.check_budget_with_root_cells(0)?;
         Ok(pieces)
     }
@@ -224,7 +263,7 @@ impl<'a> DagBuilder<'a> {
         &mut self,
         pieces: Vec<PieceWithCandidates>,
         words_below: u32,
-    ) -> Result<Vec<(u32, NodeRef)>, NoSearchReason> {
+    ) -> Result<Vec<(u32, NodeRef)>, SearchRefusal> {
         let mut children = Vec::with_capacity(pieces.len());
         for piece in pieces {
             children.push((piece.start, self.find_or_add_search(&piece.candidates, words_below)?));
@@ -238,7 +277,7 @@ impl<'a> DagBuilder<'a> {
         &mut self,
         mut pieces: Vec<PieceWithCandidates>,
         words_below: u32,
-    ) -> Result<Vec<(u32, NodeRef)>, NoSearchReason> {
+    ) -> Result<Vec<(u32, NodeRef)>, SearchRefusal> {
         let all = count_listed_filters(&pieces);
         let mut listed = 0;
         let is_second = |piece: &PieceWithCandidates| {
@@ -253,6 +292,7 @@ impl<'a> DagBuilder<'a> {
             let first_children = self.add_pieces(pieces, words_below);
             (first_children, thread.join().expect("construction panicked"))
         });
+        self.copies.add(&second.copies);
         let (mut children, second_children) = (first_children?, second_children?);
         let (node_base, block_base) =
             (self.nodes.nodes.len() as u32, self.bucket_blocks.len() as u32);
@@ -301,7 +341,7 @@ impl<'a> DagBuilder<'a> {
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }
 
-    fn find_or_add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, NoSearchReason> {
+    fn find_or_add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, SearchRefusal> {
         if let Some(found) = self.bucket_leaf_by_list.get(list) {
             return Ok(*found);
         }
@@ -310,7 +350,7 @@ impl<'a> DagBuilder<'a> {
         let (first_block, block_count) = (self.bucket_blocks.len(), list.len().div_ceil(LANES));
         if block_count > BLOCKS_PER_BUCKET_MAX || first_block + block_count > ALL_BUCKET_BLOCKS_MAX
         {
-            return Err(NoSearchReason::OverBudget);
+            return Err(SearchRefusal::OverBudget);
         }
         self.bucket_blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
         let leaf = encode_bucket_leaf(if list.is_empty() { 0 } else { first_block }, block_count);
@@ -320,14 +360,20 @@ impl<'a> DagBuilder<'a> {
     }
 
     /// Refuses what exceeds the budget, with a root of so many cells.
-    fn check_budget_with_root_cells(&self, root_cells: usize) -> Result<(), NoSearchReason> {
+    fn check_budget_with_root_cells(&self, root_cells: usize) -> Result<(), SearchRefusal> {
         let node_words = self.nodes.nodes.len() * NODE_WORDS;
         let bytes = (node_words + root_cells) * size_of::<u32>()
             + self.bucket_blocks.len() * self.limits.bucket_block_bytes;
         let is_within = bytes <= self.limits.memory_bytes_max
             && self.listed_filter_count <= self.limits.listed_filters_max;
-        if is_within { Ok(()) } else { Err(NoSearchReason::OverBudget) }
+        if is_within { Ok(()) } else { Err(SearchRefusal::OverBudget) }
     }
+}
+
+/// Whether few filters would be copied into so many pieces that one bucket is preferred.
+fn is_bucket_preferred(list: &[u32], pieces: &[PieceWithCandidates]) -> bool {
+    list.len() <= COPIED_BUCKET_FILTERS_MAX
+        && count_listed_filters(pieces) > BUCKET_FILTER_LISTINGS_MAX * list.len()
 }
 
 fn count_listed_filters(pieces: &[PieceWithCandidates]) -> usize {

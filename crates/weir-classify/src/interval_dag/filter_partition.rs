@@ -1,6 +1,6 @@
-//! Division of filters into groups. A search that must tell apart narrow and wide prefixes at once
-//! copies the wide ones into every interval of the narrow; filters that are wide on one address
-//! are searched by the other, and those that are wide on both by bit vectors if need be.
+//! Groups of filters, told apart by how wide filters are. A search that must tell apart narrow and
+//! wide prefixes at once copies the wide ones into every interval of the narrow; filters that are
+//! wide on one address are therefore searched by the other.
 //!
 //! The device is that of EffiCuts (B. Vamanan, G. Voskuilen, T. N. Vijaykumar, SIGCOMM 2010), and a
 //! generalisation of the wildcard pointers of nf-HiPAC from exact wildcards to wide prefixes.
@@ -8,17 +8,18 @@
 use std::collections::HashSet;
 
 use super::filter_columns::{FilterColumns, IntervalColumn};
+use super::filter_copies::WidthTest;
 use super::word_hasher::BuildWordHasher;
 use crate::filter_set::WordTest;
 
 /// A filter is narrow on a word if it leaves fewer than this share of its bits open, in halves.
 const NARROW_PREFIX_BITS_MIN: u32 = 16;
 
-/// By which words filters are divided, and which search each group has.
+/// By which tests filters are divided, and which search each group has.
 #[derive(Clone, Debug)]
 pub(super) struct FilterPartition {
-    /// Words, and the least number of values for which a filter is wide on them.
-    words_and_wide_spans: Vec<(usize, u32)>,
+    /// A tree of tests with groups as leaves; the first is the root.
+    nodes: Vec<PartitionNode>,
     /// For each group, the index of its search; `None` if it has none, or is of bit vectors.
     pub(super) search_index_unless_bit_vectors: Vec<Option<usize>>,
     /// How many groups have a search; where updates are possible, one more, of filters that do not
@@ -26,31 +27,45 @@ pub(super) struct FilterPartition {
     pub(super) overflow_search: usize,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum PartitionNode {
+    Group(usize),
+    Division { test: WidthTest, narrow: usize, wide: usize },
+}
+
 impl FilterPartition {
     /// Divides by the two words with the most distinct tests among those of more than 16 bits.
     pub(super) fn by_two_words(columns: &FilterColumns) -> FilterPartition {
-        let words = columns.words.iter().enumerate();
-        let mut candidates: Vec<_> = words
-            .filter_map(|(word, column)| {
-                let bits = column.bits.filter(|bits| *bits > 16)?;
-                Some((usize::MAX - count_distinct_tests(column), word, bits))
-            })
-            .collect();
-        candidates.sort_unstable();
-        let words_and_wide_spans = candidates.into_iter().take(2);
-        FilterPartition::by_words(
-            words_and_wide_spans
-                .map(|(_, word, bits)| (word, 1 << (bits - NARROW_PREFIX_BITS_MIN)))
-                .collect(),
-        )
+        FilterPartition::by_tests(&two_word_tests(columns))
     }
 
-    fn by_words(words_and_wide_spans: Vec<(usize, u32)>) -> FilterPartition {
-        FilterPartition {
-            search_index_unless_bit_vectors: vec![None; 1 << words_and_wide_spans.len()],
-            words_and_wide_spans,
+    /// A group for each combination of outcomes.
+    fn by_tests(tests: &[WidthTest]) -> FilterPartition {
+        let mut partition = FilterPartition {
+            nodes: vec![PartitionNode::Group(0)],
+            search_index_unless_bit_vectors: vec![None],
             overflow_search: 0,
+        };
+        for test in tests {
+            for group in 0..partition.group_count() {
+                partition.divide_group(group, *test);
+            }
         }
+        partition
+    }
+
+    /// Divides a group: its narrow filters remain in it, and the wide ones become a new group, the
+    /// last.
+    pub(super) fn divide_group(&mut self, group: usize, test: WidthTest) -> usize {
+        let is_group =
+            |node: &PartitionNode| matches!(node, PartitionNode::Group(g) if *g == group);
+        let node = self.nodes.iter().position(is_group).expect("a node for each group");
+        let wide_group = self.group_count();
+        let narrow = self.nodes.len();
+        self.nodes[node] = PartitionNode::Division { test, narrow, wide: narrow + 1 };
+        self.nodes.extend([PartitionNode::Group(group), PartitionNode::Group(wide_group)]);
+        self.search_index_unless_bit_vectors.push(None);
+        wide_group
     }
 
     /// The next search is that of a group.
@@ -59,23 +74,29 @@ impl FilterPartition {
         self.overflow_search += 1;
     }
 
-    /// Divisions into fewer groups: by none of its words, or by one alone.
-    pub(super) fn coarser_partitions(&self) -> Vec<FilterPartition> {
-        let single_words = self.words_and_wide_spans.iter().filter(|_| self.group_count() > 2);
-        let single_words = single_words.map(|word| FilterPartition::by_words(vec![*word]));
-        std::iter::once(FilterPartition::by_words(vec![])).chain(single_words).collect()
+    /// Divisions into fewer groups than by two words: by one of them alone, or not at all.
+    pub(super) fn coarser_partitions(columns: &FilterColumns) -> Vec<FilterPartition> {
+        let tests = two_word_tests(columns);
+        let single_tests = tests.iter().filter(|_| tests.len() > 1);
+        let single_tests = single_tests.map(|test| FilterPartition::by_tests(&[*test]));
+        std::iter::once(FilterPartition::by_tests(&[])).chain(single_tests).collect()
     }
 
     fn group_count(&self) -> usize {
         self.search_index_unless_bit_vectors.len()
     }
 
-    /// The group of a filter: a bit for each word on which it is wide.
     fn group_of(&self, interval_of: impl Fn(usize) -> (u32, u32)) -> usize {
-        self.words_and_wide_spans.iter().fold(0, |group, (word, wide_span)| {
-            let (lo, hi) = interval_of(*word);
-            group << 1 | usize::from(hi - lo >= *wide_span)
-        })
+        let mut node = 0;
+        loop {
+            match self.nodes[node] {
+                PartitionNode::Group(group) => return group,
+                PartitionNode::Division { test, narrow, wide } => {
+                    let (lo, hi) = interval_of(test.word);
+                    node = if test.is_wide(lo, hi) { wide } else { narrow };
+                }
+            }
+        }
     }
 
     /// The search to which a filter belongs.
@@ -97,6 +118,22 @@ impl FilterPartition {
         }
         groups
     }
+}
+
+fn two_word_tests(columns: &FilterColumns) -> Vec<WidthTest> {
+    let words = columns.words.iter().enumerate();
+    let mut candidates: Vec<_> = words
+        .filter_map(|(word, column)| {
+            let bits = column.bits.filter(|bits| *bits > 16)?;
+            Some((usize::MAX - count_distinct_tests(column), word, bits))
+        })
+        .collect();
+    candidates.sort_unstable();
+    let tests = candidates
+        .into_iter()
+        .take(2)
+        .map(|(_, word, bits)| WidthTest { word, wide_span: 1 << (bits - NARROW_PREFIX_BITS_MIN) });
+    tests.collect()
 }
 
 fn count_distinct_tests(column: &IntervalColumn) -> usize {

@@ -7,6 +7,7 @@ use super::dag_construction::{
     DagLimits, FirstMatchTestedWords, IntervalDag, NoSearchReason, build_interval_dag,
 };
 use super::filter_columns::FilterColumns;
+use super::filter_copies::FilterCopies;
 use crate::build_limits::ClassifierBuildError;
 
 /// What the search of a group may take; bit vectors replace it otherwise.
@@ -16,6 +17,12 @@ pub struct SearchMemoryBudget {
     pub memory_bytes_base: usize,
     /// Further bytes for each filter of the group.
     pub memory_bytes_per_filter: usize,
+}
+
+impl SearchMemoryBudget {
+    fn bytes_for_filters(self, filter_count: usize) -> usize {
+        self.memory_bytes_base + self.memory_bytes_per_filter * filter_count
+    }
 }
 
 impl Default for SearchMemoryBudget {
@@ -37,20 +44,23 @@ pub(super) struct GroupBuilder<'a> {
     pub(super) is_parallel: bool,
 }
 
+/// How much more memory for each filter a group may take that cannot be divided: about as much as
+/// bit vectors on a single word.
+const INDIVISIBLE_GROUP_BUDGET_FACTOR: usize = 8;
 /// From how many filters on groups are built in threads of their own.
 const THREAD_PER_GROUP_FILTERS_MIN: usize = 16_384;
 
 impl GroupBuilder<'_> {
-    /// One list of structures for each group; an empty list for an empty group.
-    pub(super) fn build_groups(
+    /// A search of each list, or what it copied if it exceeds its budget.
+    pub(super) fn try_searches(
         &self,
         lists: &[Vec<u32>],
-    ) -> Result<Vec<Vec<GroupStructure>>, ClassifierBuildError> {
-        let build = |list: &Vec<u32>| match list.is_empty() {
-            true => Ok(vec![]),
-            false => self.build_group(list),
+    ) -> Result<Vec<Result<IntervalDag, Box<FilterCopies>>>, ClassifierBuildError> {
+        let build = |list: &Vec<u32>| {
+            self.build_search_within(list, None, self.budget.bytes_for_filters(list.len()), 1)
         };
-        if !self.is_parallel || self.columns.ranks.len() < THREAD_PER_GROUP_FILTERS_MIN {
+        let filter_count = lists.iter().map(Vec::len).sum::<usize>();
+        if !self.is_parallel || filter_count < THREAD_PER_GROUP_FILTERS_MIN {
             return lists.iter().map(build).collect();
         }
         std::thread::scope(|scope| {
@@ -60,21 +70,25 @@ impl GroupBuilder<'_> {
         })
     }
 
-    /// A search, or bit vectors if that exceeds its budget.
-    pub(super) fn build_group(
+    /// A larger search, or bit vectors.
+    pub(super) fn build_indivisible_group(
         &self,
         list: &[u32],
     ) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-        let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = self.budget;
-        let memory_bytes_max = memory_bytes_base + memory_bytes_per_filter * list.len();
-        if let Some(search) = self.build_search_within(list, None, memory_bytes_max, 1)? {
-            let search = GroupStructure::Search(search);
-            self.charge_search_memory(&search)?;
-            return Ok(vec![search]);
+        let memory_bytes_max =
+            self.budget.bytes_for_filters(INDIVISIBLE_GROUP_BUDGET_FACTOR * list.len());
+        if let Ok(search) = self.build_search_within(list, None, memory_bytes_max, 1)? {
+            return Ok(vec![GroupStructure::Search(search)]);
         }
         let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
         let build = |list| build_bit_vectors(self.columns, list, self.has_spare_bits, &self.meter);
         chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
+    }
+
+    /// A search of no filters.
+    pub(super) fn build_empty_search(&self) -> Result<GroupStructure, ClassifierBuildError> {
+        let search = self.build_search_within(&[], None, self.budget.memory_bytes_base, 1)?;
+        Ok(GroupStructure::Search(search.expect("a search without nodes is within the budget")))
     }
 
     /// A search of at most so many bytes, for which so many filters are listed for each byte;
@@ -85,7 +99,7 @@ impl GroupBuilder<'_> {
         first_match: Option<FirstMatchTestedWords<'_>>,
         memory_bytes_max: usize,
         listed_filters_per_byte: usize,
-    ) -> Result<Option<IntervalDag>, ClassifierBuildError> {
+    ) -> Result<Result<IntervalDag, Box<FilterCopies>>, ClassifierBuildError> {
         let limits = DagLimits {
             bucket_block_bytes: self.bucket_block_bytes,
             memory_bytes_max,
@@ -94,9 +108,9 @@ impl GroupBuilder<'_> {
             is_parallel: self.is_parallel,
         };
         match build_interval_dag(self.columns, list, first_match, limits, &self.meter) {
-            Ok(dag) => Ok(Some(dag)),
+            Ok(dag) => Ok(Ok(dag)),
             Err(NoSearchReason::BuildLimitExceeded(error)) => Err(error),
-            Err(NoSearchReason::OverBudget) => Ok(None),
+            Err(NoSearchReason::OverBudget(copies)) => Ok(Err(copies)),
         }
     }
 

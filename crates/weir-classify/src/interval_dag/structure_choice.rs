@@ -10,6 +10,7 @@ use super::dag_construction::FirstMatchTestedWords;
 use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, FilterColumns};
 use super::filter_partition::FilterPartition;
 use super::group_builder::{GroupBuilder, SearchMemoryBudget};
+use super::group_division::divide_and_build_groups;
 use crate::build_limits::ClassifierBuildError;
 use crate::filter_set::FilterSet;
 
@@ -59,22 +60,13 @@ impl<'a> GroupChooser<'a> {
     /// The groups for all matches. Only the division by two words may take too many steps: other
     /// divisions that do are not considered.
     pub(super) fn choose_groups(&self) -> Result<GroupChoice, ClassifierBuildError> {
-        let mut partition = FilterPartition::by_two_words(self.builder.columns);
-        let lists = partition.divide_into_groups(self.builder.columns);
-        let structures_of_groups = self.builder.build_groups(&lists)?;
-        let mut groups = vec![];
-        for (index, structures) in structures_of_groups.into_iter().enumerate() {
-            if matches!(structures[..], [GroupStructure::Search(_)]) {
-                partition.add_search_of_group(index);
-            }
-            groups.extend(structures);
-        }
-        let coarser_partitions = partition.coarser_partitions();
+        let (partition, groups) = divide_and_build_groups(self.builder)?;
         let two_words = GroupChoice { cost: self.average_cost(&groups), partition, groups };
         if !self.makes_trials {
             return Ok(two_words);
         }
-        let coarser = self.best_trial(coarser_partitions, None);
+        let coarser =
+            self.best_trial(FilterPartition::coarser_partitions(self.builder.columns), None);
         Ok(coarser.filter(|coarser| coarser.cost < two_words.cost).unwrap_or(two_words))
     }
 
@@ -88,9 +80,9 @@ impl<'a> GroupChooser<'a> {
         if !self.makes_trials {
             return vec![];
         }
-        let two_words = FilterPartition::by_two_words(self.builder.columns);
-        let mut partitions = two_words.coarser_partitions();
-        partitions.push(two_words);
+        let columns = self.builder.columns;
+        let mut partitions = FilterPartition::coarser_partitions(columns);
+        partitions.push(FilterPartition::by_two_words(columns));
         let tested = FilterColumns::tested_words_of_filters(filters);
         let first_match = FirstMatchTestedWords { tested_words_of_filters: &tested };
         let best = self.best_trial(partitions, Some(first_match));
@@ -163,7 +155,7 @@ fn build_searches(
             bytes_left,
             TRIAL_LISTED_FILTERS_PER_BYTE,
         );
-        let search = search.ok().flatten()?;
+        let search = search.ok()?.ok()?;
         bytes_left -= search.memory_bytes(builder.bucket_block_bytes);
         partition.add_search_of_group(index);
         groups.push(GroupStructure::Search(search));

@@ -1,10 +1,16 @@
-//! Distributions of acl1, fw1 and ipc1, counted in sets of 10,000 filters that ClassBench
-//! generated from these seeds.
+//! Distributions of acl1, fw1 and ipc1, counted in sets that ClassBench generated from these seeds.
 //!
-//! Weights are in thousandths of all filters. Rare combinations are summarised by the last rows of
+//! ClassBench's sets of 10,000 and of 100,000 filters from one seed differ in their addresses: the
+//! small ones have few, which nest and are combined with many ports; the large ones have a new
+//! address for nearly every filter, and the prefix lengths of the seed without their neighbours.
+//! Ports hardly differ. Each profile therefore has [two distributions of addresses](AddressProfile).
+//!
+//! Weights are in thousandths of all filters, or in ten-thousandths. Rare combinations are summarised by the last rows of
 //! prefix lengths, which draw each length from a range.
 
 use weir_random::Rng;
+
+use super::address_trie::AddressBranching;
 
 /// The ports of a filter, in ClassBench's terms WC, HI, AR and EM. LO (0 to 1023) does not occur in
 /// the three seeds.
@@ -21,29 +27,38 @@ type PrefixLengthsRow = (usize, [u32; 2], [u32; 2]);
 /// Weight, protocol, classes of source and destination port.
 type PortClassesRow = (usize, Option<u8>, PortClass, PortClass);
 
-pub(super) struct FilterSetProfile {
-    pub(super) prefix_lengths: &'static [PrefixLengthsRow],
-    pub(super) port_classes: &'static [PortClassesRow],
-    /// The frequent ones first.
-    pub(super) exact_source_ports: &'static [u16],
-    pub(super) exact_destination_ports: &'static [u16],
-    pub(super) port_ranges: &'static [(u16, u16)],
-    /// For each octet, the share of prefixes that continue with both bits.
-    pub(super) source_branch_percents: [u64; 4],
-    pub(super) destination_branch_percents: [u64; 4],
+/// Addresses of filters.
+pub(super) struct AddressProfile {
+    prefix_lengths: &'static [PrefixLengthsRow],
+    pub(super) source_branching: AddressBranching,
+    pub(super) destination_branching: AddressBranching,
     /// Filters whose destination is in the /16 network of the source.
     pub(super) same_network_percent: usize,
-    /// A filter comes before another one if it has that many fewer free address bits.
-    pub(super) order_jitter_free_bits: usize,
 }
 
-impl FilterSetProfile {
+impl AddressProfile {
     pub(super) fn draw_prefix_lengths(&self, random: &mut Rng) -> (u32, u32) {
         let (_, source, destination) = pick_weighted(random, self.prefix_lengths, |row| row.0);
         let mut draw = |[lo, hi]: [u32; 2]| lo + random.below((hi - lo + 1) as usize) as u32;
         (draw(source), draw(destination))
     }
+}
 
+pub(super) struct FilterSetProfile {
+    /// As in sets of up to 10,000 filters.
+    pub(super) small_set_addresses: AddressProfile,
+    /// As in sets of 100,000 filters.
+    pub(super) large_set_addresses: AddressProfile,
+    pub(super) port_classes: &'static [PortClassesRow],
+    /// The frequent ones first.
+    pub(super) exact_source_ports: &'static [u16],
+    pub(super) exact_destination_ports: &'static [u16],
+    pub(super) port_ranges: &'static [(u16, u16)],
+    /// A filter comes before another one if it has that many fewer free address bits.
+    pub(super) order_jitter_free_bits: usize,
+}
+
+impl FilterSetProfile {
     pub(super) fn draw_port_classes(&self, random: &mut Rng) -> (Option<u8>, PortClass, PortClass) {
         let (_, proto, source, destination) = pick_weighted(random, self.port_classes, |row| row.0);
         (proto, source, destination)
@@ -69,20 +84,61 @@ const ICMP: Option<u8> = Some(1);
 const GRE: Option<u8> = Some(47);
 
 pub(super) const ACL_PROFILE: FilterSetProfile = FilterSetProfile {
-    prefix_lengths: &[
-        (293, [32, 32], [32, 32]),
-        (141, [31, 31], [32, 32]),
-        (128, [32, 32], [31, 31]),
-        (45, [31, 31], [31, 31]),
-        (39, [32, 32], [30, 30]),
-        (95, [32, 32], [21, 25]),
-        (60, [22, 24], [31, 32]),
-        (70, [29, 31], [21, 25]),
-        (30, [29, 30], [31, 32]),
-        (60, [20, 28], [20, 28]),
-        (25, [23, 32], [16, 20]),
-        (14, [0, 8], [0, 32]),
-    ],
+    small_set_addresses: AddressProfile {
+        prefix_lengths: &[
+            (293, [32, 32], [32, 32]),
+            (141, [31, 31], [32, 32]),
+            (128, [32, 32], [31, 31]),
+            (45, [31, 31], [31, 31]),
+            (39, [32, 32], [30, 30]),
+            (95, [32, 32], [21, 25]),
+            (60, [22, 24], [31, 32]),
+            (70, [29, 31], [21, 25]),
+            (30, [29, 30], [31, 32]),
+            (60, [20, 28], [20, 28]),
+            (25, [23, 32], [16, 20]),
+            (14, [0, 8], [0, 32]),
+        ],
+        source_branching: AddressBranching {
+            two_child_percent_of_octet: [88, 2, 9, 31],
+            is_skewed: true,
+        },
+        destination_branching: AddressBranching {
+            two_child_percent_of_octet: [95, 8, 3, 12],
+            is_skewed: true,
+        },
+        same_network_percent: 5,
+    },
+    large_set_addresses: AddressProfile {
+        prefix_lengths: &[
+            (7530, [32, 32], [32, 32]),
+            (480, [32, 32], [22, 22]),
+            (480, [23, 23], [32, 32]),
+            (340, [32, 32], [24, 24]),
+            (270, [31, 31], [32, 32]),
+            (170, [23, 23], [16, 16]),
+            (140, [30, 30], [22, 22]),
+            (120, [32, 32], [31, 31]),
+            (70, [31, 31], [22, 22]),
+            (70, [32, 32], [30, 30]),
+            (60, [30, 30], [32, 32]),
+            (40, [23, 23], [31, 31]),
+            (30, [23, 23], [28, 28]),
+            (130, [23, 23], [0, 8]),
+            (60, [23, 23], [24, 26]),
+            (14, [8, 8], [0, 0]),
+            (1, [0, 0], [0, 0]),
+        ],
+        source_branching: AddressBranching {
+            two_child_percent_of_octet: [100, 100, 100, 100],
+            is_skewed: false,
+        },
+        destination_branching: AddressBranching {
+            two_child_percent_of_octet: [54, 68, 76, 100],
+            is_skewed: false,
+        },
+        same_network_percent: 0,
+    },
     port_classes: &[
         (593, TCP, WC, EM),
         (167, TCP, WC, WC),
@@ -111,28 +167,71 @@ pub(super) const ACL_PROFILE: FilterSetProfile = FilterSetProfile {
         (137, 139),
         (5555, 5560),
     ],
-    source_branch_percents: [88, 2, 9, 31],
-    destination_branch_percents: [95, 8, 3, 12],
-    same_network_percent: 5,
     order_jitter_free_bits: 20,
 };
 
 pub(super) const FIREWALL_PROFILE: FilterSetProfile = FilterSetProfile {
-    prefix_lengths: &[
-        (188, [0, 0], [31, 31]),
-        (146, [0, 0], [32, 32]),
-        (181, [1, 1], [31, 32]),
-        (55, [0, 0], [30, 30]),
-        (85, [31, 32], [0, 0]),
-        (49, [31, 32], [1, 1]),
-        (27, [2, 2], [32, 32]),
-        (45, [27, 30], [0, 0]),
-        (38, [31, 32], [31, 32]),
-        (24, [0, 1], [0, 1]),
-        (20, [15, 26], [0, 2]),
-        (60, [0, 3], [15, 29]),
-        (82, [15, 32], [15, 32]),
-    ],
+    small_set_addresses: AddressProfile {
+        prefix_lengths: &[
+            (188, [0, 0], [31, 31]),
+            (146, [0, 0], [32, 32]),
+            (181, [1, 1], [31, 32]),
+            (55, [0, 0], [30, 30]),
+            (85, [31, 32], [0, 0]),
+            (49, [31, 32], [1, 1]),
+            (27, [2, 2], [32, 32]),
+            (45, [27, 30], [0, 0]),
+            (38, [31, 32], [31, 32]),
+            (24, [0, 1], [0, 1]),
+            (20, [15, 26], [0, 2]),
+            (60, [0, 3], [15, 29]),
+            (82, [15, 32], [15, 32]),
+        ],
+        source_branching: AddressBranching {
+            two_child_percent_of_octet: [98, 36, 2, 10],
+            is_skewed: true,
+        },
+        destination_branching: AddressBranching {
+            two_child_percent_of_octet: [99, 50, 4, 10],
+            is_skewed: true,
+        },
+        same_network_percent: 4,
+    },
+    large_set_addresses: AddressProfile {
+        prefix_lengths: &[
+            (595, [0, 0], [32, 32]),
+            (156, [32, 32], [0, 0]),
+            (60, [32, 32], [32, 32]),
+            (19, [30, 30], [0, 0]),
+            (19, [32, 32], [21, 21]),
+            (15, [30, 30], [32, 32]),
+            (15, [23, 23], [0, 0]),
+            (15, [32, 32], [28, 28]),
+            (15, [28, 28], [32, 32]),
+            (15, [32, 32], [30, 30]),
+            (15, [27, 27], [0, 0]),
+            (14, [21, 21], [0, 0]),
+            (8, [28, 28], [0, 0]),
+            (8, [28, 28], [28, 28]),
+            (7, [29, 29], [0, 0]),
+            (4, [0, 0], [27, 27]),
+            (4, [26, 26], [0, 0]),
+            (4, [16, 16], [0, 0]),
+            (4, [26, 26], [21, 21]),
+            (4, [12, 12], [0, 0]),
+            (3, [8, 8], [0, 0]),
+            (4, [0, 0], [0, 0]),
+        ],
+        source_branching: AddressBranching {
+            two_child_percent_of_octet: [100, 100, 100, 100],
+            is_skewed: false,
+        },
+        destination_branching: AddressBranching {
+            two_child_percent_of_octet: [100, 100, 100, 100],
+            is_skewed: false,
+        },
+        same_network_percent: 0,
+    },
     port_classes: &[
         (445, TCP, WC, EM),
         (138, UDP, WC, EM),
@@ -155,27 +254,68 @@ pub(super) const FIREWALL_PROFILE: FilterSetProfile = FilterSetProfile {
         515, 543, 749, 754, 993, 1494, 2049, 3389, 4321, 5900, 7000, 7001, 7648, 8080, 24_032,
     ],
     port_ranges: &[(33_434, 33_600)],
-    source_branch_percents: [98, 36, 2, 10],
-    destination_branch_percents: [99, 50, 4, 10],
-    same_network_percent: 4,
     order_jitter_free_bits: 30,
 };
 
 pub(super) const IP_CHAIN_PROFILE: FilterSetProfile = FilterSetProfile {
-    prefix_lengths: &[
-        (70, [32, 32], [32, 32]),
-        (68, [31, 32], [31, 32]),
-        (170, [23, 26], [31, 32]),
-        (150, [23, 26], [23, 26]),
-        (110, [31, 32], [23, 26]),
-        (80, [0, 1], [31, 32]),
-        (40, [23, 25], [0, 1]),
-        (40, [27, 30], [27, 32]),
-        (40, [16, 22], [23, 32]),
-        (40, [23, 32], [16, 22]),
-        (22, [0, 2], [16, 26]),
-        (170, [12, 32], [12, 32]),
-    ],
+    small_set_addresses: AddressProfile {
+        prefix_lengths: &[
+            (70, [32, 32], [32, 32]),
+            (68, [31, 32], [31, 32]),
+            (170, [23, 26], [31, 32]),
+            (150, [23, 26], [23, 26]),
+            (110, [31, 32], [23, 26]),
+            (80, [0, 1], [31, 32]),
+            (40, [23, 25], [0, 1]),
+            (40, [27, 30], [27, 32]),
+            (40, [16, 22], [23, 32]),
+            (40, [23, 32], [16, 22]),
+            (22, [0, 2], [16, 26]),
+            (170, [12, 32], [12, 32]),
+        ],
+        source_branching: AddressBranching {
+            two_child_percent_of_octet: [60, 22, 14, 10],
+            is_skewed: true,
+        },
+        destination_branching: AddressBranching {
+            two_child_percent_of_octet: [74, 24, 14, 10],
+            is_skewed: true,
+        },
+        same_network_percent: 4,
+    },
+    large_set_addresses: AddressProfile {
+        prefix_lengths: &[
+            (242, [32, 32], [32, 32]),
+            (94, [24, 24], [24, 24]),
+            (88, [24, 24], [32, 32]),
+            (52, [32, 32], [24, 24]),
+            (40, [23, 23], [24, 24]),
+            (39, [0, 0], [32, 32]),
+            (32, [23, 23], [32, 32]),
+            (30, [24, 24], [16, 16]),
+            (25, [24, 24], [0, 0]),
+            (25, [32, 32], [26, 26]),
+            (21, [0, 0], [24, 24]),
+            (20, [24, 24], [26, 26]),
+            (19, [26, 26], [24, 24]),
+            (19, [16, 16], [24, 24]),
+            (15, [16, 16], [32, 32]),
+            (15, [32, 32], [0, 0]),
+            (11, [32, 32], [16, 16]),
+            (10, [26, 26], [32, 32]),
+            (202, [16, 28], [16, 28]),
+            (1, [0, 0], [0, 0]),
+        ],
+        source_branching: AddressBranching {
+            two_child_percent_of_octet: [100, 100, 100, 100],
+            is_skewed: false,
+        },
+        destination_branching: AddressBranching {
+            two_child_percent_of_octet: [100, 100, 100, 100],
+            is_skewed: false,
+        },
+        same_network_percent: 1,
+    },
     port_classes: &[
         (328, None, WC, WC),
         (218, UDP, WC, EM),
@@ -201,8 +341,5 @@ pub(super) const IP_CHAIN_PROFILE: FilterSetProfile = FilterSetProfile {
         1521, 2049, 3389, 5520, 5530, 5540, 5550, 5631, 8080, 9001, 9002,
     ],
     port_ranges: &[(109, 110), (20, 23), (20, 21), (1645, 1646), (1812, 1813), (5000, 5001)],
-    source_branch_percents: [60, 22, 14, 10],
-    destination_branch_percents: [74, 24, 14, 10],
-    same_network_percent: 4,
     order_jitter_free_bits: 30,
 };

@@ -6,7 +6,8 @@ use super::*;
 use crate::engines::linear::LinearClassifier;
 use crate::key::KeyWord;
 
-/// Filters that are wide on both addresses and overlap: no search fits them.
+/// Filters that are equally wide on both addresses, and overlap: no search fits them, and no width
+/// divides them.
 fn overlapping_filters(count: u32) -> FilterSet {
     let mut rng = Rng::new(u64::from(count));
     let schema = KeySchema::new(vec![
@@ -17,10 +18,12 @@ fn overlapping_filters(count: u32) -> FilterSet {
     ]);
     let mut filters = FilterSet::new(schema);
     for rule in 0..count {
-        let mut address = || WordTest::prefix((rng.below(64) as u32) << 26, rng.below(7) as u32);
-        let (saddr, daddr) = (address(), address());
-        let lo = rng.below(400) as u32;
-        let dport = WordTest::Within { lo, hi: lo + rng.below(100) as u32 };
+        let mut wide = |step: u32, open: u32| {
+            let lo = rng.below(32) as u32 * step;
+            WordTest::Within { lo, hi: lo + open }
+        };
+        let (saddr, daddr) = (wide(1 << 26, u32::MAX >> 1), wide(1 << 26, u32::MAX >> 1));
+        let dport = wide(12, 100);
         let mask = rng.below(4) as u32;
         let state = WordTest::Masked { value: rng.below(4) as u32 & mask, mask };
         filters.push_rule(rule, rule % 5 != 0, &[saddr, daddr, dport, state]);
