@@ -3,7 +3,7 @@
 //! One filter per line, `@saddr/len daddr/len sport_lo : sport_hi dport_lo : dport_hi proto/mask
 //! flags/mask`, earlier lines first; the last pair is not used. One packet per line of a trace:
 //! source and destination address, source and destination port, protocol, all decimal; what follows
-//! is not used.
+//! is not used. Empty lines and lines that begin with `#` are left out.
 //!
 //! # Source
 //! D. E. Taylor, J. S. Turner: ClassBench: A Packet Classification Benchmark, IEEE/ACM
@@ -44,7 +44,7 @@ pub fn parse_filter_set(text: &str, is_deciding: bool) -> Result<FilterSet, Clas
     let mut filters = FilterSet::new(KeySchema::five_tuple());
     let mut number = 0;
     for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() {
+        if is_left_out(line) {
             continue;
         }
         let tests = parse_filter(line).map_err(|(problem, text)| ClassBenchError {
@@ -65,7 +65,7 @@ pub fn parse_filter_set(text: &str, is_deciding: bool) -> Result<FilterSet, Clas
 pub fn parse_trace(text: &str) -> Result<KeyTable, ClassBenchError> {
     let mut keys = KeyTable::new(&KeySchema::five_tuple());
     for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() {
+        if is_left_out(line) {
             continue;
         }
         let mut key = [0; 5];
@@ -81,6 +81,10 @@ pub fn parse_trace(text: &str) -> Result<KeyTable, ClassBenchError> {
         keys.push(&key);
     }
     Ok(keys)
+}
+
+fn is_left_out(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with('#')
 }
 
 type LineProblem = (&'static str, String);
@@ -140,7 +144,7 @@ mod tests {
         let good = "@10.0.0.0/8\t192.0.2.1/32\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0200\t";
         assert_eq!(parse_filter_set(good, true).unwrap().rule_count(), 1);
         let bad = good.replace("80 : 80", "81 : 80");
-        let error = parse_filter_set(&format!("{good}\n\n{bad}"), true).unwrap_err();
+        let error = parse_filter_set(&format!("{good}\n# comment\n{bad}"), true).unwrap_err();
         assert_eq!(error.to_string(), "line 3: expected two ports such as `0 : 65535`: `81 : 80`");
         for bad in ["10.0.0.0/8", "@10.0.0.0/33", "@10.0.0.0", &good.replace("0x06/0xFF", "6")] {
             assert!(parse_filter_set(bad, true).is_err(), "{bad}");

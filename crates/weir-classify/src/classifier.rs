@@ -81,6 +81,16 @@ pub trait Classifier: Send + Sync {
     /// updates need.
     fn memory_bytes(&self) -> usize;
 
+    /// How many cache lines of the structure look-ups of the first deciding rule read, for all keys
+    /// together; a line that is read twice for a key counts twice. `None` if the engine does not
+    /// count them.
+    ///
+    /// # Panics
+    /// If the keys are of another schema.
+    fn count_first_match_cache_lines(&self, _keys: &KeyTable) -> Option<usize> {
+        None
+    }
+
     /// For each key, the rules that count it: all that match up to the first that decides, that
     /// one included.
     fn collect_rules_up_to_deciding(&self, keys: &KeyTable) -> RuleListsByKey {

@@ -98,7 +98,9 @@ use self::filter_partition::FilterPartition;
 use self::group_builder::GroupBuilder;
 pub use self::group_builder::SearchMemoryBudget;
 use self::instruction_dispatch::walk_keys_with_instructions;
-use self::match_sinks::{FilterMatchCountersByRule, FirstDecidingRules, MatchingRules};
+use self::match_sinks::{
+    FilterMatchCountersByRule, FirstDecidingRules, FirstMatchLineCount, MatchingRules,
+};
 use self::structure_choice::{GroupChoice, GroupChooser, TRIAL_FILTERS_MAX};
 use crate::build_limits::{BuildLimits, ClassifierBuildError};
 use crate::classifier::{Classifier, RuleListsByKey};
@@ -275,6 +277,13 @@ impl Classifier for IntervalDagClassifier {
         self.collect_matching(keys, &mut lists);
         let rows = (0..lists.row_count()).flat_map(|row| lists.row(row));
         rows.for_each(|rule| counters[*rule as usize] += 1);
+    }
+
+    fn count_first_match_cache_lines(&self, keys: &KeyTable) -> Option<usize> {
+        let mut first = vec![0; keys.key_count()];
+        let mut sink = FirstMatchLineCount::new(&mut first);
+        self.look_up_keys(keys, &mut sink);
+        Some(sink.lines_read)
     }
 
     fn is_deciding(&self, rule: u32) -> bool {

@@ -185,3 +185,24 @@ fn corruption_with_valid_checksum_never_reads_outside_the_block() {
     }
     assert!(accepted > 20 && refused > 20, "{accepted} accepted, {refused} refused");
 }
+
+#[test]
+fn a_look_up_in_one_bucket_reads_the_lines_of_its_cell_and_block() {
+    let mut filters = FilterSet::new(KeySchema::five_tuple());
+    let mut keys = KeyTable::new(filters.schema());
+    for rule in 0..8 {
+        let port = WordTest::exactly(rule);
+        filters.push_rule(rule, true, &[WordTest::ANY; 5].map(|_| port));
+        keys.push(&[rule; 5]);
+    }
+    let build = |budget| {
+        IntervalDagClassifier::build_within_search_budget(&filters, &BuildLimits::default(), budget)
+    };
+    let dag = build(SearchMemoryBudget::default()).expect("a small set");
+    // A block of eight filters has four lines for five words, and its cell is one.
+    assert_eq!(dag.count_first_match_cache_lines(&keys), Some(8 * (1 + 4)));
+    let vectors = build(BIT_VECTORS_ALONE).expect("a small set");
+    let lines = vectors.count_first_match_cache_lines(&keys).expect("dag counts them");
+    // Five cells, at least a node and a line of a bitmap for each, and the ranks.
+    assert!(lines >= 8 * (5 + 5 + 1), "{lines}");
+}

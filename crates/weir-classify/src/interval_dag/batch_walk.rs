@@ -41,6 +41,10 @@ pub(super) trait MatchSink {
     /// The least rank of a key so far.
     fn least_rank(&self, place: usize) -> u32;
 
+    /// So many lines of the block are read for a key.
+    #[inline(always)]
+    fn add_lines_read(&mut self, _line_count: usize) {}
+
     /// All filters that the keys of a batch match were added; the next batch begins.
     fn finish_batch(&mut self, key_count: usize);
 }
@@ -92,7 +96,7 @@ fn walk_batch<L: LaneInstructions, R: RowShape, S: MatchSink>(
     }
     let groups = block.lookup_groups(S::NEEDS_LEAST_RANK_ONLY);
     let roots = groups.searches.iter().map(|group| &group.root);
-    run_searches_to_leaves::<L, R>(block, shape, keys, roots, state);
+    run_searches_to_leaves::<L, R, S>(block, shape, keys, roots, state, sink);
     if state.must_prefetch {
         for leaves in &state.current_children[..groups.searches.len()] {
             prefetch_rest_of_first_blocks(block, shape, &leaves[..count]);
@@ -112,7 +116,7 @@ fn walk_batch<L: LaneInstructions, R: RowShape, S: MatchSink>(
     }
     for group in &groups.bit_vectors {
         let roots = group.words.iter().map(|word| &word.root);
-        run_searches_to_leaves::<L, R>(block, shape, keys, roots, state);
+        run_searches_to_leaves::<L, R, S>(block, shape, keys, roots, state, sink);
         for place in 0..count {
             if S::NEEDS_LEAST_RANK_ONLY && sink.least_rank(place) < group.least_rank {
                 continue;
@@ -124,12 +128,13 @@ fn walk_batch<L: LaneInstructions, R: RowShape, S: MatchSink>(
 
 /// Follows every search from its root to a leaf, for every key.
 #[inline(always)]
-fn run_searches_to_leaves<'a, L: LaneInstructions, R: RowShape>(
+fn run_searches_to_leaves<'a, L: LaneInstructions, R: RowShape, S: MatchSink>(
     block: &ClassifierBlock,
     shape: R,
     keys: &[u32],
     roots: impl Iterator<Item = &'a SearchRoot>,
     state: &mut WalkState<R>,
+    sink: &mut S,
 ) {
     let words_per_key = shape.counts().words();
     let WalkState { current_children, active_searches, must_prefetch, .. } = state;
@@ -145,6 +150,7 @@ fn run_searches_to_leaves<'a, L: LaneInstructions, R: RowShape>(
             keys.chunks_exact(words_per_key).zip(current_children).enumerate()
         {
             *child = cells[(key[root.word] >> root.shift) as usize & (cells.len() - 1)];
+            sink.add_lines_read(1);
             prefetch_child(*child);
             active_searches[active_count % SEARCH_COUNT_MAX] =
                 (search * KEYS_PER_BATCH + place) as u16;
@@ -161,6 +167,7 @@ fn run_searches_to_leaves<'a, L: LaneInstructions, R: RowShape>(
             let value = keys[(search % KEYS_PER_BATCH) * words_per_key + node_keys.0[0] as usize];
             let child = node_children.0[L::count_node_keys_up_to(node_keys, value) & 15];
             current_children[search] = child;
+            sink.add_lines_read(2);
             prefetch_child(child);
             active_searches[kept % SEARCH_COUNT_MAX] = search as u16;
             kept += usize::from(child & LEAF_FLAG == 0);
@@ -232,6 +239,7 @@ fn match_key_with_bucket<L: LaneInstructions, S: MatchSink>(
         {
             break;
         }
+        sink.add_lines_read(lines.len());
         sink.add_matching_lanes::<L>(
             key_index_in_batch,
             ranks,
@@ -268,14 +276,21 @@ fn match_bit_vectors<L: LaneInstructions, R: RowShape, S: MatchSink>(
         }
         all
     };
-    let mut add_line = |line: usize| {
+    let add_line = |line: usize, sink: &mut S| {
+        sink.add_lines_read(bitmaps.len());
         visit_set_bits_until_true(&conjunction(group.summary_lines_per_bitmap + line), |bit| {
             let bit = line * 512 + bit;
-            if bit >= group.filter_count
-                || !matches_words_without_bitmaps::<L>(block, shape, group, bit, row_keys)
-            {
+            if bit >= group.filter_count {
                 return false;
             }
+            if let Some(first) = group.first_verification_block {
+                let lines = block.bucket_block(first + bit / LANES, shape);
+                sink.add_lines_read(lines.len());
+                if L::match_bucket_block(lines, shape, row_keys) >> (bit % LANES) & 1 == 0 {
+                    return false;
+                }
+            }
+            sink.add_lines_read(1);
             let rank = block.word(group.first_rank_line, bit);
             if rank != NO_RULE {
                 sink.add_matching_filter(place, rank);
@@ -284,32 +299,19 @@ fn match_bit_vectors<L: LaneInstructions, R: RowShape, S: MatchSink>(
         })
     };
     if group.summary_lines_per_bitmap == 0 {
-        let _ = (0..group.bit_lines_per_bitmap).any(add_line);
+        let _ = (0..group.bit_lines_per_bitmap).any(|line| add_line(line, sink));
         return;
     }
     for summary in 0..group.summary_lines_per_bitmap {
+        sink.add_lines_read(bitmaps.len());
         let found = visit_set_bits_until_true(&conjunction(summary), |bit| {
             let line = summary * 512 + bit;
-            line < group.bit_lines_per_bitmap && add_line(line)
+            line < group.bit_lines_per_bitmap && add_line(line, sink)
         });
         if found {
             return;
         }
     }
-}
-
-/// Whether a filter matches in what its bitmaps do not test.
-#[inline(always)]
-fn matches_words_without_bitmaps<L: LaneInstructions>(
-    block: &ClassifierBlock,
-    shape: impl RowShape,
-    group: &BitVectorGroup,
-    bit: usize,
-    row_keys: &[CacheLine],
-) -> bool {
-    let Some(first) = group.first_verification_block else { return true };
-    let lines = block.bucket_block(first + bit / LANES, shape);
-    L::match_bucket_block(lines, shape, row_keys) >> (bit % LANES) & 1 == 1
 }
 
 /// Calls `visit` with the index of each bit that is set, in ascending order, until it returns

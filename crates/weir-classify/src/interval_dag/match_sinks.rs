@@ -63,6 +63,49 @@ impl MatchSink for FirstDecidingRules<'_> {
     }
 }
 
+/// The lines of the block that look-ups for the first deciding rules read.
+#[derive(Debug)]
+pub(super) struct FirstMatchLineCount<'a> {
+    rules: FirstDecidingRules<'a>,
+    pub(super) lines_read: usize,
+}
+
+impl FirstMatchLineCount<'_> {
+    /// The answers go to `first`, a place for each key.
+    pub(super) fn new(first: &mut [u32]) -> FirstMatchLineCount<'_> {
+        FirstMatchLineCount { rules: FirstDecidingRules::new(first), lines_read: 0 }
+    }
+}
+
+impl MatchSink for FirstMatchLineCount<'_> {
+    const NEEDS_LEAST_RANK_ONLY: bool = true;
+
+    fn add_matching_filter(&mut self, place: usize, rank: u32) {
+        self.rules.add_matching_filter(place, rank);
+    }
+
+    fn add_matching_lanes<L: LaneInstructions>(
+        &mut self,
+        place: usize,
+        ranks: &[u32; LANES],
+        lanes: u32,
+    ) {
+        self.rules.add_matching_lanes::<L>(place, ranks, lanes);
+    }
+
+    fn least_rank(&self, place: usize) -> u32 {
+        self.rules.least_rank(place)
+    }
+
+    fn add_lines_read(&mut self, line_count: usize) {
+        self.lines_read += line_count;
+    }
+
+    fn finish_batch(&mut self, key_count: usize) {
+        self.rules.finish_batch(key_count);
+    }
+}
+
 /// All rules of each key.
 #[derive(Debug)]
 pub(super) struct MatchingRules<'a> {

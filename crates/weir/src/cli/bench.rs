@@ -13,7 +13,8 @@ All engines answer the same packets first. An engine with a wrong answer is repo
 measured. Rates are of one core and of processor time: medians of the rounds, with the smallest and
 the largest. `first` finds the first matching rule, `all` finds and counts all matching rules.
 Updates of `dag` are made in another structure than look-ups: the one that readers have copies of.
-Build times are by the time of day, on all processors that the command may use.
+Build times are by the time of day, on all processors that the command may use. `lines/packet` are
+the cache lines that a look-up of `dag` for the first match reads; other engines do not count them.
 
 Engines: linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset, dag; in a weir built
 with the feature rte-acl also DPDK's rte_acl-scalar, rte_acl-avx2, rte_acl-avx512.

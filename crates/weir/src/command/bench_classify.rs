@@ -22,6 +22,8 @@ use crate::terminal::{self, TerminalProgress};
 
 /// Progress of a command that is faster is not shown.
 const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
+/// From how many rules on progress is shown at once: a single engine may take longer than that.
+const PROGRESS_DISPLAY_RULES_MIN: usize = 5_000;
 
 /// Compares and measures; no if an engine is wrong.
 pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
@@ -29,7 +31,8 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     let engines = parse_weir_engine_names(&args.engine)?;
     let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
-    let mut progress = DelayedProgress::new();
+    let mut progress =
+        DelayedProgress::new(filters.rule_count() >= PROGRESS_DISPLAY_RULES_MIN);
     let mut rows: Vec<EngineRow> = Vec::new();
     let mut subjects: Vec<Box<dyn BenchSubject>> = Vec::new();
     for engine in engines {
@@ -79,7 +82,11 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
         progress.show(&format!("measure {name}"), 0.2 + 0.8 * done);
     });
     for (subject, rates) in right.iter().zip(rates) {
-        find_engine_row(&mut rows, subject.name()).set_rates(&rates);
+        let row = find_engine_row(&mut rows, subject.name());
+        row.set_rates(&rates);
+        let counting = subject.all_matches_classifier();
+        let lines = counting.and_then(|classifier| classifier.count_first_match_cache_lines(&keys));
+        row.cache_lines_per_packet = lines.map(|lines| lines as f64 / keys.key_count() as f64);
     }
     drop(progress);
     let report = ClassifyReport::new(args, &filters, &keys, &check, rows);
@@ -156,10 +163,18 @@ fn build_rte_acl_subject_by_name(
 fn read_classbench_filter_set(path: &Path) -> Result<FilterSet> {
     let text = read_plain_or_gzipped_text(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-    if first.starts_with('#') || first.starts_with('*') {
+    let is_iptables_save =
+        first.starts_with('*') || text.lines().any(|line| line.starts_with("-A "));
+    if is_iptables_save {
         bail!(
             "{} is iptables-save text, which weir bench does not read; give filters in the format \
              of ClassBench, as weir example classbench prints",
+            path.display()
+        );
+    }
+    if first.starts_with(|first: char| first.is_ascii_digit()) {
+        bail!(
+            "{} is a trace: its first line has no `@`; the filters come first, then the trace",
             path.display()
         );
     }
@@ -198,19 +213,20 @@ fn read_plain_or_gzipped_text(path: &Path) -> Result<String> {
     String::from_utf8(plain).with_context(|| format!("read {} as text", path.display()))
 }
 
-/// Progress on standard error once a command has taken a second.
+/// Progress on standard error, at once or when a command has taken a second.
 struct DelayedProgress {
     start: Instant,
+    is_shown_at_once: bool,
     bar: Option<TerminalProgress>,
 }
 
 impl DelayedProgress {
-    fn new() -> DelayedProgress {
-        DelayedProgress { start: Instant::now(), bar: None }
+    fn new(is_shown_at_once: bool) -> DelayedProgress {
+        DelayedProgress { start: Instant::now(), is_shown_at_once, bar: None }
     }
 
     fn show(&mut self, what: &str, done_fraction: f64) {
-        if self.start.elapsed() > PROGRESS_DISPLAY_DELAY {
+        if self.is_shown_at_once || self.start.elapsed() > PROGRESS_DISPLAY_DELAY {
             let bar = self.bar.get_or_insert_with(TerminalProgress::new);
             bar.show_done_fraction(what, done_fraction);
         }
@@ -262,7 +278,7 @@ struct EngineRow {
     updates_per_second: Option<MedianMinMaxJson>,
     build_seconds: Option<MedianMinMaxJson>,
     bytes_per_rule: Option<f64>,
-    /// Not measured yet.
+    /// Read by a look-up of the first match; `None` of engines that do not count them.
     cache_lines_per_packet: Option<f64>,
 }
 
@@ -330,7 +346,7 @@ impl EngineRow {
             rate(self.count_all_pps, 1e6),
             rate(self.updates_per_second, 1e3),
             self.bytes_per_rule.unwrap_or(f64::NAN),
-            "n/a",
+            self.cache_lines_per_packet.map_or("n/a".to_owned(), |lines| format!("{lines:.1}")),
         )
     }
 }

@@ -5,7 +5,10 @@ use weir_syntax::Diagnostic;
 
 use crate::operand::{LoadedFirewall, RulesetTextKind};
 
-/// Draws what a form cannot say at its place in the text.
+/// The most refusals that are drawn of one file, as of errors.
+const DRAWN_REFUSALS_MAX: usize = 20;
+
+/// Draws what a form cannot say at its place in the text, and how many more there are.
 pub(super) fn print_refusals(
     loaded: &LoadedFirewall,
     form: &str,
@@ -14,17 +17,25 @@ pub(super) fn print_refusals(
 ) {
     for source in &loaded.sources {
         let RulesetTextKind::Rules(family) = source.kind else { continue };
-        let here: Vec<Diagnostic> = refusals
-            .iter()
-            .filter(|r| r.family == family)
-            .map(|r| refusal_diagnostic(form, r))
+        let mut here = refusals.iter().filter(|refusal| refusal.family == family);
+        let drawn: Vec<Diagnostic> = here
+            .by_ref()
+            .take(DRAWN_REFUSALS_MAX)
+            .map(|refusal| refusal_diagnostic(form, refusal))
             .collect();
         crate::terminal::print_colored_to_stderr(&weir_syntax::render_diagnostics(
-            &here,
+            &drawn,
             &source.name,
             &source.text,
             color,
         ));
+        let more = here.count();
+        if more > 0 {
+            crate::terminal::print_colored_to_stderr(&format!(
+                "{}: {form} cannot express {more} more rules\n",
+                source.name
+            ));
+        }
     }
 }
 
