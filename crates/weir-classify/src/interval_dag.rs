@@ -12,27 +12,28 @@
 //!
 //! **Buckets.** The search stops at lists of eight filters, and neighbouring intervals become one
 //! while their filters together are eight; up to 32 filters remain one list if the next word would
-//! copy them more than three times. Eight filters are compared at once with vector instructions
-//! ([`bucket_rows`], [`lane_comparisons`]). A bucket tests all words again, so a search that
-//! separates nothing is slow, never wrong; words of bits are tested there alone.
+//! list each more than three times on average. Eight filters are compared at once with vector
+//! instructions ([`bucket_rows`], [`lane_comparisons`]). A bucket tests all words again, so a search
+//! that separates nothing is slow, never wrong; words of bits are tested there alone.
 //!
 //! **Groups.** A filter that is wide on the searched word is copied into many intervals. Filters
 //! are therefore divided into groups, each with its own search: by whether they are narrow on each
 //! of two address words ([`filter_partition`]), and further wherever a search would exceed its
 //! budget, at the word and width of the filters that it copies most ([`filter_copies`],
-//! [`group_division`]). A key is looked up in all groups, 31 at most. With the least rank found so
-//! far, groups are skipped whose rules all come later.
+//! [`group_division`]). A key is looked up in all groups, of which at most 31 have searches, one
+//! more where rules change. With the least rank found so far, groups are skipped whose rules all
+//! come later.
 //!
-//! **Bit vectors.** A group that cannot be divided and whose search exceeds eight times its budget,
-//! because its filters overlap widely, becomes bitmaps of filters for the intervals of each word
-//! ([`bit_vectors`]). Their size is bounded, so that of the whole is: 256 KiB for each group, and
-//! for each filter 1,024 bytes in searches ([`SearchMemoryBudget`]) or about 1,200 bytes for each
-//! word in bit vectors.
+//! **Bit vectors.** Filters that no search of 256 KiB and 1,024 bytes for each of them fits, because
+//! they overlap widely, become bitmaps of filters for the intervals of each word ([`bit_vectors`]).
+//! Their size is bounded, so that of the whole is: 256 KiB for each search, and for each filter
+//! 1,024 bytes in searches ([`SearchMemoryBudget`]) or about 1,200 bytes for each word in bit
+//! vectors.
 //!
 //! **Small sets.** Up to 16,384 filters, the division into groups that takes the fewest steps on
 //! sample keys is chosen among four, one of which is a single group. Searches for the first match
 //! alone, which leave out filters behind one that matches everything, are added if they are much
-//! faster ([`structure_choice`]); they take at most what four searches for all matches may take.
+//! faster ([`structure_choice`]); they take at most 1 MiB and 128 bytes for each filter.
 //!
 //! **Block.** Everything is cache lines of one block that refers to its parts by index ([`block`])
 //! and is checked when it is read ([`block_parser`]). A node is two lines, a bucket four for
@@ -107,7 +108,8 @@ use crate::classifier::{Classifier, RuleListsByKey};
 use crate::filter_set::FilterSet;
 use crate::key::KeyTable;
 
-/// Filters with which searches stop in a structure that is updated: two lanes of a block are free.
+/// Filters for each block of a bucket in a structure that is updated: two lanes of a block are free
+/// on average.
 const UPDATABLE_BUCKET_FILTERS_MAX: usize = LANES - 2;
 /// The fewest spare blocks of such a structure: it has a quarter of those that it uses.
 const SPARE_BUCKET_BLOCKS_MIN: usize = 256;

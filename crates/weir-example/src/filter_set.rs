@@ -6,7 +6,7 @@
 //! The [profiles](profile) hold such distributions for its seeds acl1, fw1 and ipc1. A filter is
 //! drawn from them; a filter that exists already is drawn again. More specific filters come
 //! earlier, with exceptions, as in its sets. Sets of up to 10,000 filters have few addresses, which
-//! nest; in those of 100,000 or more, nearly every filter has another one; between them, a share of
+//! nest; in those of 100,000 or more, nearly every long prefix is distinct; between them, a share of
 //! the filters is of either kind. Not reproduced are the dependence of ports on addresses and the
 //! exact size of each prefix's subtree.
 //!
@@ -58,9 +58,10 @@ pub struct FilterSetOptions {
 /// Most filters of a generated set.
 pub const FILTER_SET_RULES_MAX: usize = 1_000_000;
 
-/// Up to how many filters a set has the addresses of small ones; ten times as many have those of
-/// large ones.
+/// Up to how many filters a set has the addresses of small ones.
 const SMALL_SET_RULES: usize = 10_000;
+/// From how many filters on a set has the addresses of large ones.
+const LARGE_SET_RULES: usize = 100_000;
 
 /// Tries to draw a filter that does not exist yet before its host bits become uniform.
 const DRAWS_BEFORE_UNIFORM_HOST_BITS: usize = 50;
@@ -104,7 +105,7 @@ fn draw_profile_filters(
     let mut random = Rng::for_purpose(options.seed, "filter set");
     let small = SetAddresses::of_small_set(profile, options);
     let large = SetAddresses::of_large_set(profile, options);
-    let large_set_thousandths = large_set_thousandths(options.rule_count);
+    let large_set_thousandths = count_large_set_thousandths(options.rule_count);
     let mut seen = HashSet::with_capacity(options.rule_count);
     let mut keyed = Vec::with_capacity(options.rule_count);
     while keyed.len() < options.rule_count {
@@ -192,10 +193,10 @@ impl SetAddresses<'_> {
 }
 
 /// Which share of filters has addresses as in large sets: none in sets of up to 10,000 filters, all
-/// in those of 100,000 or more.
-fn large_set_thousandths(rule_count: usize) -> usize {
-    let decades = (rule_count as f64 / SMALL_SET_RULES as f64).log10();
-    (1000.0 * decades.clamp(0.0, 1.0)) as usize
+/// in those of 100,000 or more, and between them in proportion.
+fn count_large_set_thousandths(rule_count: usize) -> usize {
+    let of_large_set = rule_count.clamp(SMALL_SET_RULES, LARGE_SET_RULES) - SMALL_SET_RULES;
+    of_large_set * 1000 / (LARGE_SET_RULES - SMALL_SET_RULES)
 }
 
 fn draw_ports(

@@ -112,7 +112,7 @@ fn large_sets_have_the_addresses_of_those_of_classbench() {
         let is_near = |(percent, expected): (&usize, usize)| percent.abs_diff(expected) <= 3;
         assert!(percents.iter().zip(expected).all(is_near), "{shape:?}: {percents:?}");
         let of_small_set = address_percents(&generate(shape, 10_000, 1));
-        assert!(of_small_set[1] + 20 < expected[1], "{shape:?}: {of_small_set:?} are fewer");
+        assert!(of_small_set[1] + 20 < expected[1], "{shape:?}: {of_small_set:?} of a small set");
     }
 }
 

@@ -19,6 +19,8 @@
 //! [`COUNTS_ONLY_RANK_FLAG`](super::filter_columns::COUNTS_ONLY_RANK_FLAG) if the rule does not
 //! decide.
 //!
+//! There are at most 32 searches for each purpose, and any number of groups of bit vectors.
+//!
 //! A block is parsed once, before the first look-up: see [`super::block_parser`].
 
 use super::bucket_rows::{RowLayout, RowShape};
@@ -51,7 +53,7 @@ pub(super) enum HeaderWord {
 }
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"weir");
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 pub(super) const BYTE_ORDER_MARK: u32 = 0x0102_0304;
 /// Lines of the header and of the kinds of words.
 pub(super) const PREAMBLE_LINES: usize = 3;

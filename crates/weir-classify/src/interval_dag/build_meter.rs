@@ -18,19 +18,23 @@ impl BuildMeter {
         BuildMeter { limits: *limits, steps: AtomicU64::new(0), bytes: AtomicUsize::new(0) }
     }
 
+    /// Steps that are not used yet.
+    pub(super) fn steps_left(&self) -> u64 {
+        self.limits.steps_max.saturating_sub(self.steps.load(Ordering::Relaxed))
+    }
+
     /// A meter of its own for what these limits have left.
     pub(super) fn with_remaining_limits(&self) -> BuildMeter {
-        let BuildLimits { memory_bytes_max, steps_max } = self.limits;
+        let BuildLimits { memory_bytes_max, .. } = self.limits;
         BuildMeter::new(&BuildLimits {
             memory_bytes_max: memory_bytes_max.saturating_sub(self.bytes.load(Ordering::Relaxed)),
-            steps_max: steps_max.saturating_sub(self.steps.load(Ordering::Relaxed)),
+            steps_max: self.steps_left(),
         })
     }
 
     /// Counts the steps of another meter, as far as the limit allows.
     pub(super) fn charge_trial_steps_up_to_limit(&self, trials: &BuildMeter) {
-        let left = self.limits.steps_max.saturating_sub(self.steps.load(Ordering::Relaxed));
-        let steps = trials.steps.load(Ordering::Relaxed).min(left);
+        let steps = trials.steps.load(Ordering::Relaxed).min(self.steps_left());
         self.steps.fetch_add(steps, Ordering::Relaxed);
     }
 

@@ -33,10 +33,11 @@ pub(super) fn decode_bucket_leaf(leaf: NodeRef) -> (usize, usize) {
     (first_block as usize, (leaf >> BLOCK_INDEX_BITS) as usize & BLOCKS_PER_BUCKET_MAX)
 }
 
-/// The most filters that become a bucket if the search on a word would copy them often.
-const COPIED_BUCKET_FILTERS_MAX: usize = 4 * LANES;
-/// How often, on average, that search may list each of them.
-const BUCKET_FILTER_LISTINGS_MAX: usize = 3;
+/// The most blocks of a bucket that replaces a search on one more word, if the search would list
+/// its filters often.
+const PREFERRED_BUCKET_BLOCKS_MAX: usize = 4;
+/// How often such a search may list each filter, on average.
+const LISTINGS_PER_FILTER_MAX: usize = 3;
 
 /// From how many filters on a search is built in two threads.
 const TWO_THREAD_SEARCH_FILTERS_MIN: usize = 8_192;
@@ -48,15 +49,6 @@ const FIRST_MATCH_VISITS_PER_LISTED_FILTER: usize = 12;
 /// Up to how many filters a search for the first match chooses its word by the filters that remain
 /// on each; above, by all of the list, as other searches do.
 const WORD_CHOICE_BY_TRIAL_CUT_FILTERS_MAX: usize = 1_024;
-
-/// Why a group has no search.
-#[derive(Debug)]
-pub(super) enum NoSearchReason {
-    /// It would be larger than its budget.
-    OverBudget(Box<FilterCopies>),
-    /// The construction of the whole exceeds its limits.
-    BuildLimitExceeded(ClassifierBuildError),
-}
 
 /// Nodes and buckets of one group, with numbers of their own.
 #[derive(Debug)]
@@ -74,8 +66,10 @@ pub(super) struct DagLimits {
     pub(super) memory_bytes_max: usize,
     /// Length of all lists of filters that are made: the work of the construction.
     pub(super) listed_filters_max: usize,
-    /// Filters with which the search stops: at most [`LANES`].
+    /// Filters for each block of a bucket, and with which the search stops: at most [`LANES`].
     pub(super) bucket_filters_max: usize,
+    /// Whether a bucket of several blocks is preferred to a search that copies its filters often.
+    pub(super) prefers_buckets: bool,
     /// Whether many filters are searched by two halves, built in two threads.
     pub(super) is_parallel: bool,
 }
@@ -122,30 +116,34 @@ impl IntervalDag {
     }
 }
 
-/// Builds the search for the filters of `list`; with `first_match`, for the first of them alone.
+/// Builds the search for the filters of `list`; with `first_match`, for the first of them alone. If
+/// it exceeds its limits, the answer is what it has copied.
+///
+/// # Errors
+/// The construction of the whole exceeds its limits.
 pub(super) fn build_interval_dag(
     columns: &FilterColumns,
     list: &[u32],
     first_match: Option<FirstMatchTestedWords<'_>>,
     limits: DagLimits,
     meter: &BuildMeter,
-) -> Result<IntervalDag, NoSearchReason> {
+) -> Result<Result<IntervalDag, FilterCopies>, ClassifierBuildError> {
     let mut builder = DagBuilder::new(columns, first_match, limits, meter);
     match builder.build_root(list) {
         Ok(root) => {
-            Ok(IntervalDag { nodes: builder.nodes, bucket_blocks: builder.bucket_blocks, root })
+            Ok(Ok(IntervalDag { nodes: builder.nodes, bucket_blocks: builder.bucket_blocks, root }))
         }
-        Err(SearchRefusal::OverBudget) => Err(NoSearchReason::OverBudget(Box::new(builder.copies))),
-        Err(SearchRefusal::BuildLimitExceeded(error)) => {
-            Err(NoSearchReason::BuildLimitExceeded(error))
-        }
+        Err(SearchRefusal::OverBudget) => Ok(Err(builder.copies)),
+        Err(SearchRefusal::BuildLimitExceeded(error)) => Err(error),
     }
 }
 
 /// Why the construction of a search ends.
 #[derive(Debug)]
 enum SearchRefusal {
+    /// The search exceeds its own limits.
     OverBudget,
+    /// The construction of the whole exceeds its limits.
     BuildLimitExceeded(ClassifierBuildError),
 }
 
@@ -196,6 +194,7 @@ impl<'a> DagBuilder<'a> {
         let root = match self.choose_word(list, words) {
             Some(word) if list.len() > self.limits.bucket_filters_max => {
                 let pieces = self.cut_within_limits(list, words, word)?;
+                self.count_copies(list, word, &pieces);
                 let words_below = words & !(1 << word);
                 let pieces =
                     if self.limits.is_parallel && list.len() >= TWO_THREAD_SEARCH_FILTERS_MIN {
@@ -226,9 +225,10 @@ impl<'a> DagBuilder<'a> {
             None => self.find_or_add_bucket(list)?,
             Some(word) => {
                 let pieces = self.cut_within_limits(list, words, word)?;
-                if is_bucket_preferred(list, &pieces) {
+                if self.is_bucket_preferred(list, &pieces) {
                     self.find_or_add_bucket(list)?
                 } else {
+                    self.count_copies(list, word, &pieces);
                     let pieces = self.add_pieces(pieces, words & !(1 << word))?;
                     self.nodes.add_search_levels(word, pieces)
                 }
@@ -247,10 +247,10 @@ impl<'a> DagBuilder<'a> {
     ) -> Result<Vec<PieceWithCandidates>, SearchRefusal> {
         let Some(pieces) = self.cut(list, words, word) else {
             self.copies.count_refused_cut(self.columns, word, list);
+            let swept = self.limits.listed_filters_max.saturating_sub(self.listed_filter_count);
+            self.meter.take_steps(swept).map_err(SearchRefusal::BuildLimitExceeded)?;
             return Err(SearchRefusal::OverBudget);
         };
-        let candidates = pieces.iter().map(|piece| &piece.candidates);
-        self.copies.count_cut(self.columns, word, list, candidates);
         let listed = count_listed_filters(&pieces);
         self.listed_filter_count += listed;
         self.meter.take_steps(listed).map_err(SearchRefusal::BuildLimitExceeded)?;
@@ -341,18 +341,35 @@ impl<'a> DagBuilder<'a> {
         with_work.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
     }
 
+    /// Whether few filters would be listed in so many pieces that one bucket is preferred.
+    fn is_bucket_preferred(&self, list: &[u32], pieces: &[PieceWithCandidates]) -> bool {
+        self.limits.prefers_buckets
+            && list.len() <= PREFERRED_BUCKET_BLOCKS_MAX * self.limits.bucket_filters_max
+            && count_listed_filters(pieces) > LISTINGS_PER_FILTER_MAX * list.len()
+    }
+
+    fn count_copies(&mut self, list: &[u32], word: usize, pieces: &[PieceWithCandidates]) {
+        if self.first_match.is_none() {
+            let candidates = pieces.iter().map(|piece| &piece.candidates);
+            self.copies.count_cut(self.columns, word, list, candidates);
+        }
+    }
+
     fn find_or_add_bucket(&mut self, list: &[u32]) -> Result<NodeRef, SearchRefusal> {
         if let Some(found) = self.bucket_leaf_by_list.get(list) {
             return Ok(*found);
         }
         let mut sorted = list.to_vec();
         sorted.sort_unstable_by_key(|filter| self.columns.ranks[*filter as usize]);
-        let (first_block, block_count) = (self.bucket_blocks.len(), list.len().div_ceil(LANES));
+        let first_block = self.bucket_blocks.len();
+        let block_count = list.len().div_ceil(self.limits.bucket_filters_max);
         if block_count > BLOCKS_PER_BUCKET_MAX || first_block + block_count > ALL_BUCKET_BLOCKS_MAX
         {
             return Err(SearchRefusal::OverBudget);
         }
+        // Blocks are full but for the last ones: updates rely on it.
         self.bucket_blocks.extend(sorted.chunks(LANES).map(<[u32]>::to_vec));
+        self.bucket_blocks.resize(first_block + block_count, vec![]);
         let leaf = encode_bucket_leaf(if list.is_empty() { 0 } else { first_block }, block_count);
         self.bucket_leaf_by_list.insert(list.into(), leaf);
         self.check_budget_with_root_cells(0)?;
@@ -368,12 +385,6 @@ impl<'a> DagBuilder<'a> {
             && self.listed_filter_count <= self.limits.listed_filters_max;
         if is_within { Ok(()) } else { Err(SearchRefusal::OverBudget) }
     }
-}
-
-/// Whether few filters would be copied into so many pieces that one bucket is preferred.
-fn is_bucket_preferred(list: &[u32], pieces: &[PieceWithCandidates]) -> bool {
-    list.len() <= COPIED_BUCKET_FILTERS_MAX
-        && count_listed_filters(pieces) > BUCKET_FILTER_LISTINGS_MAX * list.len()
 }
 
 fn count_listed_filters(pieces: &[PieceWithCandidates]) -> usize {

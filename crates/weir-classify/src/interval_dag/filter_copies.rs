@@ -103,7 +103,8 @@ impl FilterCopies {
         }
     }
 
-    /// The test that finds the filters that were copied most on the word with the most copies;
+    /// The test that finds the filters that were copied most on the word with the most copies: at
+    /// least 70 % of its copies are of wide filters, or all filters but the narrowest are wide.
     /// `None` if no word has filters of several widths that were copied.
     pub(super) fn choose_width_test(&self) -> Option<WidthTest> {
         let words = self.by_word_and_width.iter().enumerate();
@@ -117,8 +118,8 @@ impl FilterCopies {
                 copies_up_to_class * 100 > copies * COPIES_OF_NARROW_PERCENT_MAX
             })?;
             let first_wide = first_wide.max(narrowest + 1);
-            let test = WidthTest { word, wide_span: 1 << (first_wide - 1) };
-            (first_wide <= widest).then_some((copies, test))
+            let test = || WidthTest { word, wide_span: 1 << (first_wide - 1) };
+            (first_wide <= widest).then(|| (copies, test()))
         });
         // Of equal words the first.
         tests.rev().max_by_key(|(copies, _)| *copies).map(|(_, test)| test)
@@ -160,6 +161,35 @@ mod tests {
         let mut refused = FilterCopies::new(1);
         refused.count_refused_cut(&columns, 0, &list);
         assert_eq!(refused.choose_width_test(), test);
+    }
+
+    #[test]
+    fn the_widest_filters_are_not_divided() {
+        let (lo, hi) = [(0, 1 << 31), (1, (1 << 31) + 1), (2, u32::MAX)].into_iter().unzip();
+        let column = IntervalColumn { lo, hi, bits: Some(32), is_masked: false };
+        let columns = FilterColumns { words: vec![column], ranks: vec![0, 1, 2] };
+        let mut copies = FilterCopies::new(1);
+        copies.count_refused_cut(&columns, 0, &[0, 1, 2]);
+        assert_eq!(copies.choose_width_test(), None);
+    }
+
+    #[test]
+    fn the_word_with_the_most_copies_divides() {
+        let one_word = hosts_and_networks();
+        let hosts_alone = IntervalColumn {
+            lo: (0..69).collect(),
+            hi: (0..68).chain([70]).collect(),
+            bits: Some(32),
+            is_masked: false,
+        };
+        let mut words = one_word.words;
+        words.insert(0, hosts_alone);
+        let columns = FilterColumns { words, ranks: one_word.ranks };
+        let list: Vec<u32> = (0..69).collect();
+        let mut copies = FilterCopies::new(2);
+        copies.count_refused_cut(&columns, 0, &list);
+        copies.count_refused_cut(&columns, 1, &list);
+        assert_eq!(copies.choose_width_test(), Some(WidthTest { word: 1, wide_span: 8 }));
     }
 
     #[test]

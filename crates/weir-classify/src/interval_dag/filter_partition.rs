@@ -12,7 +12,8 @@ use super::filter_copies::WidthTest;
 use super::word_hasher::BuildWordHasher;
 use crate::filter_set::WordTest;
 
-/// A filter is narrow on a word if it leaves fewer than this share of its bits open, in halves.
+/// A filter is narrow on a word of the first division if it contains no more values than a prefix of
+/// this length.
 const NARROW_PREFIX_BITS_MIN: u32 = 16;
 
 /// By which tests filters are divided, and which search each group has.
@@ -21,7 +22,7 @@ pub(super) struct FilterPartition {
     /// A tree of tests with groups as leaves; the first is the root.
     nodes: Vec<PartitionNode>,
     /// For each group, the index of its search; `None` if it has none, or is of bit vectors.
-    pub(super) search_index_unless_bit_vectors: Vec<Option<usize>>,
+    search_index_unless_bit_vectors: Vec<Option<usize>>,
     /// How many groups have a search; where updates are possible, one more, of filters that do not
     /// fit that of their group.
     pub(super) overflow_search: usize,
@@ -36,7 +37,7 @@ enum PartitionNode {
 impl FilterPartition {
     /// Divides by the two words with the most distinct tests among those of more than 16 bits.
     pub(super) fn by_two_words(columns: &FilterColumns) -> FilterPartition {
-        FilterPartition::by_tests(&two_word_tests(columns))
+        FilterPartition::by_tests(&list_two_word_tests(columns))
     }
 
     /// A group for each combination of outcomes.
@@ -74,12 +75,25 @@ impl FilterPartition {
         self.overflow_search += 1;
     }
 
-    /// Divisions into fewer groups than by two words: by one of them alone, or not at all.
-    pub(super) fn coarser_partitions(columns: &FilterColumns) -> Vec<FilterPartition> {
-        let tests = two_word_tests(columns);
+    /// Divisions into fewer groups: by one of its tests alone, or not at all. Of a partition by two
+    /// words.
+    pub(super) fn coarser_partitions(&self) -> Vec<FilterPartition> {
+        let tests: Vec<WidthTest> = self.tests_from_root().collect();
         let single_tests = tests.iter().filter(|_| tests.len() > 1);
         let single_tests = single_tests.map(|test| FilterPartition::by_tests(&[*test]));
         std::iter::once(FilterPartition::by_tests(&[])).chain(single_tests).collect()
+    }
+
+    /// The tests of narrow filters.
+    fn tests_from_root(&self) -> impl Iterator<Item = WidthTest> {
+        let mut node = 0;
+        std::iter::from_fn(move || match self.nodes[node] {
+            PartitionNode::Group(_) => None,
+            PartitionNode::Division { test, narrow, .. } => {
+                node = narrow;
+                Some(test)
+            }
+        })
     }
 
     fn group_count(&self) -> usize {
@@ -108,7 +122,7 @@ impl FilterPartition {
         self.search_index_unless_bit_vectors[group]
     }
 
-    /// The groups as ascending lists of filters; the one that is wide on every word last.
+    /// The groups as ascending lists of filters.
     pub(super) fn divide_into_groups(&self, columns: &FilterColumns) -> Vec<Vec<u32>> {
         let mut groups = vec![Vec::new(); self.group_count()];
         for filter in 0..columns.ranks.len() {
@@ -120,11 +134,11 @@ impl FilterPartition {
     }
 }
 
-fn two_word_tests(columns: &FilterColumns) -> Vec<WidthTest> {
+fn list_two_word_tests(columns: &FilterColumns) -> Vec<WidthTest> {
     let words = columns.words.iter().enumerate();
     let mut candidates: Vec<_> = words
         .filter_map(|(word, column)| {
-            let bits = column.bits.filter(|bits| *bits > 16)?;
+            let bits = column.bits.filter(|bits| *bits > NARROW_PREFIX_BITS_MIN)?;
             Some((usize::MAX - count_distinct_tests(column), word, bits))
         })
         .collect();

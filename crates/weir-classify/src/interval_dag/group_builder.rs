@@ -3,14 +3,13 @@
 use super::bit_vectors::{BIT_VECTOR_FILTERS_MAX, build_bit_vectors};
 use super::block_writer::GroupStructure;
 use super::build_meter::BuildMeter;
-use super::dag_construction::{
-    DagLimits, FirstMatchTestedWords, IntervalDag, NoSearchReason, build_interval_dag,
-};
+use super::dag_construction::{DagLimits, FirstMatchTestedWords, IntervalDag, build_interval_dag};
 use super::filter_columns::FilterColumns;
 use super::filter_copies::FilterCopies;
 use crate::build_limits::ClassifierBuildError;
 
-/// What the search of a group may take; bit vectors replace it otherwise.
+/// What the search of a group may take. A group that exceeds it is divided; one that cannot be
+/// divided may take eight times as much for each filter, and becomes bit vectors otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchMemoryBudget {
     /// Bytes that a search may take however few filters it has.
@@ -47,17 +46,23 @@ pub(super) struct GroupBuilder<'a> {
 /// How much more memory for each filter a group may take that cannot be divided: about as much as
 /// bit vectors on a single word.
 const INDIVISIBLE_GROUP_BUDGET_FACTOR: usize = 8;
+/// How many filters the construction of a search may list however few it has, and for each of its
+/// filters: what an attempt that is given up may cost.
+const LISTED_FILTERS_BASE: usize = 1 << 20;
+const LISTED_FILTERS_PER_FILTER: usize = 32;
 /// From how many filters on groups are built in threads of their own.
 const THREAD_PER_GROUP_FILTERS_MIN: usize = 16_384;
 
 impl GroupBuilder<'_> {
     /// A search of each list, or what it copied if it exceeds its budget.
-    pub(super) fn try_searches(
+    pub(super) fn build_searches_within_budget(
         &self,
         lists: &[Vec<u32>],
-    ) -> Result<Vec<Result<IntervalDag, Box<FilterCopies>>>, ClassifierBuildError> {
+    ) -> Result<Vec<Result<IntervalDag, FilterCopies>>, ClassifierBuildError> {
         let build = |list: &Vec<u32>| {
-            self.build_search_within(list, None, self.budget.bytes_for_filters(list.len()), 1)
+            let memory_bytes_max = self.budget.bytes_for_filters(list.len());
+            let limits = self.limits_of_search(memory_bytes_max, list.len());
+            self.build_search_within(list, None, limits)
         };
         let filter_count = lists.iter().map(Vec::len).sum::<usize>();
         if !self.is_parallel || filter_count < THREAD_PER_GROUP_FILTERS_MIN {
@@ -70,60 +75,60 @@ impl GroupBuilder<'_> {
         })
     }
 
-    /// A larger search, or bit vectors.
-    pub(super) fn build_indivisible_group(
+    /// The search of a group that cannot be divided: it may be larger, but its construction lists no
+    /// more filters. `None` if it would exceed that, too.
+    pub(super) fn build_search_of_indivisible_group(
         &self,
         list: &[u32],
+    ) -> Result<Option<IntervalDag>, ClassifierBuildError> {
+        let factor = INDIVISIBLE_GROUP_BUDGET_FACTOR;
+        let memory_bytes_max = self.budget.bytes_for_filters(factor * list.len());
+        let limits = self.limits_of_search(memory_bytes_max, list.len());
+        Ok(self.build_search_within(list, None, limits)?.ok())
+    }
+
+    /// Bit vectors of filters that no search fits.
+    pub(super) fn build_bit_vector_groups(
+        &self,
+        filters: &[u32],
     ) -> Result<Vec<GroupStructure>, ClassifierBuildError> {
-        let memory_bytes_max =
-            self.budget.bytes_for_filters(INDIVISIBLE_GROUP_BUDGET_FACTOR * list.len());
-        if let Ok(search) = self.build_search_within(list, None, memory_bytes_max, 1)? {
-            return Ok(vec![GroupStructure::Search(search)]);
-        }
-        let chunks = list.chunks(BIT_VECTOR_FILTERS_MAX);
         let build = |list| build_bit_vectors(self.columns, list, self.has_spare_bits, &self.meter);
-        chunks.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
+        let lists = filters.chunks(BIT_VECTOR_FILTERS_MAX);
+        lists.map(|list| Ok(GroupStructure::BitVectors(build(list)?))).collect()
     }
 
     /// A search of no filters.
     pub(super) fn build_empty_search(&self) -> Result<GroupStructure, ClassifierBuildError> {
-        let search = self.build_search_within(&[], None, self.budget.memory_bytes_base, 1)?;
-        Ok(GroupStructure::Search(search.expect("a search without nodes is within the budget")))
+        let search = self.build_search_within(&[], None, self.limits_of_search(usize::MAX, 0))?;
+        Ok(GroupStructure::Search(search.expect("there is no limit")))
     }
 
-    /// A search of at most so many bytes, for which so many filters are listed for each byte;
-    /// `None` if there is none.
+    fn limits_of_search(&self, memory_bytes_max: usize, filter_count: usize) -> DagLimits {
+        DagLimits {
+            bucket_block_bytes: self.bucket_block_bytes,
+            memory_bytes_max,
+            listed_filters_max: LISTED_FILTERS_BASE + LISTED_FILTERS_PER_FILTER * filter_count,
+            bucket_filters_max: self.bucket_filters_max,
+            prefers_buckets: true,
+            is_parallel: self.is_parallel,
+        }
+    }
+
+    /// A search for the filters of a list, or what it copied until it exceeded its limits.
     pub(super) fn build_search_within(
         &self,
         list: &[u32],
         first_match: Option<FirstMatchTestedWords<'_>>,
-        memory_bytes_max: usize,
-        listed_filters_per_byte: usize,
-    ) -> Result<Result<IntervalDag, Box<FilterCopies>>, ClassifierBuildError> {
-        let limits = DagLimits {
-            bucket_block_bytes: self.bucket_block_bytes,
-            memory_bytes_max,
-            listed_filters_max: listed_filters_per_byte * memory_bytes_max,
-            bucket_filters_max: self.bucket_filters_max,
-            is_parallel: self.is_parallel,
-        };
-        match build_interval_dag(self.columns, list, first_match, limits, &self.meter) {
-            Ok(dag) => Ok(Ok(dag)),
-            Err(NoSearchReason::BuildLimitExceeded(error)) => Err(error),
-            Err(NoSearchReason::OverBudget(copies)) => Ok(Err(copies)),
-        }
+        limits: DagLimits,
+    ) -> Result<Result<IntervalDag, FilterCopies>, ClassifierBuildError> {
+        build_interval_dag(self.columns, list, first_match, limits, &self.meter)
     }
 
     /// Counts the memory of a search that becomes part of the block.
     pub(super) fn charge_search_memory(
         &self,
-        group: &GroupStructure,
+        search: &IntervalDag,
     ) -> Result<(), ClassifierBuildError> {
-        match group {
-            GroupStructure::Search(dag) => {
-                self.meter.take_bytes(dag.memory_bytes(self.bucket_block_bytes))
-            }
-            GroupStructure::BitVectors(_) => Ok(()),
-        }
+        self.meter.take_bytes(search.memory_bytes(self.bucket_block_bytes))
     }
 }

@@ -6,13 +6,13 @@
 //! copied less than wide ones, and wide filters are copied less where no narrow ones end.
 //!
 //! Each group costs a look-up one more search, so their number is limited, and the largest group is
-//! divided first. A group that cannot be divided may take more memory, and becomes bit vectors if
-//! that is not sufficient.
+//! divided first. Divisions use at most half of the steps of the construction. A group that is not
+//! divided any further may take more memory; filters that no search fits become bit vectors.
 
 use super::block_parser::SEARCH_GROUPS_MAX;
 use super::block_writer::GroupStructure;
 use super::dag_construction::IntervalDag;
-use super::filter_copies::{FilterCopies, WidthTest};
+use super::filter_copies::WidthTest;
 use super::filter_partition::FilterPartition;
 use super::group_builder::GroupBuilder;
 use crate::build_limits::ClassifierBuildError;
@@ -23,99 +23,102 @@ const DIVIDED_GROUP_FILTERS_MIN: usize = 1024;
 const GROUPS_MAX: usize = SEARCH_GROUPS_MAX - 1;
 
 /// A group while others are divided.
-struct Group {
+struct GroupInDivision {
     /// Ascending.
     filters: Vec<u32>,
-    state: GroupState,
+    search: SearchWithinBudget,
 }
 
-enum GroupState {
-    Search(IntervalDag),
-    /// Its search exceeds its budget, and copied these filters.
-    OverBudget(Box<FilterCopies>),
-    Indivisible,
+enum SearchWithinBudget {
+    Built(IntervalDag),
+    /// The test that divides the filters; `None` if they are few, or no test tells them apart.
+    Exceeded(Option<WidthTest>),
 }
 
-/// Divides all filters, and builds the structures of the groups.
+/// Divides all filters further than a partition does, and builds the structures of the groups.
 ///
-/// They are in the order of the least ranks of their filters, because look-ups for the first match
-/// skip groups of which all rules come after the one found so far.
+/// Searches are in the order of the least ranks of their filters, because look-ups for the first
+/// match skip groups of which all rules come after the one found so far. Bit vectors follow.
 pub(super) fn divide_and_build_groups(
     builder: &GroupBuilder<'_>,
+    mut partition: FilterPartition,
 ) -> Result<(FilterPartition, Vec<GroupStructure>), ClassifierBuildError> {
-    let mut partition = FilterPartition::by_two_words(builder.columns);
-    let mut groups = try_searches(builder, partition.divide_into_groups(builder.columns))?;
-    while groups.len() < GROUPS_MAX
-        && let Some(largest) = find_largest_divisible_group(&groups)
+    let division_steps_max = builder.meter.steps_left() / 2;
+    let lists = partition.divide_into_groups(builder.columns);
+    let mut groups = build_groups_within_budget(builder, lists)?;
+    while groups.iter().filter(|group| !group.filters.is_empty()).count() < GROUPS_MAX
+        && builder.meter.steps_left() > division_steps_max
+        && let Some((largest, test)) = find_largest_divisible_group(&groups)
     {
-        let Some((test, halves)) = divide_group(builder, &groups[largest]) else {
-            groups[largest].state = GroupState::Indivisible;
-            continue;
-        };
         let wide_group = partition.divide_group(largest, test);
         debug_assert_eq!(wide_group, groups.len());
-        let mut halves = try_searches(builder, halves)?;
+        let halves = split_by_width(builder, &groups[largest].filters, test);
+        let mut halves = build_groups_within_budget(builder, halves)?;
         groups.extend(halves.pop());
         groups[largest] = halves.pop().expect("two halves");
     }
-    let best_rank = |group: &Group| {
+    let least_rank = |group: &GroupInDivision| {
         group.filters.iter().map(|filter| builder.columns.ranks[*filter as usize]).min()
     };
-    let mut order: Vec<_> =
-        groups.iter().enumerate().map(|(index, group)| (best_rank(group), index)).collect();
-    order.sort_unstable();
-    let mut states: Vec<_> = groups.into_iter().map(Some).collect();
-    let mut structures = vec![];
-    for (_, index) in order {
-        let Group { filters, state } = states[index].take().expect("each group once");
-        if filters.is_empty() {
-            continue;
-        }
-        let built = match state {
-            GroupState::Search(search) => vec![GroupStructure::Search(search)],
-            _ => builder.build_indivisible_group(&filters)?,
+    let mut groups: Vec<_> = groups.into_iter().enumerate().collect();
+    groups.retain(|(_, group)| !group.filters.is_empty());
+    groups.sort_by_cached_key(|(_, group)| least_rank(group));
+    let (mut structures, mut without_search) = (vec![], vec![]);
+    for (index, GroupInDivision { filters, search }) in groups {
+        let search = match search {
+            SearchWithinBudget::Built(search) => Some(search),
+            SearchWithinBudget::Exceeded(_) => {
+                builder.build_search_of_indivisible_group(&filters)?
+            }
         };
-        if let [search @ GroupStructure::Search(_)] = &built[..] {
-            builder.charge_search_memory(search)?;
-            partition.add_search_of_group(index);
+        match search {
+            Some(search) => {
+                builder.charge_search_memory(&search)?;
+                partition.add_search_of_group(index);
+                structures.push(GroupStructure::Search(search));
+            }
+            None => without_search.extend(filters),
         }
-        structures.extend(built);
     }
+    without_search.sort_unstable();
+    structures.extend(builder.build_bit_vector_groups(&without_search)?);
     Ok((partition, structures))
 }
 
-fn find_largest_divisible_group(groups: &[Group]) -> Option<usize> {
-    let is_divisible = |group: &Group| {
-        matches!(group.state, GroupState::OverBudget(_))
-            && group.filters.len() >= DIVIDED_GROUP_FILTERS_MIN
-    };
-    let divisible = (0..groups.len()).filter(|group| is_divisible(&groups[*group]));
-    divisible.rev().max_by_key(|group| groups[*group].filters.len())
+fn find_largest_divisible_group(groups: &[GroupInDivision]) -> Option<(usize, WidthTest)> {
+    let divisible = groups.iter().enumerate().filter_map(|(index, group)| match group.search {
+        SearchWithinBudget::Exceeded(test) => Some((group.filters.len(), index, test?)),
+        SearchWithinBudget::Built(_) => None,
+    });
+    let largest =
+        divisible.max_by_key(|(filter_count, index, _)| (*filter_count, usize::MAX - index));
+    largest.map(|(_, index, test)| (index, test))
 }
 
-/// The narrow and the wide filters of a group; `None` if no test tells them apart.
-fn divide_group(builder: &GroupBuilder<'_>, group: &Group) -> Option<(WidthTest, Vec<Vec<u32>>)> {
-    let GroupState::OverBudget(copies) = &group.state else { return None };
-    let test = copies.choose_width_test()?;
+/// The narrow and the wide filters of a list.
+fn split_by_width(builder: &GroupBuilder<'_>, list: &[u32], test: WidthTest) -> Vec<Vec<u32>> {
     let column = &builder.columns.words[test.word];
     let is_wide =
         |filter: &&u32| test.is_wide(column.lo[**filter as usize], column.hi[**filter as usize]);
-    let (wide, narrow): (Vec<u32>, Vec<u32>) = group.filters.iter().partition(is_wide);
-    (!wide.is_empty() && !narrow.is_empty()).then_some((test, vec![narrow, wide]))
+    let (wide, narrow) = list.iter().partition(is_wide);
+    vec![narrow, wide]
 }
 
-/// Tries a search of each list within its budget.
-fn try_searches(
+/// Builds a search of each list within its budget, or chooses the test that divides it.
+fn build_groups_within_budget(
     builder: &GroupBuilder<'_>,
     lists: Vec<Vec<u32>>,
-) -> Result<Vec<Group>, ClassifierBuildError> {
-    let searches = builder.try_searches(&lists)?;
+) -> Result<Vec<GroupInDivision>, ClassifierBuildError> {
+    let searches = builder.build_searches_within_budget(&lists)?;
     let groups = lists.into_iter().zip(searches).map(|(filters, search)| {
-        let state = match search {
-            Ok(search) => GroupState::Search(search),
-            Err(copies) => GroupState::OverBudget(copies),
+        let search = match search {
+            Ok(search) => SearchWithinBudget::Built(search),
+            Err(_) if filters.len() < DIVIDED_GROUP_FILTERS_MIN => {
+                SearchWithinBudget::Exceeded(None)
+            }
+            Err(copies) => SearchWithinBudget::Exceeded(copies.choose_width_test()),
         };
-        Group { filters, state }
+        GroupInDivision { filters, search }
     });
     Ok(groups.collect())
 }
@@ -131,10 +134,10 @@ mod tests {
     use super::super::cache_line::LANES;
     use super::super::filter_columns::FilterColumns;
     use super::super::group_builder::SearchMemoryBudget;
-    use super::super::{InstructionSet, IntervalDagClassifier};
+    use super::super::{InstructionSet, IntervalDagClassifier, UpdatableIntervalDag};
     use super::*;
     use crate::build_limits::BuildLimits;
-    use crate::classifier::{Classifier, RuleListsByKey};
+    use crate::classifier::{Classifier, RuleListsByKey, SingleFilterRule, UpdatableClassifier};
     use crate::engines::linear::LinearClassifier;
     use crate::filter_set::{FilterSet, WordTest};
     use crate::key::{KeySchema, KeyTable};
@@ -168,16 +171,54 @@ mod tests {
             meter: BuildMeter::new(&BuildLimits::default()),
             is_parallel: true,
         };
-        divide_and_build_groups(&builder).expect("within the limits")
+        divide_and_build_groups(&builder, FilterPartition::by_two_words(&columns))
+            .expect("within the limits")
     }
 
     #[test]
     fn filters_that_nest_are_divided_until_searches_fit() {
         let filters = nested_filters(40_000);
         let (_, structures) = divide(&filters);
-        let is_search = |structure: &GroupStructure| matches!(structure, GroupStructure::Search(_));
-        assert!(structures.iter().all(is_search));
-        assert!((5..=GROUPS_MAX).contains(&structures.len()), "{} groups", structures.len());
+        assert!(structures.len() > 4, "{} groups", structures.len());
+        for structure in &structures {
+            let GroupStructure::Search(dag) = structure else { panic!("bit vectors") };
+            let found: HashSet<&u32> = dag.bucket_blocks.iter().flatten().collect();
+            let bytes = dag.memory_bytes(bucket_block_bytes_of_schema(&filters));
+            assert!(bytes <= (256 << 10) + 128 * found.len(), "{} filters", found.len());
+        }
+    }
+
+    #[test]
+    fn searches_are_in_the_order_of_their_least_ranks() {
+        let filters = nested_filters(40_000);
+        let columns = FilterColumns::new(&filters);
+        let (_, structures) = divide(&filters);
+        let least_ranks = structures.iter().map(|structure| {
+            let GroupStructure::Search(dag) = structure else { panic!("bit vectors") };
+            let found = dag.bucket_blocks.iter().flatten();
+            found.map(|filter| columns.ranks[*filter as usize]).min()
+        });
+        assert!(least_ranks.is_sorted());
+    }
+
+    #[test]
+    fn a_set_is_always_divided_alike() {
+        let filters = nested_filters(40_000);
+        let build = || IntervalDagClassifier::build(&filters, &BuildLimits::default());
+        let bytes = || build().expect("within the limits").block().to_bytes();
+        assert!(bytes() == bytes());
+    }
+
+    #[test]
+    fn divisions_leave_steps_for_the_structures() {
+        let filters = nested_filters(40_000);
+        let build = |steps_max| {
+            let limits = BuildLimits { steps_max, ..BuildLimits::default() };
+            IntervalDagClassifier::build(&filters, &limits).map(|dag| dag.memory_bytes())
+        };
+        let undivided = build(60_000_000).expect("steps for bit vectors");
+        let divided = build(200_000_000).expect("steps for all divisions");
+        assert!(divided <= undivided, "{divided} bytes, without divisions {undivided}");
     }
 
     #[test]
@@ -196,12 +237,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn answers_of_divided_filters_are_those_of_linear() {
-        let filters = nested_filters(40_000);
-        let mut rng = Rng::new(2);
+    fn keys_in_filters(rng: &mut Rng, filters: &FilterSet, count: usize) -> KeyTable {
         let mut keys = KeyTable::new(filters.schema());
-        for _ in 0..400 {
+        for _ in 0..count {
             let filter = filters.filter(rng.below(filters.filter_count()));
             let word = |test: &WordTest| match *test {
                 WordTest::Within { lo, hi } => *rng.pick(&[lo, hi, lo + (hi - lo) / 2]),
@@ -209,19 +247,53 @@ mod tests {
             };
             keys.push(&filter.tests.iter().map(word).collect::<Vec<u32>>());
         }
-        let answer = |classifier: &dyn Classifier| {
-            let mut first = vec![0; keys.key_count()];
-            classifier.find_first_deciding(&keys, &mut first);
-            let mut lists = RuleListsByKey::default();
-            classifier.collect_matching(&keys, &mut lists);
-            (first, lists)
-        };
-        let expected = answer(&LinearClassifier::new(&filters));
+        keys
+    }
+
+    fn answers(classifier: &dyn Classifier, keys: &KeyTable) -> (Vec<u32>, RuleListsByKey) {
+        let mut first = vec![0; keys.key_count()];
+        classifier.find_first_deciding(keys, &mut first);
+        let mut lists = RuleListsByKey::default();
+        classifier.collect_matching(keys, &mut lists);
+        (first, lists)
+    }
+
+    #[test]
+    fn answers_of_divided_filters_are_those_of_linear() {
+        let filters = nested_filters(40_000);
+        let keys = keys_in_filters(&mut Rng::new(2), &filters, 400);
+        let expected = answers(&LinearClassifier::new(&filters), &keys);
         let dag = IntervalDagClassifier::build(&filters, &BuildLimits::default());
         let dag = dag.expect("within the limits");
         for instructions in InstructionSet::available() {
             let dag = dag.clone().with_instructions(instructions);
-            assert!(answer(&dag) == expected, "{instructions:?}");
+            assert!(answers(&dag, &keys) == expected, "{instructions:?}");
         }
+    }
+
+    #[test]
+    fn rules_of_divided_filters_are_changed_in_their_searches() {
+        let all = nested_filters(20_000);
+        let select = |is_present: &dyn Fn(u32) -> bool| {
+            let mut present = FilterSet::new(all.schema().clone());
+            for filter in all.filters().filter(|filter| is_present(filter.rule)) {
+                present.push_rule(filter.rule, all.is_deciding(filter.rule), filter.tests);
+            }
+            present
+        };
+        // Of each 20 rules, one is inserted and one removed.
+        let before = select(&|rule| rule % 20 != 0);
+        let after = select(&|rule| rule % 20 != 1);
+        let limits = BuildLimits::default();
+        let mut dag = UpdatableIntervalDag::build(&before, &limits).expect("within the limits");
+        for rule in (0..20_000).step_by(20) {
+            let (tests_by_word, is_deciding) =
+                (all.filter(rule as usize).tests, all.is_deciding(rule));
+            dag.insert(SingleFilterRule { rule, is_deciding, tests_by_word }).expect("room");
+            dag.remove(rule + 1).expect("it is there");
+        }
+        dag.publish();
+        let keys = keys_in_filters(&mut Rng::new(4), &all, 200);
+        assert!(answers(&dag, &keys) == answers(&LinearClassifier::new(&after), &keys));
     }
 }

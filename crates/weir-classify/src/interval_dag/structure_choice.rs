@@ -6,7 +6,7 @@
 //! does not. Several divisions are therefore built, and the best is kept.
 
 use super::block_writer::GroupStructure;
-use super::dag_construction::FirstMatchTestedWords;
+use super::dag_construction::{DagLimits, FirstMatchTestedWords};
 use super::filter_columns::{COUNTS_ONLY_RANK_FLAG, FilterColumns};
 use super::filter_partition::FilterPartition;
 use super::group_builder::{GroupBuilder, SearchMemoryBudget};
@@ -18,8 +18,8 @@ use crate::filter_set::FilterSet;
 pub(super) const TRIAL_FILTERS_MAX: usize = 16_384;
 /// Keys that the divisions are compared with.
 const SAMPLE_KEYS_MAX: usize = 512;
-/// Filters listed for each byte of memory: what the trial of a division may cost.
-const TRIAL_LISTED_FILTERS_PER_BYTE: usize = 1;
+/// How many searches of few filters the trials of a set may take as much memory as.
+const TRIAL_SEARCHES: usize = 4;
 /// About how many instructions the root of a search takes.
 const ROOT_COST: f64 = 15.0;
 /// About how many instructions a node takes.
@@ -40,7 +40,7 @@ pub(super) struct GroupChoice {
 /// Builds divisions, and keeps the best.
 pub(super) struct GroupChooser<'a> {
     builder: &'a GroupBuilder<'a>,
-    /// Whether other divisions than by two words are built.
+    /// Whether coarser divisions are built.
     makes_trials: bool,
     sample_keys: Vec<Vec<u32>>,
 }
@@ -52,22 +52,23 @@ impl<'a> GroupChooser<'a> {
         GroupChooser { builder, makes_trials, sample_keys: sample_keys(builder.columns) }
     }
 
-    /// Divides by two words, as all large sets are.
+    /// Divides by two words and further, as all large sets are divided.
     pub(super) fn without_trials(builder: &'a GroupBuilder<'a>) -> GroupChooser<'a> {
         GroupChooser { builder, makes_trials: false, sample_keys: vec![] }
     }
 
-    /// The groups for all matches. Only the division by two words may take too many steps: other
-    /// divisions that do are not considered.
+    /// The groups for all matches. Only the division by two words and further may take too many
+    /// steps: coarser divisions that do are not considered.
     pub(super) fn choose_groups(&self) -> Result<GroupChoice, ClassifierBuildError> {
-        let (partition, groups) = divide_and_build_groups(self.builder)?;
-        let two_words = GroupChoice { cost: self.average_cost(&groups), partition, groups };
+        let by_two_words = FilterPartition::by_two_words(self.builder.columns);
+        let coarser_partitions = by_two_words.coarser_partitions();
+        let (partition, groups) = divide_and_build_groups(self.builder, by_two_words)?;
+        let finest = GroupChoice { cost: self.average_cost(&groups), partition, groups };
         if !self.makes_trials {
-            return Ok(two_words);
+            return Ok(finest);
         }
-        let coarser =
-            self.best_trial(FilterPartition::coarser_partitions(self.builder.columns), None);
-        Ok(coarser.filter(|coarser| coarser.cost < two_words.cost).unwrap_or(two_words))
+        let coarser = self.best_trial(coarser_partitions, None);
+        Ok(coarser.filter(|coarser| coarser.cost < finest.cost).unwrap_or(finest))
     }
 
     /// The groups for the first match alone, if they are much faster than those for all and within
@@ -80,18 +81,19 @@ impl<'a> GroupChooser<'a> {
         if !self.makes_trials {
             return vec![];
         }
-        let columns = self.builder.columns;
-        let mut partitions = FilterPartition::coarser_partitions(columns);
-        partitions.push(FilterPartition::by_two_words(columns));
+        let by_two_words = FilterPartition::by_two_words(self.builder.columns);
+        let mut partitions = by_two_words.coarser_partitions();
+        partitions.push(by_two_words);
         let tested = FilterColumns::tested_words_of_filters(filters);
         let first_match = FirstMatchTestedWords { tested_words_of_filters: &tested };
         let best = self.best_trial(partitions, Some(first_match));
         let best = best.filter(|best| best.cost < FIRST_MATCH_COST_RATIO_MAX * all_matches.cost);
         let groups = best.map(|best| best.groups).unwrap_or_default();
-        match groups.iter().try_for_each(|group| self.builder.charge_search_memory(group)) {
-            Ok(()) => groups,
-            Err(_) => vec![],
-        }
+        let charge = |group: &GroupStructure| match group {
+            GroupStructure::Search(search) => self.builder.charge_search_memory(search),
+            GroupStructure::BitVectors(_) => Ok(()),
+        };
+        if groups.iter().try_for_each(charge).is_ok() { groups } else { vec![] }
     }
 
     /// The best of the divisions whose searches are within the limits. The steps of trials are
@@ -132,7 +134,7 @@ impl<'a> GroupChooser<'a> {
     }
 }
 
-/// A search for each group; `None` if they exceed what all groups of a set may take, or a limit.
+/// A search for each group; `None` if they exceed what the trials of a set may take, or a limit.
 fn build_searches(
     builder: &GroupBuilder<'_>,
     partition: &mut FilterPartition,
@@ -140,7 +142,8 @@ fn build_searches(
 ) -> Option<Vec<GroupStructure>> {
     let columns = builder.columns;
     let SearchMemoryBudget { memory_bytes_base, memory_bytes_per_filter } = builder.budget;
-    let mut bytes_left = 4 * memory_bytes_base + memory_bytes_per_filter * columns.ranks.len();
+    let mut bytes_left =
+        TRIAL_SEARCHES * memory_bytes_base + memory_bytes_per_filter * columns.ranks.len();
     let mut groups = vec![];
     for (index, mut list) in partition.divide_into_groups(columns).into_iter().enumerate() {
         if first_match.is_some() {
@@ -149,12 +152,16 @@ fn build_searches(
         if list.is_empty() {
             continue;
         }
-        let search = builder.build_search_within(
-            &list,
-            first_match,
-            bytes_left,
-            TRIAL_LISTED_FILTERS_PER_BYTE,
-        );
+        let limits = DagLimits {
+            bucket_block_bytes: builder.bucket_block_bytes,
+            memory_bytes_max: bytes_left,
+            // A trial may list a filter for each byte.
+            listed_filters_max: bytes_left,
+            bucket_filters_max: builder.bucket_filters_max,
+            prefers_buckets: false,
+            is_parallel: builder.is_parallel,
+        };
+        let search = builder.build_search_within(&list, first_match, limits);
         let search = search.ok()?.ok()?;
         bytes_left -= search.memory_bytes(builder.bucket_block_bytes);
         partition.add_search_of_group(index);

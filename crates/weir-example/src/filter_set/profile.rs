@@ -1,12 +1,13 @@
 //! Distributions of acl1, fw1 and ipc1, counted in sets that ClassBench generated from these seeds.
 //!
 //! ClassBench's sets of 10,000 and of 100,000 filters from one seed differ in their addresses: the
-//! small ones have few, which nest and are combined with many ports; the large ones have a new
-//! address for nearly every filter, and the prefix lengths of the seed without their neighbours.
-//! Ports hardly differ. Each profile therefore has [two distributions of addresses](AddressProfile).
+//! small ones have few, which nest and are combined with many ports; in the large ones, nearly
+//! every long prefix is distinct, and prefix lengths are those of the seed without their
+//! neighbours. Ports hardly differ. Each profile therefore has
+//! [two distributions of addresses](AddressProfile).
 //!
-//! Weights are in thousandths of all filters, or in ten-thousandths. Rare combinations are summarised by the last rows of
-//! prefix lengths, which draw each length from a range.
+//! Weights are about thousandths of all filters, or ten-thousandths. Rare combinations of prefix
+//! lengths are summarised by rows that draw each length from a range.
 
 use weir_random::Rng;
 

@@ -31,8 +31,7 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
     let engines = parse_weir_engine_names(&args.engine)?;
     let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
     let keys = read_or_generate_trace(args, &filters)?;
-    let mut progress =
-        DelayedProgress::new(filters.rule_count() >= PROGRESS_DISPLAY_RULES_MIN);
+    let mut progress = DelayedProgress::new(filters.rule_count() >= PROGRESS_DISPLAY_RULES_MIN);
     let mut rows: Vec<EngineRow> = Vec::new();
     let mut subjects: Vec<Box<dyn BenchSubject>> = Vec::new();
     for engine in engines {
