@@ -4,31 +4,39 @@
 use std::sync::LazyLock;
 
 use weir_classify::interval_dag::{
-    ClassifierBlock, IntervalDagClassifier, SearchMemoryBudget, check_damaged_block_if_accepted,
+    ClassifierBlock, IntervalDagClassifier, SearchMemoryBudget, UpdatableIntervalDag,
+    check_damaged_block_if_accepted,
 };
 use weir_classify::{BuildLimits, FilterSet, KeySchema, KeyTable, KeyWord, WordTest};
 
-/// Blocks of searches, and of bit vectors alone.
+/// Blocks of searches, of bit vectors alone, without and with summaries, and of both with room for
+/// changes.
 static BLOCKS: LazyLock<Vec<ClassifierBlock>> = LazyLock::new(|| {
     let none = SearchMemoryBudget { memory_bytes_base: 0, memory_bytes_per_filter: 0 };
-    let (filters, limits) = (filters(), BuildLimits::default());
-    let build = |budget| {
-        IntervalDagClassifier::build_within_search_budget(&filters, &limits, budget)
+    let limits = BuildLimits::default();
+    let build = |(filter_count, budget)| {
+        IntervalDagClassifier::build_within_search_budget(&filters(filter_count), &limits, budget)
             .expect("a small set")
             .block()
             .clone()
     };
-    [SearchMemoryBudget::default(), none].map(build).into()
+    let mut blocks: Vec<ClassifierBlock> =
+        [(64, SearchMemoryBudget::default()), (64, none), (2_100, none)].map(build).into();
+    for filter_count in [64, 2_100] {
+        let dag = UpdatableIntervalDag::build(&filters(filter_count), &limits);
+        blocks.push(dag.expect("a small set").reader().snapshot().block().clone());
+    }
+    blocks
 });
 
-fn filters() -> FilterSet {
+fn filters(filter_count: u32) -> FilterSet {
     let words = vec![
         KeyWord::interval("saddr", 32),
         KeyWord::interval("dport", 16),
         KeyWord::bits("state"),
     ];
     let mut filters = FilterSet::new(KeySchema::new(words));
-    for rule in 0..64 {
+    for rule in 0..filter_count {
         let dport = WordTest::Within { lo: rule * 7, hi: rule * 9 + 20 };
         let state = WordTest::Masked { value: rule & 1, mask: rule & 3 | 1 };
         filters.push_rule(
@@ -42,7 +50,7 @@ fn filters() -> FilterSet {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let _ = ClassifierBlock::parse(data);
-    let mut keys = KeyTable::new(filters().schema());
+    let mut keys = KeyTable::new(filters(1).schema());
     for key in 0..20 {
         keys.push(&[key << 27, key * 31, key & 3]);
     }

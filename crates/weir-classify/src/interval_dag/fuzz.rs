@@ -6,6 +6,9 @@ use super::{InstructionSet, IntervalDagClassifier};
 use crate::classifier::{Classifier, RuleListsByKey};
 use crate::key::KeyTable;
 
+/// Rules up to which matches are counted.
+const COUNTERS_MAX: usize = 1 << 16;
+
 /// Overwrites words of a block as `edits` state, corrects its checksum, and looks up `keys` if
 /// what results is accepted as a block. Whether it was. An edit is 8 bytes: an index, then a word.
 ///
@@ -37,7 +40,14 @@ pub fn check_damaged_block_if_accepted(
         classifier.find_first_deciding(keys, &mut first);
         let mut lists = RuleListsByKey::default();
         classifier.collect_matching(keys, &mut lists);
-        (first, lists)
+        let last_rule = damaged.rule_count.checked_sub(1).map(|last| damaged.rule_number_at(last));
+        // A damaged number may be so large that there is no memory for counters.
+        let counter_count = last_rule.map_or(0, |last| last as usize + 1);
+        let mut counters = vec![0; counter_count.min(COUNTERS_MAX)];
+        if counter_count <= COUNTERS_MAX {
+            classifier.increment_counters_of_all_matching_rules(keys, &mut counters);
+        }
+        (first, lists, counters)
     });
     let portable = answers.next().expect("portable instructions are available");
     assert!(answers.all(|answer| answer == portable), "instructions differ");

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::IntervalDagClassifier;
+use super::block::ClassifierBlock;
 use super::block_edit::{NoRoomInBlock, RankedFilter};
 use super::filter_columns::{RULE_NUMBER_MAX, rank_of_rule};
 use super::filter_partition::FilterPartition;
@@ -112,6 +113,11 @@ impl IntervalDagSnapshot {
     /// How many updates it contains.
     pub fn update_count(&self) -> u64 {
         self.update_count
+    }
+
+    /// Its structure, which has room for changes.
+    pub fn block(&self) -> &ClassifierBlock {
+        self.classifier.block()
     }
 
     fn build(
