@@ -27,7 +27,7 @@
 //! **Bit vectors.** Filters that no search of 256 KiB and 1,024 bytes for each of them fits, because
 //! they overlap widely, become bitmaps of filters for the intervals of each word ([`bit_vectors`]).
 //! Their size is bounded, so that of the whole is: 256 KiB for each search, and for each filter
-//! 1,024 bytes in searches ([`SearchMemoryBudget`]) or about 1,200 bytes for each word in bit
+//! 1,024 bytes in searches ([`SearchMemoryBudget`]) or about 1,500 bytes for each word in bit
 //! vectors.
 //!
 //! **Small sets.** Up to 16,384 filters, the division into groups that takes the fewest steps on

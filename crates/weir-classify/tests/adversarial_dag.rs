@@ -10,7 +10,7 @@ use weir_classify::{
 use weir_random::Rng;
 
 /// What the module states: 256 KiB for each of 31 groups; for each filter 1,024 bytes in searches
-/// or 1,200 bytes for each word in bit vectors; for small sets four more searches; and the numbers
+/// or 1,500 bytes for each word in bit vectors; for small sets four more searches; and the numbers
 /// of the rules.
 fn stated_bound_bytes(filters: &FilterSet) -> usize {
     let words = filters.schema().word_count();
@@ -19,7 +19,7 @@ fn stated_bound_bytes(filters: &FilterSet) -> usize {
     } else {
         0
     };
-    let bytes_per_filter = usize::max(1024, 1200 * words) + 5;
+    let bytes_per_filter = usize::max(1024, 1500 * words) + 5;
     first_match + 31 * (256 << 10) + filters.filter_count() * bytes_per_filter + 4096
 }
 

@@ -18,9 +18,14 @@ impl BuildMeter {
         BuildMeter { limits: *limits, steps: AtomicU64::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    /// Steps that are not used yet.
-    pub(super) fn steps_left(&self) -> u64 {
+    fn steps_left(&self) -> u64 {
         self.limits.steps_max.saturating_sub(self.steps.load(Ordering::Relaxed))
+    }
+
+    /// A meter of its own for half of the steps that these limits have left.
+    pub(super) fn with_half_of_remaining_steps(&self) -> BuildMeter {
+        let steps_max = self.steps_left() / 2;
+        BuildMeter::new(&BuildLimits { steps_max, ..self.limits })
     }
 
     /// A meter of its own for what these limits have left.

@@ -247,8 +247,7 @@ impl<'a> DagBuilder<'a> {
     ) -> Result<Vec<PieceWithCandidates>, SearchRefusal> {
         let Some(pieces) = self.cut(list, words, word) else {
             self.copies.count_refused_cut(self.columns, word, list);
-            let swept = self.limits.listed_filters_max.saturating_sub(self.listed_filter_count);
-            self.meter.take_steps(swept).map_err(SearchRefusal::BuildLimitExceeded)?;
+            self.meter.take_steps(list.len()).map_err(SearchRefusal::BuildLimitExceeded)?;
             return Err(SearchRefusal::OverBudget);
         };
         let listed = count_listed_filters(&pieces);

@@ -6,8 +6,9 @@
 //! copied less than wide ones, and wide filters are copied less where no narrow ones end.
 //!
 //! Each group costs a look-up one more search, so their number is limited, and the largest group is
-//! divided first. Divisions use at most half of the steps of the construction. A group that is not
-//! divided any further may take more memory; filters that no search fits become bit vectors.
+//! divided first. A group that is not divided any further may take more memory; filters that no
+//! search fits become bit vectors. Divisions have steps of their own, half of what the limits leave,
+//! so that filters which are divided in vain are not refused.
 
 use super::block_parser::SEARCH_GROUPS_MAX;
 use super::block_writer::GroupStructure;
@@ -43,19 +44,19 @@ pub(super) fn divide_and_build_groups(
     builder: &GroupBuilder<'_>,
     mut partition: FilterPartition,
 ) -> Result<(FilterPartition, Vec<GroupStructure>), ClassifierBuildError> {
-    let division_steps_max = builder.meter.steps_left() / 2;
     let lists = partition.divide_into_groups(builder.columns);
     let mut groups = build_groups_within_budget(builder, lists)?;
+    let meter = builder.meter.with_half_of_remaining_steps();
+    let divider = GroupBuilder { meter, ..*builder };
     while groups.iter().filter(|group| !group.filters.is_empty()).count() < GROUPS_MAX
-        && builder.meter.steps_left() > division_steps_max
         && let Some((largest, test)) = find_largest_divisible_group(&groups)
+        && let Ok(halves) = build_halves_within_budget(&divider, &groups[largest].filters, test)
     {
         let wide_group = partition.divide_group(largest, test);
         debug_assert_eq!(wide_group, groups.len());
-        let halves = split_by_width(builder, &groups[largest].filters, test);
-        let mut halves = build_groups_within_budget(builder, halves)?;
-        groups.extend(halves.pop());
-        groups[largest] = halves.pop().expect("two halves");
+        let [narrow, wide] = halves;
+        groups[largest] = narrow;
+        groups.push(wide);
     }
     let least_rank = |group: &GroupInDivision| {
         group.filters.iter().map(|filter| builder.columns.ranks[*filter as usize]).min()
@@ -68,7 +69,7 @@ pub(super) fn divide_and_build_groups(
         let search = match search {
             SearchWithinBudget::Built(search) => Some(search),
             SearchWithinBudget::Exceeded(_) => {
-                builder.build_search_of_indivisible_group(&filters)?
+                divider.build_search_of_indivisible_group(&filters).unwrap_or_default()
             }
         };
         match search {
@@ -95,13 +96,18 @@ fn find_largest_divisible_group(groups: &[GroupInDivision]) -> Option<(usize, Wi
     largest.map(|(_, index, test)| (index, test))
 }
 
-/// The narrow and the wide filters of a list.
-fn split_by_width(builder: &GroupBuilder<'_>, list: &[u32], test: WidthTest) -> Vec<Vec<u32>> {
+/// The groups of the narrow and the wide filters of a list.
+fn build_halves_within_budget(
+    builder: &GroupBuilder<'_>,
+    list: &[u32],
+    test: WidthTest,
+) -> Result<[GroupInDivision; 2], ClassifierBuildError> {
     let column = &builder.columns.words[test.word];
     let is_wide =
         |filter: &&u32| test.is_wide(column.lo[**filter as usize], column.hi[**filter as usize]);
     let (wide, narrow) = list.iter().partition(is_wide);
-    vec![narrow, wide]
+    let groups = build_groups_within_budget(builder, vec![narrow, wide])?;
+    Ok(groups.try_into().ok().expect("two lists make two groups"))
 }
 
 /// Builds a search of each list within its budget, or chooses the test that divides it.
@@ -210,15 +216,26 @@ mod tests {
     }
 
     #[test]
-    fn divisions_leave_steps_for_the_structures() {
-        let filters = nested_filters(40_000);
+    fn filters_that_are_divided_in_vain_are_not_refused() {
+        // Equally wide on two words, and a few narrow ones, so that there is a width to divide at.
+        let mut rng = Rng::new(5);
+        let mut filters = FilterSet::new(KeySchema::five_tuple());
+        for rule in 0..6_000 {
+            let open = if rule % 8 == 0 { 1 << 20 } else { 1 << 28 };
+            let mut wide = || {
+                let lo = rng.next_u64() as u32 >> 1;
+                WordTest::Within { lo, hi: lo + open }
+            };
+            let tests = [wide(), wide(), WordTest::ANY, WordTest::ANY, WordTest::ANY];
+            filters.push_rule(rule, true, &tests);
+        }
         let build = |steps_max| {
             let limits = BuildLimits { steps_max, ..BuildLimits::default() };
             IntervalDagClassifier::build(&filters, &limits).map(|dag| dag.memory_bytes())
         };
-        let undivided = build(60_000_000).expect("steps for bit vectors");
-        let divided = build(200_000_000).expect("steps for all divisions");
-        assert!(divided <= undivided, "{divided} bytes, without divisions {undivided}");
+        // Bit vectors of two words take about 600 steps for each filter.
+        assert!(build(6_000 * 800).is_ok());
+        assert!(build(6_000 * 100).is_err(), "steps are limited");
     }
 
     #[test]
