@@ -17,6 +17,9 @@ use crate::comparison_types::{
 use crate::ipv4_fragment_drops::{
     find_leading_drops_of_all_fragments, is_dropped_before_reassembly,
 };
+use crate::outcome_changes::{
+    DifferenceByChange, DifferenceByChangeAndCornerCase, OutcomeChange, PacketsWithChange,
+};
 use crate::packet_sets::hook_context::HookContext;
 use crate::packet_sets::packet_space::{
     PacketSet, PacketSpace, PacketSpaceBasis, PacketSpaceOptions,
@@ -192,7 +195,7 @@ impl<'f> ComparedPair<'f> {
         }
         let before = context.convert_terminals_to_outcomes(ways.0, self.options.level)?;
         let after = context.convert_terminals_to_outcomes(ways.1, self.options.level)?;
-        let mut differ = context.find_difference_with_possible_packet(before, after)?;
+        let mut differ = context.find_difference_by_change([before, after])?;
         if differ.is_none()
             && self.options.level == CompareLevel::Effects
             && self.has_mark_writing_match()
@@ -201,7 +204,9 @@ impl<'f> ComparedPair<'f> {
         }
         match differ {
             None => Ok(Ok(ComparisonVerdict::Equal)),
-            Some(differ) => self.reproduce_and_describe_difference(context, differ, before, after),
+            Some(differ) => {
+                self.reproduce_and_describe_difference(context, differ, [before, after])
+            }
         }
     }
 
@@ -237,7 +242,7 @@ impl<'f> ComparedPair<'f> {
         &self,
         context: &mut DiagramContext<'f>,
         (before, after): (DiagramRef, DiagramRef),
-    ) -> Result<Option<DiagramRef>, BuildError> {
+    ) -> Result<Option<DifferenceByChange>, BuildError> {
         let levels = context.space.layout.field_levels(Field::Mark);
         let set = context.terminals.exit_leaf(RuleExit::Verdict(Verdict::Drop));
         for bit in 0..levels.bit_count {
@@ -251,8 +256,9 @@ impl<'f> ComparedPair<'f> {
                 context.convert_terminals_to_outcomes(way, self.options.level)
             };
             let (before, after) = (shows(before)?, shows(after)?);
-            if let Some(differ) = context.find_difference_with_possible_packet(before, after)? {
-                return Ok(Some(differ));
+            if let Some(differ) = context.find_difference_by_change([before, after])? {
+                let differ = context.assignments_of_difference(&differ)?;
+                return Ok(Some(context.make_difference_of_effects_alone(differ)?));
             }
         }
         Ok(None)
@@ -261,17 +267,16 @@ impl<'f> ComparedPair<'f> {
     fn reproduce_and_describe_difference(
         &self,
         context: &mut DiagramContext<'f>,
-        differ: DiagramRef,
-        before: DiagramRef,
-        after: DiagramRef,
+        differ: DifferenceByChange,
+        outcomes: [DiagramRef; 2],
     ) -> Result<Result<ComparisonVerdict, CompareError>, BuildError> {
-        let possible = context.space.store.and(differ, context.space.possible_packets)?;
-        let mut witness = context.witness(possible);
+        let mut witness = context.witness(differ.possible());
         let mut reproduced = self.reproduce_witness(&witness);
         let mut has_tests_after_changes = false;
         if reproduced.is_none() {
             // The packets that two translations or changes lead to may be the same one.
-            let [a, b] = [before, after].map(|side| context.space.store.and(possible, side));
+            let possible = context.possible_packets_of_difference(&differ)?;
+            let [a, b] = outcomes.map(|side| context.space.store.and(possible, side));
             let alterations = context.list_packets_altered_before_stateful_tests([a?, b?])?;
             has_tests_after_changes = alterations.is_some();
             for altered in alterations.into_iter().flatten().take(ALTERATIONS_TRIED_MAX) {
@@ -292,19 +297,21 @@ impl<'f> ComparedPair<'f> {
             }
             return Ok(Err(CompareError::WitnessNotReproduced(Box::new(witness.packet))));
         };
-        let changes = self.find_verdict_changes(context, before, after)?;
-        let effects = self.find_effect_change(context, differ, (before, after))?;
-        let set = PacketSet(differ);
-        let space = &mut context.space;
+        let set = PacketSet(context.assignments_of_difference(&differ)?);
+        let share = context.space.share_of_possible_packets(differ.possible());
+        let is_journey = matches!(self.path, ComparedPath::WholeJourney(_));
+        let differ = context.divide_by_corner_cases(differ, is_journey)?;
+        let verdict_changes = self.find_verdict_changes(context, &differ)?;
+        let effect_change = self.find_effect_change(context, &differ)?;
         Ok(Ok(ComparisonVerdict::Differs(Box::new(RulesetDifference {
-            share: space.packet_share(set)?,
-            packet_count: space.packet_count(set)?,
-            regions: space.largest_regions(set, self.options.regions_max)?,
+            share,
+            packet_count: context.space.packet_count_of_share(share),
+            regions: context.space.largest_regions(set, self.options.regions_max)?,
             witness,
             difference,
             verdicts,
-            verdict_changes: changes,
-            effect_change: effects,
+            verdict_changes,
+            effect_change,
         }))))
     }
 
@@ -378,27 +385,24 @@ impl<'f> ComparedPair<'f> {
     fn find_effect_change(
         &self,
         context: &mut DiagramContext<'f>,
-        differ: DiagramRef,
-        (before, after): (DiagramRef, DiagramRef),
+        differ: &DifferenceByChangeAndCornerCase,
     ) -> Result<Option<EffectChange>, BuildError> {
-        let rest = context.restrict_to_same_verdict(differ, (before, after))?;
-        let set = PacketSet(rest);
-        if context.space.is_empty_set(set)? {
-            return Ok(None);
-        }
-        let (share, packets) = (context.space.packet_share(set)?, context.space.packet_count(set)?);
-        let (regions, corners) = self.regions_and_corner_cases_with_examples(context, rest)?;
-        Ok(Some(EffectChange { share, packet_count: packets, regions, corner_cases: corners }))
+        let packets = context.packets_with_change(differ, OutcomeChange::EffectsAlone)?;
+        let Some(packets) = packets else { return Ok(None) };
+        let share = context.space.share_of_possible_packets(packets.possible);
+        let packet_count = context.space.packet_count_of_share(share);
+        let (regions, corner_cases) =
+            self.regions_and_corner_cases_with_examples(context, &packets)?;
+        Ok(Some(EffectChange { share, packet_count, regions, corner_cases }))
     }
 
-    /// The regions of a set and its corner cases, with packets that were sent through both.
+    /// The regions of a change and its corner cases, with packets that were sent through both.
     fn regions_and_corner_cases_with_examples(
         &self,
         context: &mut DiagramContext<'f>,
-        set: DiagramRef,
+        packets: &PacketsWithChange,
     ) -> Result<(Vec<Region>, Vec<CornerCaseDifference>), LimitReached> {
-        let journey = matches!(self.path, ComparedPath::WholeJourney(_));
-        context.regions_and_corner_cases(set, (self.options.regions_max, journey), &|witness| {
+        context.regions_and_corner_cases(packets, self.options.regions_max, &|witness| {
             let (difference, verdicts) = self.reproduce_witness(&witness)?;
             Some(ComparedExamplePacket { witness, difference, verdicts })
         })
@@ -408,33 +412,17 @@ impl<'f> ComparedPair<'f> {
     fn find_verdict_changes(
         &self,
         context: &mut DiagramContext<'f>,
-        before: DiagramRef,
-        after: DiagramRef,
+        differ: &DifferenceByChangeAndCornerCase,
     ) -> Result<Vec<VerdictChange>, BuildError> {
         let mut out = Vec::new();
-        let verdicts = [before, after].map(|f| context.verdicts_in_diagram(f));
-        for a in &verdicts[0] {
-            let was = context.packets_with_verdict(before, *a)?;
-            for b in verdicts[1].iter().filter(|b| *b != a) {
-                let is = context.packets_with_verdict(after, *b)?;
-                let both = PacketSet(context.space.store.and(was, is)?);
-                let space = &mut context.space;
-                if space.is_empty_set(both)? {
-                    continue;
-                }
-                let (share, packets) = (space.packet_share(both)?, space.packet_count(both)?);
-                let (regions, corners) =
-                    self.regions_and_corner_cases_with_examples(context, both.0)?;
-                let (before, after) = (*a, *b);
-                out.push(VerdictChange {
-                    before,
-                    after,
-                    share,
-                    packet_count: packets,
-                    regions,
-                    corner_cases: corners,
-                });
-            }
+        for change in differ.changes() {
+            let OutcomeChange::Verdict { before, after } = *change else { continue };
+            let Some(packets) = context.packets_with_change(differ, *change)? else { continue };
+            let share = context.space.share_of_possible_packets(packets.possible);
+            let packet_count = context.space.packet_count_of_share(share);
+            let (regions, corner_cases) =
+                self.regions_and_corner_cases_with_examples(context, &packets)?;
+            out.push(VerdictChange { before, after, share, packet_count, regions, corner_cases });
         }
         out.sort_by(|a, b| b.share.total_cmp(&a.share));
         Ok(out)

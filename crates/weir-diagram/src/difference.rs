@@ -7,6 +7,7 @@ use weir_semantics::Verdict;
 
 use crate::bdd::node_store::{DiagramRef, LimitReached};
 use crate::comparison_types::CornerCaseDifference;
+use crate::outcome_changes::PacketsWithChange;
 use crate::packet_sets::free_variable::FreeVariable;
 use crate::packet_sets::packet_bit_codec::{FieldBitAssignment, decode_packet};
 use crate::packet_sets::packet_space::PacketSet;
@@ -20,21 +21,6 @@ use crate::rule_diagrams::terminal::RuleExit;
 const EXAMPLES_PER_REGION: usize = 8;
 
 impl DiagramContext<'_> {
-    /// Where two diagrams differ; `None` if only packets do that are not possible.
-    pub fn find_difference_with_possible_packet(
-        &mut self,
-        a: DiagramRef,
-        b: DiagramRef,
-    ) -> Result<Option<DiagramRef>, LimitReached> {
-        if a == b {
-            return Ok(None);
-        }
-        let store = &mut self.space.store;
-        let differ = store.disagreement(a, b)?;
-        let possible = store.and(differ, self.space.possible_packets)?;
-        Ok((possible != DiagramRef::ZERO).then_some(differ))
-    }
-
     /// A packet that leads to a terminal other than 0, with the changes before its evaluation.
     pub fn witness(&self, f: DiagramRef) -> Witness {
         self.witness_near_assignment(f, self.space.encode_usual_packet())
@@ -87,57 +73,31 @@ impl DiagramContext<'_> {
         out
     }
 
-    /// The regions of a set without its corner cases, each with packets that `reproduce` sent
-    /// through both rulesets, and its corner cases. Those are regions where there is nothing else.
+    /// The regions of packets whose outcome changes in one way, each with packets that `reproduce`
+    /// sent through both rulesets, and their corner cases.
     pub fn regions_and_corner_cases(
         &mut self,
-        set: DiagramRef,
-        (count, journey): (usize, bool),
+        packets: &PacketsWithChange,
+        count: usize,
         reproduce: &dyn Fn(Witness) -> Option<ComparedExamplePacket>,
     ) -> Result<(Vec<Region>, Vec<CornerCaseDifference>), LimitReached> {
-        let all = self.space.corner_case_sets(journey)?;
-        // What is not possible stays in: it would only lengthen the words of regions.
-        let mut ordinary = set;
-        for (_, corner) in &all {
-            ordinary = self.space.store.minus(ordinary, *corner)?;
-        }
-        let is_ordinary = !self.space.is_empty_set(PacketSet(ordinary))?;
-        let shown = PacketSet(if is_ordinary { ordinary } else { set });
+        let PacketsWithChange { shown, has_ordinary, .. } = *packets;
         let mut regions = Vec::new();
         for (mut region, packets) in
-            self.space.largest_regions_with_packet_sets(shown, count, is_ordinary)?
+            self.space.largest_regions_with_packet_sets(PacketSet(shown), count, has_ordinary)?
         {
             let witnesses = self.witnesses(packets, EXAMPLES_PER_REGION).into_iter();
             region.examples = witnesses.filter_map(reproduce).collect();
             regions.push(region);
         }
         let mut corners = Vec::new();
-        for (corner_case_kind, packets) in all {
-            let inside = self.space.store.and(set, packets)?;
-            let inside = self.space.store.and(inside, self.space.possible_packets)?;
-            if is_ordinary && inside != DiagramRef::ZERO {
-                let share = self.space.packet_share(PacketSet(inside))?;
-                let example = reproduce(self.witness(inside));
-                corners.push(CornerCaseDifference { corner_case_kind, share, example });
-            }
+        for (corner_case_kind, packets) in &packets.corner_cases {
+            let share = self.space.share_of_possible_packets(*packets);
+            let example = reproduce(self.witness(*packets));
+            let corner_case_kind = *corner_case_kind;
+            corners.push(CornerCaseDifference { corner_case_kind, share, example });
         }
         Ok((regions, corners))
-    }
-
-    /// The packets of a set whose verdict is the same in both diagrams.
-    pub fn restrict_to_same_verdict(
-        &mut self,
-        set: DiagramRef,
-        (a, b): (DiagramRef, DiagramRef),
-    ) -> Result<DiagramRef, LimitReached> {
-        let mut rest = set;
-        for verdict in self.verdicts_in_diagram(a) {
-            let (was, is) =
-                (self.packets_with_verdict(a, verdict)?, self.packets_with_verdict(b, verdict)?);
-            let changed = self.space.store.minus(was, is)?;
-            rest = self.space.store.minus(rest, changed)?;
-        }
-        Ok(rest)
     }
 
     /// The bits of a packet after a change.

@@ -27,7 +27,7 @@
 //!   before;
 //! - `compare` compares two rulesets: `difference_slice` leaves out what cannot matter, `lockstep`,
 //!   `common_chains` and `sequence_comparison` prove equality, `compared_pair` decides with whole
-//!   diagrams; `difference` describes what differs, as `comparison_types`;
+//!   diagrams; `outcome_changes` and `difference` describe what differs, as `comparison_types`;
 //! - `region_decision` compares the verdicts of one ruleset with expected ones.
 //!
 //! Not part of this crate: single packets and the meaning of a rule (the interpreter), counters
@@ -65,6 +65,7 @@ mod difference;
 mod difference_slice;
 mod ipv4_fragment_drops;
 mod lockstep;
+mod outcome_changes;
 mod packet_sets;
 mod paired_oracle;
 mod proof_budget;

@@ -416,6 +416,33 @@ impl NodeStore {
         Ok(result)
     }
 
+    /// The same, where the variable `level` is 0 as well.
+    pub fn map_terminals_where_zero(
+        &mut self,
+        code: u32,
+        f: DiagramRef,
+        level: u32,
+        terminal: &mut dyn FnMut(DiagramRef) -> DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        let top = self.level(f);
+        if top > level {
+            return self.map_terminals(code, f, terminal);
+        }
+        if let Some(result) = self.lookup_computed(code, f, DiagramRef::ZERO) {
+            return Ok(result);
+        }
+        let (low, high) = self.branches(f);
+        let low_result = self.map_terminals_where_zero(code, low, level, terminal)?;
+        let result = if top == level {
+            low_result
+        } else {
+            let high = self.map_terminals_where_zero(code, high, level, terminal)?;
+            self.make_node(top, low_result, high)?
+        };
+        self.insert_computed(code, f, DiagramRef::ZERO, result);
+        Ok(result)
+    }
+
     /// Whether there is enough garbage for a sweep.
     pub fn needs_sweep(&self) -> bool {
         self.node_count() > self.sweep_threshold

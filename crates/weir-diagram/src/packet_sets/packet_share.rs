@@ -1,6 +1,7 @@
 //! The size of a set: the fraction of all combinations of bits that it contains.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use weir_model::{Family, Field, Match};
 
@@ -11,7 +12,27 @@ use crate::packet_sets::packet_space::{PacketSet, PacketSpace};
 use crate::packet_sets::variable_layout::VariableBlock;
 
 /// Shares of nodes, each computed once.
-pub(crate) type AssignmentShareCache = HashMap<DiagramRef, f64>;
+pub(crate) type AssignmentShareCache =
+    HashMap<DiagramRef, f64, BuildHasherDefault<DiagramRefHasher>>;
+
+/// Hashes the number of a node: the keys are our own, and there are a million of them.
+#[derive(Debug, Default)]
+pub(crate) struct DiagramRefHasher(u64);
+
+impl Hasher for DiagramRefHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        let mixed = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
 
 impl PacketSpace<'_> {
     /// Which part of all packets is in the set, from 0 to 1. Every bit of every field, and every
@@ -22,9 +43,15 @@ impl PacketSpace<'_> {
     /// [`LimitReached`].
     pub fn packet_share(&mut self, a: PacketSet) -> Result<f64, LimitReached> {
         let inside = self.store.and(a.0, self.possible_packets)?;
-        let mut shares = AssignmentShareCache::new();
-        Ok(self.assignment_share(inside, &mut shares)
-            / self.assignment_share(self.possible_packets, &mut shares))
+        Ok(self.share_of_possible_packets(inside))
+    }
+
+    /// The same, of a set that has possible packets only, or of all that lead to a terminal other
+    /// than 0.
+    pub(crate) fn share_of_possible_packets(&self, possible: DiagramRef) -> f64 {
+        let mut shares = AssignmentShareCache::default();
+        self.assignment_share(possible, &mut shares)
+            / self.assignment_share(self.possible_packets, &mut shares)
     }
 
     /// How many packets are in the set: its share of the 2^(32 + 32 + 8 + 16 + 16) headers of IPv4
@@ -33,7 +60,13 @@ impl PacketSpace<'_> {
     /// # Errors
     /// [`LimitReached`].
     pub fn packet_count(&mut self, a: PacketSet) -> Result<f64, LimitReached> {
-        Ok(self.packet_share(a)? * count_possible_five_tuples(self.family()))
+        let share = self.packet_share(a)?;
+        Ok(self.packet_count_of_share(share))
+    }
+
+    /// How many packets a share of all is.
+    pub(crate) fn packet_count_of_share(&self, share: f64) -> f64 {
+        share * count_possible_five_tuples(self.family())
     }
 
     /// The share of assignments that lead to a terminal other than 0.

@@ -178,7 +178,7 @@ impl PacketSpace<'_> {
         count: usize,
         omit_obvious: bool,
     ) -> Result<Vec<(Region, DiagramRef)>, LimitReached> {
-        let mut shares = AssignmentShareCache::new();
+        let mut shares = AssignmentShareCache::default();
         let all = self.assignment_share(self.possible_packets, &mut shares);
         let mut paths = BinaryHeap::new();
         let (possible, at) = (self.possible_packets, a.0);

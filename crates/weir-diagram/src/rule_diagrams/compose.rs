@@ -273,6 +273,7 @@ impl DiagramContext<'_> {
         BitSubstitution {
             store,
             cache_code: code,
+            cache_codes_by_bit: HashMap::new(),
             replacements: places,
             ttl_transform: ttl,
             ttl_levels,
@@ -374,6 +375,8 @@ impl Operator for FillPlaceholderOperator {
 struct BitSubstitution<'s> {
     store: &'s mut NodeStore,
     cache_code: u32,
+    /// Of [`BitSubstitution::select_by_bit`].
+    cache_codes_by_bit: HashMap<u32, u32>,
     replacements: &'s HashMap<u32, XorBitSource>,
     ttl_transform: TtlTransform,
     ttl_levels: LevelRange,
@@ -398,13 +401,12 @@ impl BitSubstitution<'_> {
                     self.substitute(if source.is_inverted { high } else { low })?
                 }
                 Some(source) => {
-                    let condition = self.build_xor_condition(source)?;
                     let (low, high) = (self.substitute(low)?, self.substitute(high)?);
-                    self.ite(condition, high, low)?
+                    self.select_by_source(source, low, high)?
                 }
                 None => {
                     let (low, high) = (self.substitute(low)?, self.substitute(high)?);
-                    self.make_reordered_node(level, low, high)?
+                    self.select_by_bit(level, low, high)?
                 }
             }
         };
@@ -412,18 +414,56 @@ impl BitSubstitution<'_> {
         Ok(result)
     }
 
-    /// A node of a level that may now be below its branches.
-    fn make_reordered_node(
+    /// `high` where the source of a bit is 1, else `low`.
+    fn select_by_source(
+        &mut self,
+        source: &XorBitSource,
+        low: DiagramRef,
+        high: DiagramRef,
+    ) -> Result<DiagramRef, LimitReached> {
+        if let [level] = source.xor_levels[..] {
+            let (low, high) = if source.is_inverted { (high, low) } else { (low, high) };
+            return self.select_by_bit(level, low, high);
+        }
+        let condition = self.build_xor_condition(source)?;
+        self.store.ite(condition, high, low)
+    }
+
+    /// `high` where a bit is 1, else `low`: a node, if the bit is above both. Otherwise it is moved
+    /// down in one traversal of both, where [`NodeStore::ite`] takes three.
+    fn select_by_bit(
         &mut self,
         level: u32,
         low: DiagramRef,
         high: DiagramRef,
     ) -> Result<DiagramRef, LimitReached> {
-        if level < self.store.level(low) && level < self.store.level(high) {
+        if low == high {
+            return Ok(low);
+        }
+        let top = self.store.level(low).min(self.store.level(high));
+        if level <= top {
+            let (low, _) = self.store.cofactors(low, level);
+            let (_, high) = self.store.cofactors(high, level);
             return self.store.make_node(level, low, high);
         }
-        let bit = self.store.make_node(level, DiagramRef::ZERO, DiagramRef::ONE)?;
-        self.ite(bit, high, low)
+        let code = match self.cache_codes_by_bit.get(&level) {
+            Some(code) => *code,
+            None => {
+                let code = self.store.fresh_cache_code();
+                self.cache_codes_by_bit.insert(level, code);
+                code
+            }
+        };
+        if let Some(result) = self.store.lookup_computed(code, low, high) {
+            return Ok(result);
+        }
+        let (low_0, low_1) = self.store.cofactors(low, top);
+        let (high_0, high_1) = self.store.cofactors(high, top);
+        let at_0 = self.select_by_bit(level, low_0, high_0)?;
+        let at_1 = self.select_by_bit(level, low_1, high_1)?;
+        let result = self.store.make_node(top, at_0, at_1)?;
+        self.store.insert_computed(code, low, high, result);
+        Ok(result)
     }
 
     fn build_xor_condition(&mut self, source: &XorBitSource) -> Result<DiagramRef, LimitReached> {
@@ -433,17 +473,6 @@ impl BitSubstitution<'_> {
             out = self.store.disagreement(bit, out)?;
         }
         Ok(out)
-    }
-
-    /// `yes` if the condition holds, else `no`. Unlike [`NodeStore::ite`], what is 0 on one side is
-    /// not filled from the other: each is cut out by its own condition.
-    fn ite(
-        &mut self,
-        condition: DiagramRef,
-        yes: DiagramRef,
-        no: DiagramRef,
-    ) -> Result<DiagramRef, LimitReached> {
-        self.store.ite(condition, yes, no)
     }
 
     /// A node that tests the TTL: by its 256 values.
@@ -468,11 +497,8 @@ impl BitSubstitution<'_> {
             let mut next = Vec::with_capacity(row.len() / 2);
             for pair in row.chunks(2) {
                 next.push(match self.replacements.get(&level) {
-                    Some(source) => {
-                        let condition = self.build_xor_condition(source)?;
-                        self.ite(condition, pair[1], pair[0])?
-                    }
-                    None => self.make_reordered_node(level, pair[0], pair[1])?,
+                    Some(source) => self.select_by_source(source, pair[0], pair[1])?,
+                    None => self.select_by_bit(level, pair[0], pair[1])?,
                 });
             }
             row = next;

@@ -210,11 +210,9 @@ impl<'f> DiagramContext<'f> {
         level: CompareLevel,
     ) -> Result<DiagramRef, BuildError> {
         let redirected = self.space.layout.block_levels(VariableBlock::Redirected).first;
-        let places = [(redirected, XorBitSource::constant(false))].into();
-        let f = self.substitute_bits(f, &places, TtlTransform::IDENTITY)?;
         let DiagramContext { space, terminals, .. } = self;
         let code = space.store.fresh_cache_code();
-        Ok(space.store.map_terminals(code, f, &mut |leaf| {
+        Ok(space.store.map_terminals_where_zero(code, f, redirected, &mut |leaf| {
             let terminal = terminals.terminal_of_leaf(leaf);
             let exit = match terminal.exit {
                 RuleExit::Continue => RuleExit::Verdict(Verdict::Accept),
