@@ -1,5 +1,6 @@
 //! One side of `weir diff`: a file, an artefact's folder, or the ruleset in force.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::Result;
@@ -196,7 +197,13 @@ pub fn credit_originals_if_identical(
 ///
 /// # Errors
 /// What iptables has no words for, by name.
-pub fn translate_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Result<Firewall> {
+pub fn translate_nft_into_firewall<'s>(
+    side: &'s DiffOperand,
+    other: &Firewall,
+) -> Result<Cow<'s, Firewall>> {
+    if side.nft_tables.tables.is_empty() {
+        return Ok(Cow::Borrowed(&side.firewall));
+    }
     let mut out = side.firewall.clone();
     for family in [Family::V4, Family::V6] {
         if !side.nft_tables.tables.iter().any(|t| t.family == family) {
@@ -216,5 +223,5 @@ pub fn translate_nft_into_firewall(side: &DiffOperand, other: &Firewall) -> Resu
         to_iptables::add_translated_tables(rest, said)
             .map_err(|unsaid| anyhow::anyhow!("{} cannot be compared: {unsaid}", side.name))?;
     }
-    Ok(out)
+    Ok(Cow::Owned(out))
 }
