@@ -81,11 +81,8 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
         progress.show(&format!("measure {name}"), 0.2 + 0.8 * done);
     });
     for (subject, rates) in right.iter().zip(rates) {
-        let row = find_engine_row(&mut rows, subject.name());
-        row.set_rates(&rates);
-        let counting = subject.all_matches_classifier();
-        let lines = counting.and_then(|classifier| classifier.count_first_match_cache_lines(&keys));
-        row.cache_lines_per_packet = lines.map(|lines| lines as f64 / keys.key_count() as f64);
+        find_engine_row(&mut rows, subject.name())
+            .set_rates_and_cache_lines(&rates, &**subject, &keys);
     }
     drop(progress);
     let report = ClassifyReport::new(args, &filters, &keys, &check, rows);
@@ -319,10 +316,18 @@ impl EngineRow {
         }
     }
 
-    fn set_rates(&mut self, rates: &SubjectRates) {
+    fn set_rates_and_cache_lines(
+        &mut self,
+        rates: &SubjectRates,
+        subject: &dyn BenchSubject,
+        keys: &KeyTable,
+    ) {
         self.first_match_pps = Some(rates.first_match_pps.into());
         self.count_all_pps = rates.count_all_pps.map(MedianMinMaxJson::from);
         self.updates_per_second = rates.update_rate.map(MedianMinMaxJson::from);
+        let counting = subject.all_matches_classifier();
+        let lines = counting.and_then(|classifier| classifier.count_first_match_cache_lines(keys));
+        self.cache_lines_per_packet = lines.map(|lines| lines as f64 / keys.key_count() as f64);
     }
 
     fn render_line(&self) -> String {
