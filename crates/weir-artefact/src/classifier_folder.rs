@@ -118,16 +118,17 @@ pub struct ClassifierEntry {
     pub call: Option<u32>,
 }
 
-/// Writes the folder, which must not exist or be empty, as a whole.
+/// Writes the folder, which must not exist or be empty, as a whole, and returns its manifest, which
+/// lists the blocks.
 ///
 /// # Errors
-/// [`WriteError::ForeignFile`] if the folder holds anything, [`WriteError::Io`] if the system
+/// [`WriteError::NotEmpty`] if the folder holds anything, [`WriteError::Io`] if the system
 /// refuses; then nothing is written.
 pub fn create_classifier_folder(
     manifest: &ClassifierManifest,
     blocks: &[(String, Vec<u8>)],
     dir: &Path,
-) -> Result<(), WriteError> {
+) -> Result<ClassifierManifest, WriteError> {
     let mut manifest = manifest.clone();
     manifest.files = blocks
         .iter()
@@ -137,9 +138,9 @@ pub fn create_classifier_folder(
         serde_json::to_string_pretty(&manifest).expect("a manifest is made of strings and numbers");
     json.push('\n');
     if let Ok(mut entries) = fs::read_dir(dir)
-        && let Some(Ok(entry)) = entries.next()
+        && entries.next().is_some()
     {
-        return Err(WriteError::ForeignFile { path: entry.path() });
+        return Err(WriteError::NotEmpty { path: dir.to_owned() });
     }
     let parent = match dir.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -162,5 +163,5 @@ pub fn create_classifier_folder(
     if fresh.exists() {
         fs::remove_dir_all(&fresh).map_err(wrap_io_error("remove", &fresh))?;
     }
-    written
+    written.map(|()| manifest)
 }

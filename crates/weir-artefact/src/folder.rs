@@ -53,6 +53,12 @@ pub enum WriteError {
         /// The first such entry.
         path: PathBuf,
     },
+    /// The folder must be empty.
+    #[error("{} is not empty: choose an empty or new folder", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file of the folder is not as weir wrote it.
     #[error("{} was changed since weir wrote it: move it away first", path.display())]
     ChangedFile {
@@ -121,6 +127,16 @@ pub enum ReadError {
         path: PathBuf,
         /// What is wrong with it.
         source: serde_json::Error,
+    },
+    /// It is the manifest of the classifier form.
+    #[error(
+        "{} is of the classifier form, which only programs that walk its blocks read: give the \
+         ruleset that it was compiled from",
+        path.display()
+    )]
+    ClassifierForm {
+        /// Which file.
+        path: PathBuf,
     },
     /// A later weir wrote it.
     #[error(
@@ -308,8 +324,13 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, ReadError> {
         io::ErrorKind::NotADirectory => ReadError::NotADirectory { path: dir.to_owned() },
         _ => ReadError::Io { path: path.clone(), source },
     })?;
-    let manifest: Manifest = serde_json::from_str(&text)
-        .map_err(|source| ReadError::InvalidManifest { path: path.clone(), source })?;
+    let manifest: Manifest = serde_json::from_str(&text).map_err(|source| {
+        let other: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        match other["form"].as_str() {
+            Some("classifier") => ReadError::ClassifierForm { path: path.clone() },
+            _ => ReadError::InvalidManifest { path: path.clone(), source },
+        }
+    })?;
     match manifest.version {
         0..=manifest::MANIFEST_VERSION => Ok(manifest),
         version => Err(ReadError::UnsupportedVersion { path, version }),

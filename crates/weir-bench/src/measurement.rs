@@ -1,7 +1,7 @@
 //! Measures subjects on one core, a turn for each in every round.
 //!
 //! Times are processor times of the thread, which other load on the machine disturbs less than the
-//! time of day. A turn continues in the trace where the last one of its subject ended, in batches
+//! time of day. A turn lasts until it has had its share of that time, and continues in the trace where the last one of its subject ended, in batches
 //! as a packet filter receives them.
 
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const UPDATE_PAIRS_PER_CLOCK_READING: usize = 16;
 pub struct MeasurementOptions {
     /// Turns of each subject and question, at least 1.
     pub round_count: usize,
-    /// Least duration of a turn.
+    /// Least processor time of a turn.
     pub min_turn_duration: Duration,
     /// Seed of the order of updates.
     pub update_order_seed: u64,
@@ -157,15 +157,45 @@ fn measure_packet_rate(
     min_turn_duration: Duration,
     look_up: &mut dyn FnMut(usize),
 ) -> f64 {
-    let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
+    // Not measured: what others left in the caches is not of this subject.
+    look_up(*next % batches.len());
+    let turn = MeasuredTurn::begin(min_turn_duration);
     let mut packet_count = 0;
-    while packet_count == 0 || start.elapsed() < min_turn_duration {
+    while packet_count == 0 || !turn.is_over() {
         let index = *next % batches.len();
         look_up(index);
         packet_count += batches[index].key_count();
         *next += 1;
     }
-    packet_count as f64 / (read_thread_cpu_seconds() - start_seconds)
+    packet_count as f64 / turn.processor_seconds()
+}
+
+/// A turn of at least so much processor time.
+struct MeasuredTurn {
+    start: Instant,
+    start_processor_seconds: f64,
+    min_duration: Duration,
+}
+
+impl MeasuredTurn {
+    fn begin(min_duration: Duration) -> MeasuredTurn {
+        MeasuredTurn {
+            start: Instant::now(),
+            start_processor_seconds: read_thread_cpu_seconds(),
+            min_duration,
+        }
+    }
+
+    /// While a thread waits for a processor, time passes in which nothing is measured.
+    fn is_over(&self) -> bool {
+        // Reading the processor time is a system call: only when enough time has passed at all.
+        self.start.elapsed() >= self.min_duration
+            && self.processor_seconds() >= self.min_duration.as_secs_f64()
+    }
+
+    fn processor_seconds(&self) -> f64 {
+        read_thread_cpu_seconds() - self.start_processor_seconds
+    }
 }
 
 /// After all look-ups: changes of a structure may leave it less regular than it was built.
@@ -183,9 +213,9 @@ fn measure_update_turns(
     for _ in 0..options.round_count {
         for (subject, own) in subjects.iter_mut().zip(&mut *turns) {
             let Some(classifier) = subject.updatable_classifier() else { continue };
-            let (start, start_seconds) = (Instant::now(), read_thread_cpu_seconds());
+            let turn = MeasuredTurn::begin(options.min_turn_duration);
             let mut update_count = 0;
-            while update_count == 0 || start.elapsed() < options.min_turn_duration {
+            while update_count == 0 || !turn.is_over() {
                 for _ in 0..UPDATE_PAIRS_PER_CLOCK_READING {
                     let filter = *random.pick(&rules);
                     if remove_and_insert_rule(classifier, filters, filter).is_err() {
@@ -198,8 +228,7 @@ fn measure_update_turns(
                 }
             }
             if update_count > 0 {
-                let seconds = read_thread_cpu_seconds() - start_seconds;
-                own.update_rates.push(f64::from(update_count) / seconds);
+                own.update_rates.push(f64::from(update_count) / turn.processor_seconds());
             }
         }
     }

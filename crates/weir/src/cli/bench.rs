@@ -48,7 +48,7 @@ pub struct BenchClassifyArgs {
     /// Rounds, 1 to 1000; each engine is measured in each.
     #[arg(long, default_value_t = 7, value_name = "N")]
     pub rounds: usize,
-    /// Least duration of an engine's turn in a round, seconds, 0.001 to 60.
+    /// Least processor time of an engine's turn in a round, seconds, 0.001 to 60.
     #[arg(long, default_value_t = 0.05, value_name = "S")]
     pub turn_seconds: f64,
     /// Number of packets that linear answers as the reference; as many as 300 million tests of

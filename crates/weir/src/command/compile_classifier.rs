@@ -70,8 +70,8 @@ pub fn compile_and_write_classifier(args: &CompileArgs, color: bool) -> Result<Y
         checked += count;
     }
     process_timeout.disarm();
-    create_classifier_folder(&form.manifest, &form.blocks, &args.output)
-        .with_context(|| format!("write {}", args.output.display()))?;
+    form.manifest = create_classifier_folder(&form.manifest, &form.blocks, &args.output)
+        .context("write the classifier form")?;
     if args.json {
         return terminal::print_escaped_if_terminal(&json_output::render_single_member_json(
             "compile",
