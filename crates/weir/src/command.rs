@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod bench_classify;
+mod bench_ruleset;
 pub mod boot;
 mod boot_unit;
 pub mod calibrate;

@@ -109,7 +109,7 @@ fn run_command(command: Command, colors: ColoredStreams) -> anyhow::Result<YesNo
         Command::Doctor(args) => command::doctor::probe_machine_and_print(&args),
         Command::Calibrate(args) => command::calibrate::calibrate_and_write_cost_model(&args),
         Command::Bench(cli::BenchCommand::Classify(args)) => {
-            command::bench_classify::compare_and_measure_classifiers(&args)
+            command::bench_classify::compare_and_measure_classifiers(&args, colors.stderr)
         }
         Command::Reap => command::doctor::reap_leftovers(),
         Command::Example(args) => command::example::generate_and_write_example(&args),

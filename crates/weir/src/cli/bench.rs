@@ -16,6 +16,9 @@ Updates of `dag` are made in another structure than look-ups: the one that reade
 Build times are by the time of day, on all processors that the command may use. `lines/packet` are
 the cache lines that a look-up of `dag` for the first match reads; other engines do not count them.
 
+Of a ruleset of iptables, the filters of its largest look-up are measured: those of `explain
+--engine`, with words for devices, states, flags and marks. Packets are generated from them.
+
 Engines: linear, bitvector, tuple, tuplemerge, hypersplit, hipac, idd, ipset, dag; in a weir built
 with the feature rte-acl also DPDK's rte_acl-scalar, rte_acl-avx2, rte_acl-avx512.
 
@@ -30,15 +33,22 @@ Example:
 /// `weir bench classify`.
 #[derive(Debug, Args)]
 pub struct BenchClassifyArgs {
-    /// Filter set in the format of ClassBench; with the extension .gz, compressed.
+    /// Filter set in the format of ClassBench, or iptables-save (ip6tables-save) text; with the
+    /// extension .gz, compressed.
     #[arg(id = "rules", value_name = "RULES")]
-    pub classbench_filter_file: PathBuf,
+    pub rules_file: PathBuf,
     /// Packets in the format of ClassBench; without it, they are generated.
     #[arg(value_name = "TRACE", conflicts_with_all = ["trace", "packets"])]
     pub trace_file: Option<PathBuf>,
     /// Engines to compare; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub engine: Vec<String>,
+    /// Built-in chain of a ruleset of iptables; by default that with the largest look-up.
+    #[arg(long, value_name = "TABLE/CHAIN")]
+    pub chain: Option<String>,
+    /// The sets that a ruleset of iptables matches: ipset save text.
+    #[arg(long, value_name = "FILE")]
+    pub ipset: Option<PathBuf>,
     /// How generated packets are distributed over the filters.
     #[arg(long, value_enum, default_value_t = TracePatternArg::Uniform)]
     pub trace: TracePatternArg,

@@ -16,6 +16,7 @@ use weir_classify::classbench::{parse_filter_set, parse_trace};
 use weir_classify::{BuildLimits, Engine, FilterSet, KeyTable, NO_RULE};
 
 use super::YesNoExitStatus;
+use super::bench_ruleset::{MeasuredLookup, compile_largest_lookup};
 use crate::cli::{BenchClassifyArgs, TracePatternArg};
 use crate::json_output;
 use crate::terminal::{self, TerminalProgress};
@@ -26,10 +27,13 @@ const PROGRESS_DISPLAY_DELAY: Duration = Duration::from_secs(1);
 const PROGRESS_DISPLAY_RULES_MIN: usize = 5_000;
 
 /// Compares and measures; no if an engine is wrong.
-pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNoExitStatus> {
+pub fn compare_and_measure_classifiers(
+    args: &BenchClassifyArgs,
+    color: bool,
+) -> Result<YesNoExitStatus> {
     check_argument_ranges(args)?;
     let engines = parse_weir_engine_names(&args.engine)?;
-    let filters = read_classbench_filter_set(&args.classbench_filter_file)?;
+    let (measured_lookup, filters) = read_filters(args, color)?;
     let keys = read_or_generate_trace(args, &filters)?;
     let mut progress = DelayedProgress::new(filters.rule_count() >= PROGRESS_DISPLAY_RULES_MIN);
     let mut rows: Vec<EngineRow> = Vec::new();
@@ -85,7 +89,7 @@ pub fn compare_and_measure_classifiers(args: &BenchClassifyArgs) -> Result<YesNo
             .set_rates_and_cache_lines(&rates, &**subject, &keys);
     }
     drop(progress);
-    let report = ClassifyReport::new(args, &filters, &keys, &check, rows);
+    let report = ClassifyReport::new(args, measured_lookup, &filters, &keys, &check, rows);
     terminal::print_escaped_to_stdout(&if args.json {
         json_output::render_json_object("bench classify", &report)?
     } else {
@@ -156,27 +160,36 @@ fn build_rte_acl_subject_by_name(
     )
 }
 
-fn read_classbench_filter_set(path: &Path) -> Result<FilterSet> {
-    let text = read_plain_or_gzipped_text(path)?;
+/// The filters of a set in the format of ClassBench, or of the largest look-up of a ruleset.
+fn read_filters(
+    args: &BenchClassifyArgs,
+    color: bool,
+) -> Result<(Option<MeasuredLookup>, FilterSet)> {
+    let path = &args.rules_file;
+    let (name, text) = (path.display().to_string(), read_plain_or_gzipped_text(path)?);
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-    let is_iptables_save =
-        first.starts_with('*') || text.lines().any(|line| line.starts_with("-A "));
-    if is_iptables_save {
-        bail!(
-            "{} is iptables-save text, which weir bench does not read; give filters in the format \
-             of ClassBench, as weir example classbench prints",
-            path.display()
+    if text.lines().any(|line| line.starts_with('*') || line.starts_with("-A ")) {
+        ensure!(
+            args.trace_file.is_none(),
+            "{name} is a ruleset of iptables: its keys have other words than a trace of ClassBench"
         );
+        let chain = args.chain.as_deref();
+        let (lookup, filters) =
+            compile_largest_lookup((&name, &text), chain, args.ipset.as_deref(), color)?;
+        return Ok((Some(lookup), filters));
     }
     if first.starts_with(|first: char| first.is_ascii_digit()) {
         bail!(
-            "{} is a trace: its first line has no `@`; the filters come first, then the trace",
-            path.display()
+            "{name} is a trace: its first line has no `@`; the filters come first, then the trace"
         );
     }
-    let filters = parse_filter_set(&text, true).with_context(|| path.display().to_string())?;
-    ensure!(filters.rule_count() > 0, "{} has no filters", path.display());
-    Ok(filters)
+    let of_ruleset = [("--chain", args.chain.is_some()), ("--ipset", args.ipset.is_some())];
+    if let Some((option, _)) = of_ruleset.into_iter().find(|option| option.1) {
+        bail!("{option} is for rulesets of iptables, and {name} is none");
+    }
+    let filters = parse_filter_set(&text, true).with_context(|| name.clone())?;
+    ensure!(filters.rule_count() > 0, "{name} has no filters");
+    Ok((None, filters))
 }
 
 fn read_or_generate_trace(args: &BenchClassifyArgs, filters: &FilterSet) -> Result<KeyTable> {
@@ -245,6 +258,8 @@ fn find_engine_row<'a>(rows: &'a mut [EngineRow], name: &str) -> &'a mut EngineR
 
 #[derive(Serialize)]
 struct ClassifyReport {
+    /// Of a ruleset of iptables.
+    lookup: Option<MeasuredLookup>,
     rules: usize,
     packets: usize,
     trace: String,
@@ -358,6 +373,7 @@ impl EngineRow {
 impl ClassifyReport {
     fn new(
         args: &BenchClassifyArgs,
+        lookup: Option<MeasuredLookup>,
         filters: &FilterSet,
         keys: &KeyTable,
         check: &AnswerCheckResult,
@@ -371,6 +387,7 @@ impl ClassifyReport {
         };
         let file = args.trace_file.as_ref().map(|path| path.display().to_string());
         ClassifyReport {
+            lookup,
             rules: filters.rule_count(),
             packets: keys.key_count(),
             trace: file.unwrap_or_else(|| generated.to_owned()),
@@ -386,9 +403,17 @@ impl ClassifyReport {
     }
 
     fn render_text(&self) -> String {
+        let rules = match &self.lookup {
+            None => format!("{} rules", self.rules),
+            Some(MeasuredLookup { chain, rules, lookups, filters, words }) => format!(
+                "{chain}, rules: {rules}, look-ups: {lookups}; measured is the largest, filters: \
+                 {filters}, entries: {}, words: {words}\n{filters} filters",
+                self.rules
+            ),
+        };
         let mut text = format!(
-            "{} rules, {} packets ({}), {} of them compared with linear\n",
-            self.rules, self.packets, self.trace, self.packets_compared_with_linear
+            "{rules}, {} packets ({}), {} of them compared with linear\n",
+            self.packets, self.trace, self.packets_compared_with_linear
         );
         if let (Some(hash), Some(matches)) = (&self.first_match_hash, self.matches_per_packet) {
             // Writing to a String cannot fail.

@@ -102,7 +102,10 @@ fn require_no_pass_options(args: &CompileArgs) -> Result<()> {
 }
 
 /// The chains of those names, or all that have rules.
-fn select_chains<'f>(firewall: &'f Firewall, names: &[String]) -> Result<Vec<BuiltInChain<'f>>> {
+pub(super) fn select_chains<'f>(
+    firewall: &'f Firewall,
+    names: &[String],
+) -> Result<Vec<BuiltInChain<'f>>> {
     let all = list_built_in_chains_with_rules(firewall);
     let known = || all.iter().map(|(_, table, chain)| format!("{table}/{chain}"));
     if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
