@@ -1,8 +1,8 @@
 //! Measures subjects on one core, a turn for each in every round.
 //!
 //! Times are processor times of the thread, which other load on the machine disturbs less than the
-//! time of day. A turn lasts until it has had its share of that time, and continues in the trace where the last one of its subject ended, in batches
-//! as a packet filter receives them.
+//! time of day. A turn lasts until it has had its share of that time, and continues in the trace
+//! where the last one of its subject ended, in batches as a packet filter receives them.
 
 use std::time::{Duration, Instant};
 
